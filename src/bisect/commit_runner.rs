@@ -470,7 +470,7 @@ impl<'a> CommitRunner<'a> {
         }
         self.is_built[commit] = true;
         let facts = session::facts(&self.builds[commit]);
-        same_builds::check(self.plan, &self.folder, commit, &facts)?;
+        same_builds::check(self.plan, self.folder, commit, &facts)?;
         self.facts.insert(commit.to_string(), facts);
         write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
     }

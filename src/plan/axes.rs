@@ -231,7 +231,9 @@ impl Axes {
     fn side(&self, one: &RefRequest, combination: &Combination<'_>) -> RefRequest {
         let name = self.name(one, combination);
         let mut side = RefRequest { name: (name != one.spec).then_some(name), ..one.clone() };
-        combination.iter().for_each(|value| value.setting.give(&mut side));
+        for value in combination {
+            value.setting.give(&mut side);
+        }
         side
     }
 }
@@ -395,9 +397,9 @@ mod tests {
     }
 
     /// Returns the names of the sides, and the baseline.
-    fn expanded(axes: &Axes, specs: &str, baseline: BaselineRequest) -> Result<String, String> {
+    fn expanded(axes: &Axes, specs: &str, baseline: &BaselineRequest) -> Result<String, String> {
         let mut refs = refs(specs);
-        let result = axes.baseline_of(&refs, &baseline).and_then(|(mut baseline, index)| {
+        let result = axes.baseline_of(&refs, baseline).and_then(|(mut baseline, index)| {
             axes.expand(&mut refs, &mut baseline, index)?;
             Ok(baseline)
         });
@@ -415,18 +417,18 @@ mod tests {
 
     #[test]
     fn a_side_is_named_by_its_ref_and_by_what_differs() {
-        let first = BaselineRequest::First;
+        let first = &BaselineRequest::First;
         assert_eq!(
-            expanded(&both(), "main", first.clone()).unwrap(),
+            expanded(&both(), "main", first).unwrap(),
             "main · dev · no features, main · dev · simd, main · release · no features, main · release · simd"
         );
         let one_value = Axes(vec![profiles(&["release"]), features(&["", "simd"])]);
         assert_eq!(
-            expanded(&one_value, "old=main .", first.clone()).unwrap(),
+            expanded(&one_value, "old=main .", first).unwrap(),
             "old · no features, old · simd, . · no features, . · simd"
         );
         let none = Axes(vec![profiles(&["release"])]);
-        assert_eq!(expanded(&none, "main .", first.clone()).unwrap(), "main, .", "nothing varies");
+        assert_eq!(expanded(&none, "main .", first).unwrap(), "main, .", "nothing varies");
         assert_eq!(expanded(&Axes::default(), "main .", first).unwrap(), "main, .");
         assert_eq!(both().labels()[1].values, ["no features", "simd"]);
         assert!(none.labels().is_empty());
@@ -448,7 +450,7 @@ mod tests {
     #[test]
     fn the_baseline_may_be_a_ref_a_side_or_a_combination() {
         let baseline = |text: &str| {
-            let text = expanded(&both(), "main old=v1", BaselineRequest::Ref(text.to_owned()))?;
+            let text = expanded(&both(), "main old=v1", &BaselineRequest::Ref(text.to_owned()))?;
             Ok::<_, String>(text.rsplit_once(" | ").unwrap().1.to_owned())
         };
         for (written, found) in [
@@ -465,7 +467,7 @@ mod tests {
         error: baseline: no side has the name 'main · release · smid'
           help: did you mean 'main · release · simd'?
         ");
-        insta::assert_snapshot!(expanded(&both(), "main", BaselineRequest::MergeBase).unwrap_err(), @"
+        insta::assert_snapshot!(expanded(&both(), "main", &BaselineRequest::MergeBase).unwrap_err(), @"
         error: axes: the merge base is not one of the refs, so it has no sides
           help: write the range as a ref, and no baseline: cargo memprof main...feature
         ");
@@ -476,13 +478,15 @@ mod tests {
         let many: Vec<String> = (0..21).map(|number| format!("p{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let axes = Axes(vec![profiles(&many), features(&["", "simd"])]);
-        insta::assert_snapshot!(expanded(&axes, "main . v1", BaselineRequest::First).unwrap_err(), @"
+        insta::assert_snapshot!(expanded(&axes, "main . v1", &BaselineRequest::First).unwrap_err(), @"
         error: axes: 3 refs × 21 of profile × 2 of features are 126 sides, each a build of its own, and a comparison takes at most 100
           help: remove values from `axes`, or fix an axis by its flag, such as --profile release
         ");
-        assert!(expanded(&axes, "main .", BaselineRequest::First).is_ok());
+        assert!(expanded(&axes, "main .", &BaselineRequest::First).is_ok());
         let huge = Axes(vec![profiles(&many); 20]);
-        assert!(expanded(&huge, "main", BaselineRequest::First).unwrap_err().contains("sides, each a build"));
+        assert!(
+            expanded(&huge, "main", &BaselineRequest::First).unwrap_err().contains("sides, each a build")
+        );
     }
 
     #[test]

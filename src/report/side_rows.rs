@@ -175,9 +175,8 @@ impl<'a> TestAtSides<'a, '_> {
     }
 
     fn of_baseline(&self, metric: &Metric, row: &UnitedRow) -> Text {
-        let matched = self.views.iter().zip(&row.matches);
-        let figure =
-            matched.filter_map(|((view, _), row)| view.column(&metric.name).at((*row)?).baseline).next();
+        let mut matched = self.views.iter().zip(&row.matches);
+        let figure = matched.find_map(|((view, _), row)| view.column(&metric.name).at((*row)?).baseline);
         Text::figure(figure.map(|figure| figure.value), metric.unit)
     }
 }

@@ -321,12 +321,12 @@ impl Page {
         }
         TestAtSides { comparison, views: &test.columns, most_rows }.write(self, options, out)?;
         for (view, _) in &test.shown {
-            let mut text = Vec::new();
-            self.below(comparison, view, options, &mut text)?;
-            if !text.is_empty() {
+            let mut below = Vec::new();
+            self.below(comparison, view, options, &mut below)?;
+            if !below.is_empty() {
                 writeln!(out)?;
                 self.title(view, out)?;
-                out.write_all(&text)?;
+                out.write_all(&below)?;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ struct Flags {
 
 fn request(yaml: &str, flags: &str, needed: RefsNeeded) -> Result<Request, String> {
     let here = Utf8Path::new("/r");
-    let exists = |path: &Utf8Path| path.as_str().ends_with(".toml");
+    let exists = |path: &Utf8Path| path.extension() == Some("toml");
     let surroundings = Surroundings { repository: here, current: here, matrix: here, exists: &exists };
     let matrix = matrix::parse(yaml, "memprof.yaml".into()).map_err(|error| error.rendered())?;
     let arguments = Flags::try_parse_from(format!("x {flags}").split_whitespace()).unwrap().request;

@@ -27,8 +27,8 @@ fn sides() -> Synthetic {
         key: key.to_owned(),
         values: values.map(str::to_owned).to_vec(),
     };
-    let axes = [axis("profile", ["dev", "release"]), axis("features", ["no features", "simd"])];
-    Synthetic::new(&SIDES).axes(&axes, &[&[], &["simd"], &[], &["simd"]])
+    let both = [axis("profile", ["dev", "release"]), axis("features", ["no features", "simd"])];
+    Synthetic::new(&SIDES).axes(&both, &[&[], &["simd"], &[], &["simd"]])
 }
 
 /// Each test has two runs, so that equal figures are exact.

@@ -38,29 +38,59 @@ pub fn axes(
     surroundings: Surroundings<'_>,
 ) -> Result<Axes, UserError> {
     let Some(entry) = entry else { return Ok(Axes::default()) };
+    let mut axes: Vec<Axis> = fixed_by_flags(entry, flags)
+        .into_iter()
+        .chain(narrowed_by_flags(entry, flags, surroundings))
+        .collect();
+    axes.retain(|axis| !axis.values.is_empty());
+    for value in axes.iter_mut().flat_map(|axis| &mut axis.values) {
+        refuse_secret(&value.setting)?;
+        locate(&mut value.setting, surroundings)?;
+    }
+    Ok(Axes(axes))
+}
+
+/// Returns the axes whose flag, for every ref, leaves none of their values.
+fn fixed_by_flags(entry: &AxesEntry, flags: &CommonFlags<'_>) -> [Axis; 4] {
     let build = &flags.arguments.build;
     let fixes_features = !build.features.is_empty() || build.all_features;
     let fixes_profile = !build.profile.is_empty() || build.release;
     let plain = |setting: fn(String) -> AxisSetting| {
         move |Scalar(text): &Scalar<String>| (text.clone(), setting(text.clone()))
     };
-    let mut axes = vec![
-        axis("toolchain", &entry.toolchain, !build.toolchain.is_empty(), plain(AxisSetting::Toolchain)),
-        axis("profile", &entry.profile, fixes_profile, plain(AxisSetting::Profile)),
+    [
+        axis(
+            "toolchain",
+            entry.toolchain.as_ref(),
+            !build.toolchain.is_empty(),
+            plain(AxisSetting::Toolchain),
+        ),
+        axis("profile", entry.profile.as_ref(), fixes_profile, plain(AxisSetting::Profile)),
         axis(
             "no-default-features",
-            &entry.no_default_features,
+            entry.no_default_features.as_ref(),
             !build.no_default_features.is_empty(),
             |Scalar(is_without)| {
                 let label = if *is_without { "no default features" } else { "default features" };
                 (label.to_owned(), AxisSetting::NoDefaultFeatures(*is_without))
             },
         ),
-        axis("features", &entry.features, fixes_features, |list| {
+        axis("features", entry.features.as_ref(), fixes_features, |list| {
             let features = cargo_options::features(&texts(Some(list)));
             (joined(&features, "+", "no features"), AxisSetting::Features(features))
         }),
-        axis("with", &entry.with, false, |list| {
+    ]
+}
+
+/// Returns the axes whose flag replaces only the package, the setting or the variable that it names.
+fn narrowed_by_flags(
+    entry: &AxesEntry,
+    flags: &CommonFlags<'_>,
+    surroundings: Surroundings<'_>,
+) -> [Axis; 4] {
+    let build = &flags.arguments.build;
+    [
+        axis("with", entry.with.as_ref(), false, |list| {
             let is_fixed = |one: &DependencyChange| flags.with.iter().any(|flag| flag.package == one.package);
             let written: Vec<DependencyChange> =
                 changes(Some(list)).into_iter().filter(|one| !is_fixed(one)).collect();
@@ -68,17 +98,17 @@ pub fn axes(
             let located = written.into_iter().map(|one| located(one, surroundings.matrix)).collect();
             (joined(&names, " ", "own dependencies"), AxisSetting::With(located))
         }),
-        axis("lockfile", &entry.lockfile, false, |Scalar(text)| {
+        axis("lockfile", entry.lockfile.as_ref(), false, |Scalar(text)| {
             (text.clone(), AxisSetting::Lockfile(lockfile(text, surroundings.matrix, surroundings)))
         }),
-        axis("config", &entry.config, false, |list| {
+        axis("config", entry.config.as_ref(), false, |list| {
             let key = |setting: &str| setting.split_once('=').map(|(key, _)| key.trim().to_owned());
             let fixed: BTreeSet<String> = build.config.iter().filter_map(|flag| key(flag)).collect();
             let is_free = |one: &String| key(one).is_none_or(|key| !fixed.contains(&key));
             let settings: Vec<String> = texts(Some(list)).into_iter().filter(is_free).collect();
             (joined(&settings, " ", "no config"), AxisSetting::Config(settings))
         }),
-        axis("env", &entry.env, false, |mapping| {
+        axis("env", entry.env.as_ref(), false, |mapping| {
             let mut variables = environment(Some(mapping));
             let given = &flags.arguments.environment.env;
             variables.retain(|name, _| given.iter().all(|flag| flag.name != *name));
@@ -86,13 +116,7 @@ pub fn axes(
                 variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
             (joined(&names, " ", "no variables"), AxisSetting::Env(variables))
         }),
-    ];
-    axes.retain(|axis| !axis.values.is_empty());
-    for value in axes.iter_mut().flat_map(|axis| &mut axis.values) {
-        refuse_secret(&value.setting)?;
-        locate(&mut value.setting, surroundings)?;
-    }
-    Ok(Axes(axes))
+    ]
 }
 
 fn joined(parts: &[String], separator: &str, none: &str) -> String {
@@ -102,11 +126,11 @@ fn joined(parts: &[String], separator: &str, none: &str) -> String {
 /// Returns an axis with labels of its own for each value; without values if a flag fixes it.
 fn axis<T: OnAxis>(
     key: &'static str,
-    written: &Option<AxisValues<T>>,
+    written: Option<&AxisValues<T>>,
     is_fixed: bool,
     value: impl Fn(&T) -> (String, AxisSetting),
 ) -> Axis {
-    let written = written.iter().filter(|_| !is_fixed).flat_map(|AxisValues(values)| values);
+    let written = written.into_iter().filter(|_| !is_fixed).flat_map(|AxisValues(values)| values);
     let mut values: Vec<AxisValue> = Vec::new();
     for (whole, setting) in written.map(value) {
         // Without what flags fix, two values may be the same.

@@ -170,7 +170,7 @@ pub fn enough(
     };
     match (needed, refs.len() + usize::from(is_further)) {
         (RefsNeeded::Any | RefsNeeded::Alike, 0) => {
-            refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() })
+            refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
         }
         (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {
             return Err(UserError::new("no refs to compare").help(
