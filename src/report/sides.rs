@@ -36,37 +36,37 @@ pub(super) const DIFFERENCE: &str = "Δ  ";
 
 /// One metric of the tests that changed.
 pub(super) struct SideTable<'a> {
-    metric: &'a Metric,
-    rows: Vec<SideRow<'a>>,
+    pub(super) metric: &'a Metric,
+    pub(super) rows: Vec<SideRow<'a>>,
 }
 
 /// A test.
-struct SideRow<'a> {
-    cell: &'a Cell,
+pub(super) struct SideRow<'a> {
+    pub(super) cell: &'a Cell,
     /// By revision.
-    figures: Vec<SideFigure>,
+    pub(super) figures: Vec<SideFigure>,
 }
 
 /// A test's figure at a side.
 #[derive(Clone, Copy)]
-struct SideFigure {
-    value: Option<i64>,
+pub(super) struct SideFigure {
+    pub(super) value: Option<i64>,
     /// The difference to the baseline, if the figures may be compared.
-    delta: Option<Delta>,
+    pub(super) delta: Option<Delta>,
     /// The sign of the verdict on this metric.
-    sign: Option<char>,
+    pub(super) sign: Option<char>,
     /// Whether a run did not pass.
-    is_cut_off: bool,
+    pub(super) is_cut_off: bool,
 }
 
 /// The tables of a comparison.
 pub(super) struct SideTables<'a> {
     comparison: &'a Comparison,
     /// The revisions, the baseline first.
-    order: Vec<usize>,
-    tables: Vec<SideTable<'a>>,
+    pub(super) order: Vec<usize>,
+    pub(super) tables: Vec<SideTable<'a>>,
     /// Changed tests without a row.
-    left_out: usize,
+    pub(super) left_out: usize,
 }
 
 impl<'a> SideTables<'a> {
@@ -122,7 +122,7 @@ impl<'a> SideTables<'a> {
 
     /// Returns the tables as markdown.
     pub(super) fn markdown(&self) -> String {
-        let names = distinct_parts(&names(self.comparison));
+        let names = short_names(self.comparison);
         let names: Vec<&String> = self.order.iter().map(|&side| &names[side]).collect();
         let mut text = String::new();
         if let Some(axes) = self.axes() {
@@ -144,7 +144,8 @@ impl<'a> SideTables<'a> {
         text
     }
 
-    fn axes(&self) -> Option<String> {
+    /// The axes whose combinations the sides are, in words.
+    pub(super) fn axes(&self) -> Option<String> {
         let axes = &self.comparison.axes;
         (!axes.is_empty()).then(|| one_line(&in_words(axes)).into_owned())
     }
@@ -153,14 +154,16 @@ impl<'a> SideTables<'a> {
 /// Returns the heading of each revision: its name without the parts that all have. On a terminal, it is
 /// cut if that leaves the headings apart.
 pub(super) fn headings(page: Page, comparison: &Comparison) -> Vec<String> {
-    let names = distinct_parts(&names(comparison));
+    let names = short_names(comparison);
     let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_HEADING).into_owned()).collect();
     let distinct: BTreeSet<&String> = cut.iter().collect();
     if distinct.len() == names.len() { cut } else { names }
 }
 
-fn names(comparison: &Comparison) -> Vec<String> {
-    comparison.revisions.iter().map(|revision| one_line(&revision.name).into_owned()).collect()
+/// Returns the name of each revision without the parts that all have.
+pub(super) fn short_names(comparison: &Comparison) -> Vec<String> {
+    let names = comparison.revisions.iter().map(|revision| one_line(&revision.name).into_owned());
+    distinct_parts(&names.collect::<Vec<_>>())
 }
 
 impl<'a> SideRow<'a> {

@@ -101,6 +101,19 @@ fn unicode_width(line: &str) -> usize {
 }
 
 #[test]
+fn the_page_has_the_table_of_all_sides() {
+    let page = rendered(Format::Html, &usual(), &Options::default());
+    for part in [
+        "<p>Axes: profile (dev, release) × features (no features, simd). Differences are to <b>main · dev · no features</b>.</p>",
+        "<th class=\"n\" scope=\"col\">dev · simd</th>",
+        "<td>parses</td><td class=\"n\">2.00 MiB</td><td class=\"n up\">6.00 MiB (+4.00 MiB ▲)</td>",
+        "<td class=\"n\">✗ 1.00 MiB</td>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn a_figure_of_another_source_is_shown_and_not_compared() {
     let text = tables(&usual(), &at_width(120));
     let row = text.lines().find(|line| line.starts_with(" counts")).expect("a row");
