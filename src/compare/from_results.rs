@@ -251,6 +251,8 @@ pub fn merge(a: Results, b: Results) -> Results {
         }
     }
     plan.revisions.extend(revisions_of_b);
+    // The axes of one run do not make the revisions of both.
+    plan.request.axes.clear();
     plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;
     notes.extend(b.notes);

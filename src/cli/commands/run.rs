@@ -18,6 +18,7 @@ use crate::cli::request::secrets::SecretSources;
 use crate::cli::request::sides;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
+use crate::config::matrix;
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
@@ -123,7 +124,11 @@ impl Run<'_> {
 
     /// Warns if memprof.yaml has other sides now. A run continues as it was planned.
     fn note_changed_sides(&self, asked: anyhow::Result<Asked>, plan: &Plan) {
+        let start = self.repository.start();
+        let has_file = self.arguments.request.refs.matrix.is_some()
+            || matrix::find(start, self.repository.root()).is_some();
         let message = match asked {
+            _ if !has_file => None,
             Ok(asked) => continued::changed_sides(&asked.request, plan)
                 .map(|changed| format!("memprof.yaml has {changed}; the run continues as planned")),
             Err(error) => Some(format!("the run continues as planned, without memprof.yaml: {error:#}")),
