@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::compare::aggregate::{Aggregate, Availability};
@@ -46,9 +47,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
     let mut notes = plan.notes.clone();
     notes.extend(results.notes.iter().cloned());
-    for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
-        notes.extend(build_notes(results, candidate));
-    }
+    notes.extend(all_build_notes(results));
     notes.extend(log_notes(results));
     let mut comparison = Comparison {
         id: plan.id.clone(),
@@ -176,12 +175,26 @@ fn not_measured(results: &Results) -> Vec<(usize, NotMeasured)> {
     all.flat_map(|(&revision, list)| list.iter().map(move |one| (revision, one.clone()))).collect()
 }
 
+/// Returns how the builds differ from the baseline's. What several candidates share is one note.
+fn all_build_notes(results: &Results) -> Vec<String> {
+    let plan = &results.plan;
+    let mut candidates: IndexMap<String, Vec<&str>> = IndexMap::new();
+    for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
+        for note in build_notes(results, candidate) {
+            candidates.entry(note).or_default().push(&plan.revisions[candidate].name);
+        }
+    }
+    let baseline = &plan.revisions[plan.baseline].name;
+    let note = |(note, names): (String, Vec<&str>)| format!("{note} ({baseline} / {})", names.join(", "));
+    candidates.into_iter().map(note).collect()
+}
+
+/// Returns how a candidate's build differs: `differs: toolchain 1.95.0 / 1.94.1`.
 fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
     let plan = &results.plan;
     let (Some(old), Some(new)) = (results.builds.get(&plan.baseline), results.builds.get(&candidate)) else {
         return Vec::new();
     };
-    let names = format!("{} / {}", plan.revisions[plan.baseline].name, plan.revisions[candidate].name);
     let has_packages = side_differences::moved(old, new).is_some_and(|moved| !moved.is_empty());
     let none = RefRequest::default();
     let [old_ref, new_ref] = [plan.baseline, candidate]
@@ -202,7 +215,7 @@ fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
         .map(|fact| {
             let [old, new] =
                 [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));
-            format!("differs: {fact} {old} / {new} ({names})")
+            format!("differs: {fact} {old} / {new}")
         })
         .collect()
 }
