@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::bisect::observations::{self, ChangeRule, Observation};
 use crate::bisect::record::{Effort, SearchRecord, Task};
-use crate::bisect::same_builds;
 use crate::bisect::step_comparison::StepPair;
 use crate::bisect::track::Track;
 use crate::build::attempts::Build;
@@ -36,6 +35,7 @@ use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::rounds;
 use crate::run::runner::{Completion, Interrupted, Runner};
+use crate::run::same_builds;
 use crate::run::session::{self, Session};
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
@@ -57,8 +57,8 @@ pub struct CommitRunner<'a> {
     builds: Vec<Build>,
     is_built: Vec<bool>,
     facts: BTreeMap<String, Value>,
-    /// The facts of the good commit's build of an earlier session, until they are checked.
-    earlier: Option<Value>,
+    /// Whether the good commit was built in an earlier session, and not yet in this one.
+    is_continued: bool,
     common: CommonToRuns<'a>,
     /// What the user asked, and the time that each commit took.
     pub record: SearchRecord,
@@ -183,7 +183,7 @@ impl<'a> CommitRunner<'a> {
             builder,
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
-            earlier: facts.get(&record.lineage.good.to_string()).cloned(),
+            is_continued: facts.contains_key(&record.lineage.good.to_string()),
             facts,
             common: CommonToRuns {
                 session,
@@ -463,21 +463,19 @@ impl<'a> CommitRunner<'a> {
     /// Builds a commit, once. Before the first build of a search that continues, the good commit shows
     /// whether commits still build as they did.
     fn build(&mut self, commit: usize) -> anyhow::Result<()> {
-        if let Some(earlier) = self.earlier.take() {
-            self.build_now(self.record.lineage.good, Some(&earlier))?;
+        if std::mem::take(&mut self.is_continued) {
+            self.build_now(self.record.lineage.good)?;
         }
-        if self.is_built[commit] { Ok(()) } else { self.build_now(commit, None) }
+        if self.is_built[commit] { Ok(()) } else { self.build_now(commit) }
     }
 
-    fn build_now(&mut self, commit: usize, earlier: Option<&Value>) -> anyhow::Result<()> {
+    fn build_now(&mut self, commit: usize) -> anyhow::Result<()> {
         if self.session.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
         let facts = session::facts(&self.builds[commit]);
-        if let Some(earlier) = earlier {
-            same_builds::expect(&self.plan.revisions[commit].name, earlier, &facts)?;
-        }
+        same_builds::check(self.plan, self.folder, commit, &facts)?;
         if self.builds[commit].entry().is_some() {
             // What is measured from now on is compared with this build.
             self.builder.settle_lockfile();

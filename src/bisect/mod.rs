@@ -14,6 +14,5 @@ pub mod record;
 pub mod replay;
 pub mod report_builder;
 pub mod report_data;
-pub mod same_builds;
 pub mod step_comparison;
 pub mod track;

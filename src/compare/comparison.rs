@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
 use crate::compare::matching::{Key, Match, RowChange};
 use crate::compare::side_differences::SideDifference;
+use crate::plan::axis_labels::AxisLabels;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
@@ -63,6 +64,8 @@ pub struct Comparison {
     pub unchecked: usize,
     /// By revision: how it differs from the baseline, apart from the commit.
     pub differs: Vec<SideDifference>,
+    /// The axes whose combinations are the revisions.
+    pub axes: Vec<AxisLabels>,
     /// By revision: the metrics that cannot be compared with the baseline's.
     pub apart: Vec<Vec<IncomparableMetrics>>,
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use crate::compare::aggregate::{Aggregate, Availability};
@@ -16,7 +17,7 @@ use crate::compare::settling;
 use crate::compare::side_differences;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
-use crate::plan::request::{BuildOptions, Request};
+use crate::plan::request::{BuildOptions, RefRequest, Request};
 use crate::plan::side;
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
@@ -46,9 +47,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
     let mut notes = plan.notes.clone();
     notes.extend(results.notes.iter().cloned());
-    for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
-        notes.extend(build_notes(results, candidate));
-    }
+    notes.extend(all_build_notes(results));
     notes.extend(log_notes(results));
     let mut comparison = Comparison {
         id: plan.id.clone(),
@@ -69,6 +68,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         allow: plan.request.judging.allow.clone(),
         unchecked,
         differs: side_differences::of_all(results),
+        axes: plan.request.axes.clone(),
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
@@ -175,21 +175,47 @@ fn not_measured(results: &Results) -> Vec<(usize, NotMeasured)> {
     all.flat_map(|(&revision, list)| list.iter().map(move |one| (revision, one.clone()))).collect()
 }
 
+/// Returns how the builds differ from the baseline's. What several candidates share is one note.
+fn all_build_notes(results: &Results) -> Vec<String> {
+    let plan = &results.plan;
+    let mut candidates: IndexMap<String, Vec<&str>> = IndexMap::new();
+    for candidate in (0..plan.revisions.len()).filter(|&revision| revision != plan.baseline) {
+        for note in build_notes(results, candidate) {
+            candidates.entry(note).or_default().push(&plan.revisions[candidate].name);
+        }
+    }
+    let baseline = &plan.revisions[plan.baseline].name;
+    let note = |(note, names): (String, Vec<&str>)| format!("{note} ({baseline} / {})", names.join(", "));
+    candidates.into_iter().map(note).collect()
+}
+
+/// Returns how a candidate's build differs: `differs: toolchain 1.95.0 / 1.94.1`.
 fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
     let plan = &results.plan;
     let (Some(old), Some(new)) = (results.builds.get(&plan.baseline), results.builds.get(&candidate)) else {
         return Vec::new();
     };
-    let names = format!("{} / {}", plan.revisions[plan.baseline].name, plan.revisions[candidate].name);
-    // The headline names the packages.
     let has_packages = side_differences::moved(old, new).is_some_and(|moved| !moved.is_empty());
+    let none = RefRequest::default();
+    let [old_ref, new_ref] = [plan.baseline, candidate]
+        .map(|index| plan.revisions[index].request_in(&plan.request).unwrap_or(&none));
+    // The headline says what the user asked for.
+    let is_asked = |fact: &str| match fact {
+        "lock" => has_packages,
+        "profile" => old_ref.profile != new_ref.profile,
+        "features" => {
+            let of = |one: &RefRequest| (one.features.clone(), one.no_default_features);
+            of(old_ref) != of(new_ref)
+        }
+        _ => false,
+    };
     let differing = BUILD_FACTS.iter().filter(|fact| old.get(**fact) != new.get(**fact));
     differing
-        .filter(|fact| !(has_packages && **fact == "lock"))
+        .filter(|fact| !is_asked(fact))
         .map(|fact| {
             let [old, new] =
                 [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));
-            format!("differs: {fact} {old} / {new} ({names})")
+            format!("differs: {fact} {old} / {new}")
         })
         .collect()
 }
@@ -238,6 +264,8 @@ pub fn merge(a: Results, b: Results) -> Results {
         }
     }
     plan.revisions.extend(revisions_of_b);
+    // The axes of one run do not make the revisions of both.
+    plan.request.axes.clear();
     plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;
     notes.extend(b.notes);

@@ -3,6 +3,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::config::axes::AxesEntry;
 use crate::config::device_pool::PoolNames;
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
@@ -33,6 +34,8 @@ mapping! {
         /// The revision that the others are compared with: a ref, or `merge-base`. The first ref by
         /// default.
         "baseline" => baseline: Scalar<String>,
+        /// Settings with several values. Each ref becomes a side for each combination of them.
+        "axes" => axes: AxesEntry,
         /// The remote that pull requests are fetched from. By default `upstream` if there is one,
         /// else `origin`.
         "remote" => remote: Scalar<String>,
@@ -350,10 +353,11 @@ pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
 }
 
 /// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.
-pub fn all_keys() -> [(&'static str, &'static [&'static str]); 10] {
+pub fn all_keys() -> [(&'static str, &'static [&'static str]); 11] {
     [
         ("", Matrix::KEYS),
         ("refs", RefEntry::KEYS),
+        ("axes", AxesEntry::KEYS),
         ("tests", TestEntry::KEYS),
         ("overlay", OverlayEntry::KEYS),
         ("overlay.paths", PathEntry::KEYS),

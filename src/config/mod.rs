@@ -2,6 +2,7 @@
 //! Imports support, gpu and plan.
 //! Reads the file; otherwise pure.
 
+pub mod axes;
 pub mod device_pool;
 pub mod limits;
 pub mod mapping;

@@ -2,6 +2,8 @@
 //! Imports support and gpu.
 //! Pure, apart from `clean_env`, which reads the environment.
 
+pub mod axes;
+pub mod axis_labels;
 pub mod budget;
 pub mod cell_filters;
 pub mod cell_names;

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::axis_labels::AxisLabels;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::dependency_change::DependencyChange;
@@ -26,6 +27,9 @@ pub struct Request {
     pub refs: Vec<RefRequest>,
     /// The revision that the others are compared with.
     pub baseline: BaselineRequest,
+    /// The axes whose combinations are among the refs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<AxisLabels>,
     /// The remote that PRs are fetched from. `None` means `upstream` if there is one, else
     /// `origin`.
     pub remote: Option<String>,

@@ -118,6 +118,21 @@ pub fn differences(request: &Request, old: &RefRequest, new: &RefRequest) -> Vec
     words
 }
 
+/// Returns [`differences`], and those of lock file and dependencies, as the user wrote them: `serde@1.0.200`,
+/// `lock file newer.lock`. What they lead to is known once the lock files are resolved.
+pub fn differences_with_dependencies(request: &Request, old: &RefRequest, new: &RefRequest) -> Vec<String> {
+    let mut words = differences(request, old, new);
+    let [old_with, new_with] = [old, new].map(|one| dependencies(request, Some(one)));
+    words.extend(new_with.iter().filter(|one| !old_with.contains(one)).map(ToString::to_string));
+    words.extend(old_with.iter().filter(|one| !new_with.contains(one)).map(|one| format!("without {one}")));
+    match (&old.lockfile, &new.lockfile) {
+        (old, Some(new)) if old.as_ref() != Some(new) => words.push(format!("lock file {}", new.written())),
+        (Some(_), None) => words.push("its own lock file".to_owned()),
+        _ => {}
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +196,17 @@ mod tests {
             ]
         );
         assert!(differences(&request, &old, &old).is_empty());
+        let lockfile =
+            crate::plan::side_lockfile::SideLockfile::File { path: "/r/x.lock".into(), hash: String::new() };
+        let one = RefRequest { with: with(&["serde@1.0.2"]), lockfile: Some(lockfile), ..old.clone() };
+        assert_eq!(
+            differences_with_dependencies(&request, &old, &one),
+            ["serde@1.0.2", "lock file /r/x.lock"]
+        );
+        assert_eq!(
+            differences_with_dependencies(&request, &one, &old),
+            ["without serde@1.0.2", "its own lock file"]
+        );
         assert_eq!(differences(&request, &new, &old).len(), 7);
     }
 }

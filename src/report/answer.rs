@@ -173,8 +173,8 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the line with the command that finds the commit of the worst regression. `None` without
-    /// one, and where a search makes no sense: for the working tree, a single commit, pairs of tests,
-    /// and metrics of scopes.
+    /// one, and where a search makes no sense: for the working tree, a single commit, sides with other
+    /// settings, pairs of tests, and metrics of scopes.
     pub fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
@@ -183,7 +183,10 @@ impl<'a> Answer<'a> {
         let is_plain = cell.id.params.is_empty() && !cell.id.test.name.is_empty() && cell.origins.is_none();
         let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
+        let has_other_settings =
+            self.comparison.differs.get(self.candidate).is_some_and(|differs| !differs.settings.is_empty());
         if old.commit == new.commit
+            || has_other_settings
             || old.working_tree
             || new.working_tree
             || !is_plain

@@ -17,6 +17,7 @@ use crate::report::markdown_text::{self, code, escape};
 use crate::report::notes;
 use crate::report::options::{Options, Rows};
 use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
+use crate::report::sides::SideTables;
 use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::tensors::comment as tensor_comment;
 use crate::report::text;
@@ -35,6 +36,7 @@ pub const MOST_CHARACTERS: usize = 65_000;
 
 /// The room for changed tests, for failures and for notes, so that rows fit too.
 const MOST_OF_FINDINGS: usize = 20_000;
+const MOST_OF_SIDES: usize = 12_000;
 const MOST_OF_FAILURES: usize = 12_000;
 const MOST_OF_NOTES: usize = 8_000;
 
@@ -61,6 +63,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     let mut comment = Comment::default();
     comment.head(&answers, options);
+    comment.sides(comparison, &filter, options);
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);
     let notes = notes(comparison, &filter, options);
@@ -311,6 +314,17 @@ impl Comment {
         for (count, standing) in left_out {
             let tests = counted(count, "more test");
             _ = write!(self.text, "\n_… {tests} {}_\n", answer_table::word(standing));
+        }
+    }
+
+    /// Adds a table with a column per side, if it fits.
+    fn sides(&mut self, comparison: &Comparison, filter: &MetricFilter, options: &Options) {
+        let text =
+            SideTables::of(comparison, filter, options).map(|sides| sides.markdown()).unwrap_or_default();
+        if text.chars().count() <= MOST_OF_SIDES {
+            self.text.push_str(&text);
+        } else {
+            self.text.push_str("\n_The table of all sides is left out: the comment is full._\n");
         }
     }
 

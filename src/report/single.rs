@@ -5,8 +5,6 @@ use std::io::{self, Write};
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Breach, Cell, Comparison, Metric};
-use crate::compare::whole_test;
-use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
 use crate::report::finding::Finding;
 use crate::report::frame::{Foot, tone_of};
@@ -15,11 +13,11 @@ use crate::report::markdown_text::{code, escape};
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::selection::{MOST_ROWS, MetricFilter};
+use crate::report::test_figures::{of_test, points};
 use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles::{self, Trouble};
 use crate::report::why::explained;
-use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::labels;
 
@@ -270,17 +268,6 @@ fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
 /// Whether a figure of the test exceeds a limit that `allow` does not lift.
 pub(super) fn is_over_limit(cell: &Cell) -> bool {
     cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
-}
-
-/// Returns the indices of the test's checkpoints, without scopes and calls.
-pub(super) fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
-    side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point).map(|(index, _)| index)
-}
-
-pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
-    let column = side.column(&metric.name)?;
-    debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
-    whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))
 }
 
 /// Writes the call sites of each test that has some, below its name.

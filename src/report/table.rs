@@ -6,23 +6,27 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use indexmap::IndexMap;
+
 use crate::compare::aggregate::Availability;
-use crate::compare::comparison::{Comparison, Pair, PairView, RowFigures};
+use crate::compare::comparison::{Cell, Comparison, Pair, PairView, RowFigures};
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::standing::Standing;
 use crate::report::answer::{Answer, NotJudged};
 use crate::report::answer_table::is_failure;
 use crate::report::frame::{self, Foot};
 use crate::report::options::{Options, Rows};
-use crate::report::page::{CompactLine, Group, Page, Text, Tone, tone_of};
+use crate::report::page::{CompactLine, Group, Page, Text, Tone};
+use crate::report::row_texts::{differences, noun};
 use crate::report::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
+use crate::report::side_rows::{ShownView, TestAtSides};
+use crate::report::sides::SideTables;
 use crate::report::tensors::view;
 use crate::report::text;
 use crate::report::titles;
 use crate::report::trace::calls;
 use crate::report::troubles::{self, Trouble};
 use crate::report::why::explained;
-use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::labels::one_line;
 use crate::verdict::kinds::Verdict;
@@ -49,12 +53,11 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     if options.compact {
         page.compact_tables(comparison, &tables, out)?;
     } else {
-        for (view, sections) in &tables.shown {
-            page.pair(view, sections, tables.most_rows, options, out)?;
-            explained::write_text(view, options, out)?;
-            page.beside_figures(&troubles::troubles(comparison, view), out)?;
-            calls::render(comparison, view, options, out)?;
-            view::render(comparison, view, options, out)?;
+        if let Some(sides) = SideTables::of(comparison, &filter, options) {
+            sides.write(page, out)?;
+        }
+        for test in &tables.tests {
+            page.test(comparison, test, tables.most_rows, options, out)?;
             writeln!(out)?;
         }
     }
@@ -68,11 +71,42 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 
 /// The tests that have a table, the worst first.
 struct Tables<'a> {
-    shown: Vec<(PairView<'a>, Vec<TableSection<'a>>)>,
+    tests: Vec<ShownTest<'a>>,
     /// Changed tests without a table.
     left_out: usize,
     most_rows: usize,
     not_judged: NotJudged,
+}
+
+/// A test that has a table.
+struct ShownTest<'a> {
+    /// The candidates that it changed at, or that were asked for, the worst first.
+    shown: Vec<ShownView<'a>>,
+    /// All candidates, which are the columns of the table; empty if there is only one.
+    columns: Vec<ShownView<'a>>,
+}
+
+impl<'a> ShownTest<'a> {
+    /// Puts the views of a test together. With a single candidate, each has one.
+    fn group(
+        views: impl Iterator<Item = ShownView<'a>>,
+        comparison: &'a Comparison,
+        filter: &MetricFilter,
+    ) -> Vec<Self> {
+        let mut tests: IndexMap<*const Cell, Self> = IndexMap::new();
+        for (view, sections) in views {
+            let columns = || {
+                let pairs = view.cell.pairs.iter().filter(|_| view.cell.pairs.len() > 1);
+                let views = pairs.map(|pair| comparison.view(view.cell, pair));
+                views.map(|view| (view, filter.sections(comparison, &view))).collect()
+            };
+            let test = tests.entry(std::ptr::from_ref(view.cell));
+            test.or_insert_with(|| Self { shown: Vec::new(), columns: columns() })
+                .shown
+                .push((view, sections));
+        }
+        tests.into_values().collect()
+    }
 }
 
 impl<'a> Tables<'a> {
@@ -85,12 +119,10 @@ impl<'a> Tables<'a> {
         let ranks = ranks(answers);
         let mut not_judged = NotJudged::default();
         let mut shown = Vec::new();
-        let mut all = 0;
         for view in comparison.pairs() {
             let sections = filter.sections(comparison, &view);
             let has_unjudged_change = not_judged.add(&view, &sections);
             let rank = ranks.get(&std::ptr::from_ref(view.pair)).copied();
-            all += 1;
             // Failures have a line above. Their tables show how far they came.
             let is_cut_off =
                 [view.baseline, view.candidate].iter().any(|side| side.availability == Availability::CutOff);
@@ -103,6 +135,7 @@ impl<'a> Tables<'a> {
             shown.push((rank.unwrap_or(usize::MAX), relevance, view, sections));
         }
         // What was asked for with few tests, or by tracing, is shown whatever became of it.
+        let all = comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count();
         let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
         match options.rows {
             Rows::All => {}
@@ -121,11 +154,12 @@ impl<'a> Tables<'a> {
             shown.sort_by_key(|(rank, ..)| *rank);
         }
         let most = if is_cut { MOST_TABLES } else { usize::MAX };
-        let left_out = shown.len().saturating_sub(most);
-        shown.truncate(most);
-        let most_rows = if is_cut && shown.len() > 1 { FEW_ROWS } else { MOST_ROWS };
-        let shown = shown.into_iter().map(|(_, _, view, sections)| (view, sections)).collect();
-        Self { shown, left_out, most_rows, not_judged }
+        let views = shown.into_iter().map(|(_, _, view, sections)| (view, sections));
+        let mut tests = ShownTest::group(views, comparison, filter);
+        let left_out = tests.len().saturating_sub(most);
+        tests.truncate(most);
+        let most_rows = if is_cut && tests.len() > 1 { FEW_ROWS } else { MOST_ROWS };
+        Self { tests, left_out, most_rows, not_judged }
     }
 }
 
@@ -200,33 +234,6 @@ fn group(page: Page, view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> G
     Group::of(shown.metric.name.clone(), headings, cells)
 }
 
-fn differences(view: &PairView, row: &Match, figures: &RowFigures, shown: &ShownMetric) -> [Text; 2] {
-    match (view.change(row), figures.delta) {
-        (Some(RowChange::Added), _) => [Text::new("added", Tone::Structure), Text::empty()],
-        (Some(RowChange::Removed), _) => [Text::new("removed", Tone::Structure), Text::empty()],
-        (_, None) => [Text::new(text::NONE, Tone::Quiet), Text::empty()],
-        (_, Some(delta)) => {
-            let is_noise = text::is_within_noise(shown.ruling(row), delta.difference);
-            let tone = match shown.ruling(row).map(|ruling| ruling.verdict) {
-                _ if is_noise => Tone::Quiet,
-                Some(Verdict::Unchanged | Verdict::Inconclusive) if delta.difference != 0 => Tone::Plain,
-                _ => tone_of(delta.difference),
-            };
-            let difference = text::difference(delta.difference, shown.metric.unit);
-            [Text::new(difference, tone), Text::new(text::percent(&delta), tone)]
-        }
-    }
-}
-
-/// Returns the word for rows of a kind.
-fn noun(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Point => "checkpoint",
-        Kind::Scope => "scope",
-        Kind::Call => "call",
-    }
-}
-
 /// Returns a pair's lines of the compact table: one per metric, or its troubles.
 fn compact_lines(
     view: &PairView,
@@ -297,6 +304,49 @@ fn most_important<'a>(section: &TableSection<'a>, shown: &ShownMetric) -> Option
 }
 
 impl Page {
+    /// Writes a test's tables, and what explains them.
+    fn test(
+        self,
+        comparison: &Comparison,
+        test: &ShownTest,
+        most_rows: usize,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if test.columns.is_empty() {
+            return test.shown.iter().try_for_each(|(view, sections)| {
+                self.pair(view, sections, most_rows, options, out)?;
+                self.below(comparison, view, options, out)
+            });
+        }
+        TestAtSides { comparison, views: &test.columns, most_rows }.write(self, options, out)?;
+        for (view, _) in &test.shown {
+            let mut below = Vec::new();
+            self.below(comparison, view, options, &mut below)?;
+            if !below.is_empty() {
+                writeln!(out)?;
+                self.title(view, out)?;
+                out.write_all(&below)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what stands below the tables of a pair: call sites, missing figures, traced functions and
+    /// tensors.
+    fn below(
+        self,
+        comparison: &Comparison,
+        view: &PairView,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        explained::write_text(view, options, out)?;
+        self.beside_figures(&troubles::troubles(comparison, view), out)?;
+        calls::render(comparison, view, options, out)?;
+        view::render(comparison, view, options, out)
+    }
+
     /// Writes a pair's title and tables.
     fn pair(
         self,
@@ -375,7 +425,8 @@ impl Page {
         let of_pair = |(view, sections): &(PairView, Vec<TableSection>)| {
             compact_lines(view, sections, &troubles::troubles(comparison, view), several)
         };
-        let lines: Vec<CompactLine> = tables.shown.iter().flat_map(of_pair).collect();
+        let views = tables.tests.iter().flat_map(|test| &test.shown);
+        let lines: Vec<CompactLine> = views.flat_map(of_pair).collect();
         if lines.is_empty() {
             return Ok(());
         }

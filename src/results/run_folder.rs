@@ -112,9 +112,14 @@ impl RunFolder {
         self.0.join("cells")
     }
 
+    /// Returns the folder of all cells of a revision.
+    pub fn cells_of(&self, plan: &Plan, revision: usize) -> Utf8PathBuf {
+        self.cells().join(revision_slug(plan, revision))
+    }
+
     /// Returns the folder of one run of one cell.
     pub fn cell(&self, plan: &Plan, revision: usize, cell: &CellId, repeat: u32) -> Utf8PathBuf {
-        self.cells().join(revision_slug(plan, revision)).join(cell_slug(cell)).join(repeat.to_string())
+        self.cells_of(plan, revision).join(cell_slug(cell)).join(repeat.to_string())
     }
 
     /// Returns the file with the whole output of a revision's build.

@@ -20,6 +20,7 @@ pub mod process_group;
 pub mod recording;
 pub mod rounds;
 pub mod runner;
+pub mod same_builds;
 pub mod same_machine;
 pub mod saved_baselines;
 pub mod schedule;

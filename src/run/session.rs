@@ -41,6 +41,7 @@ use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
 use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Interrupted, Runner};
+use crate::run::same_builds;
 use crate::run::spread;
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
@@ -157,7 +158,11 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        write_whole(&folder.builds(), &sealed_json::sealed(&facts_of(plan, &builds, notes))?)?;
+        let facts = facts_of(plan, &builds, notes);
+        for revision in 0..builds.len() {
+            same_builds::check(plan, folder, revision, &facts[&revision.to_string()])?;
+        }
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts)?)?;
         self.store_trace(plan, folder, &builds)?;
         if self.attribution.why != Why::Never {
             changed_sources::keep(self.repository, plan, folder)?;

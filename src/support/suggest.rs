@@ -9,15 +9,19 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>, c
     }
     let wrong = wrong.to_lowercase();
     let mut known = HashSet::new();
-    let mut scored: Vec<(f64, &str)> = Vec::new();
+    let mut scored: Vec<((f64, f64), &str)> = Vec::new();
     for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST) {
-        let score = likeness(&wrong, &candidate.to_lowercase());
+        let lower = candidate.to_lowercase();
+        let score = likeness(&wrong, &lower);
         if score >= ALIKE && known.insert(candidate) {
-            scored.push((score, candidate));
+            // Of several names that contain it, the one that has least beside it is meant.
+            scored.push(((score, similarity(&wrong, &lower)), candidate));
         }
     }
     // The sort is stable: among equally similar names, the first candidate wins.
-    scored.sort_by(|left, right| right.0.total_cmp(&left.0));
+    scored.sort_by(|((left, left_edits), _), ((right, right_edits), _)| {
+        right.total_cmp(left).then(right_edits.total_cmp(left_edits))
+    });
     scored.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
@@ -68,6 +72,10 @@ mod tests {
         assert_eq!(did_you_mean("mian", ["release-0.4", "main"]).unwrap(), "did you mean 'main'?");
         assert_eq!(nearest("hf_fdw", ["hf_fwd", "hf_bwd", "parses"], 3), ["hf_fwd", "hf_bwd"]);
         assert_eq!(nearest("OVERLAYS", ["overlay", "repeat"], 3), ["overlay"]);
+        assert_eq!(
+            did_you_mean("feature", ["no-default-features", "features"]).unwrap(),
+            "did you mean 'features'?"
+        );
     }
 
     #[test]

@@ -257,6 +257,24 @@ fn differing_builds_are_noted_and_equal_facts_are_not() {
 }
 
 #[test]
+fn what_the_builds_of_several_candidates_share_is_one_note() {
+    let build = |toolchain: &str| json!({"toolchain": toolchain, "profile": "test", "features": ""});
+    let synthetic = Synthetic::new(&["main", "pr/1", "pr/2", "pr/3"])
+        .builds(
+            &json!({"0": build("1.95.0"), "1": build("1.94.1"), "2": build("1.94.1"), "3": build("1.93.0")}),
+        )
+        .passed("t", 0, 0, &heap(&[("a", 1)]));
+    let notes = compare(&synthetic.results()).notes;
+    assert_eq!(
+        notes,
+        [
+            "differs: toolchain 1.95.0 / 1.94.1 (main / pr/1, pr/2)",
+            "differs: toolchain 1.95.0 / 1.93.0 (main / pr/3)"
+        ]
+    );
+}
+
+#[test]
 fn two_runs_are_merged_with_their_names_told_apart_and_their_hosts_compared() {
     let run = |host: &str, bytes| {
         Synthetic::new(&["main"]).environment(&json!({"host": {"name": host, "cpus": 8}})).passed(

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod axes;
 mod budgets;
 mod ci_install;
 mod ci_script;
@@ -29,6 +30,7 @@ mod pools;
 mod properties;
 mod reports;
 mod selected_targets;
+mod sides;
 mod sizes;
 mod slurm;
 mod stack_logs;

@@ -45,6 +45,38 @@ locked: yes
 
 features: gpu
 
+axes: [features]
+
+axes: {}
+
+axes:
+  feature: [[], [simd]]
+
+axes: {features: []}
+
+axes: {features: [simd]}
+
+axes: {features: simd}
+
+axes:
+  features: [[], [simd], []]
+
+axes: {profile: [dev, release, dev]}
+
+axes: {profile: [[dev], [release]]}
+
+axes: {toolchain: stable}
+
+axes: {no-default-features: [false, no]}
+
+axes: {env: [{}, POOL=8]}
+
+axes: {env: [{POOL: 8}, {POOL: '8'}]}
+
+axes: {with: [[], [serde]]}
+
+axes: {lockfile: {from: main}}
+
 tests: hf_fwd
 
 tests: [hf_fwd and]

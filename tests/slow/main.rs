@@ -5,6 +5,7 @@ mod support;
 
 mod adapters;
 mod archive;
+mod axes;
 mod baselines;
 mod benches;
 mod bisect;

@@ -5,7 +5,8 @@
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::plan::request::{Request, TargetKind};
+use cargo_memprof::plan::axis_labels::AxisLabels;
+use cargo_memprof::plan::request::{RefRequest, Request, TargetKind};
 use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::plan::rule::Judging;
 use cargo_memprof::plan::shard::Shard;
@@ -67,6 +68,19 @@ impl Synthetic {
     /// Which tests are pairs.
     pub fn pairs(mut self, patterns: &[&str]) -> Self {
         self.plan.request.pairs = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
+        self
+    }
+
+    /// The axes whose combinations the refs are, and the features of each ref.
+    pub fn axes(mut self, axes: &[AxisLabels], features: &[&[&str]]) -> Self {
+        self.plan.request.axes = axes.to_vec();
+        let one = |(revision, features): (&Revision, &&[&str])| RefRequest {
+            spec: revision.spec.clone(),
+            features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+            ..RefRequest::default()
+        };
+        self.plan.request.refs = self.plan.revisions.iter().zip(features).map(one).collect();
         write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
         self
     }

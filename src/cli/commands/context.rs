@@ -4,8 +4,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::cli::request::secrets::removed_variables;
 use crate::cli::terminal::console::Console;
+use crate::plan::request::RefRequest;
 use crate::plan::resolved::Plan;
+use crate::plan::side;
 use crate::support::exit_code::ExitCode;
+use crate::support::redaction;
 use crate::support::workflow_commands::Notation;
 
 /// The surroundings of a command.
@@ -25,11 +28,14 @@ impl CommandContext<'_> {
     }
 
     /// Prints a plan as JSON for `--dry-run`, with the names of the variables that `--clean-env`
-    /// removes here. `printed` is the plan as it is stored, or holds it.
+    /// removes here, and with what the sides of axes differ by. `printed` is the plan as it is stored, or holds it.
     pub fn print_plan(&self, plan: &Plan, printed: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
         let mut printed = serde_json::to_value(printed)?;
         if let (Some(removed), Some(printed)) = (removed_variables(&plan.request), printed.as_object_mut()) {
             printed.insert("removed_variables".to_owned(), removed.into());
+        }
+        if let Some(printed) = printed.as_object_mut().filter(|_| !plan.request.axes.is_empty()) {
+            printed.insert("sides".to_owned(), sides(plan).into());
         }
         self.print_json(&printed)
     }
@@ -40,4 +46,19 @@ impl CommandContext<'_> {
         self.console.print_as(Notation::Json, &text)?;
         Ok(ExitCode::Success)
     }
+}
+
+/// Returns each side that axes make, with how it differs from the baseline.
+fn sides(plan: &Plan) -> Vec<serde_json::Value> {
+    let refs = &plan.request.refs;
+    let side = |(index, one): (usize, &RefRequest)| {
+        let differs = if index == plan.baseline {
+            vec!["the baseline".to_owned()]
+        } else {
+            side::differences_with_dependencies(&plan.request, &refs[plan.baseline], one)
+        };
+        let differs: Vec<String> = differs.iter().map(|words| redaction::text(words).into_owned()).collect();
+        serde_json::json!({"name": plan.revisions[index].name, "differs": differs})
+    };
+    refs.iter().enumerate().map(side).collect()
 }

@@ -18,6 +18,7 @@ use crate::cli::request::secrets::SecretSources;
 use crate::cli::request::sides;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
+use crate::config::matrix;
 use crate::git::repository::Repository;
 use crate::git::resolve::{resolve_any, run_id};
 use crate::git::resolve_error::ResolveError;
@@ -114,24 +115,44 @@ impl Run<'_> {
         continued::refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
         continued::refuse_new_pool(&self.arguments.execution.devices, &plan)?;
         plan.request.spread_over(&self.arguments.execution.devices);
+        let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
+        let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
+        let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed);
         if continued::has_flags(request) {
-            let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
-            let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
-            let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed)?;
-            continued::refuse_other(request, &asked.request, &plan)?;
+            continued::refuse_other(request, &asked?.request, &plan)?;
+        } else {
+            self.note_changed_sides(asked, &plan);
         }
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
+    }
+
+    /// Warns if memprof.yaml has other sides now. A run continues as it was planned.
+    fn note_changed_sides(&self, asked: anyhow::Result<Asked>, plan: &Plan) {
+        let start = self.repository.start();
+        let has_file = self.arguments.request.refs.matrix.is_some()
+            || matrix::find(start, self.repository.root()).is_some();
+        let message = match asked {
+            _ if !has_file => None,
+            Ok(asked) => continued::changed_sides(&asked.request, plan)
+                .map(|changed| format!("memprof.yaml has {changed}; the run continues as planned")),
+            Err(error) => Some(format!("the run continues as planned, without memprof.yaml: {error:#}")),
+        };
+        if let Some(message) = message {
+            let help = Some("to measure what memprof.yaml says now, leave out --resume".to_owned());
+            self.context.console.emit(Event::Warning { message, help });
+        }
     }
 
     /// How many refs the command needs. Without refs, some views show the working tree.
     fn needed(&self) -> RefsNeeded {
         let RunArguments { request, presentation, .. } = self.arguments;
         match presentation.view {
+            _ if presentation.is_test => RefsNeeded::Alike,
             // The baseline is there already.
             _ if self.arguments.execution.baseline_run.is_some() => RefsNeeded::Any,
             // Pairs are compared within one ref, by default the working tree.
             _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
-            View::Checkpoints if !presentation.is_test => RefsNeeded::Usual,
+            View::Checkpoints => RefsNeeded::Usual,
             _ => RefsNeeded::Any,
         }
     }

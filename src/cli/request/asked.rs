@@ -85,6 +85,8 @@ impl Asked {
 /// - without any ref, the usual ones ([`usual_refs`])
 /// - a pull request alone is compared with its merge base with the default branch
 /// - with a baseline alone, the working tree is compared with it
+///
+/// With axes, nothing is added.
 fn completed<'a>(
     arguments: &'a RequestArguments,
     matrix: &Matrix,
@@ -92,7 +94,8 @@ fn completed<'a>(
     needed: RefsNeeded,
 ) -> anyhow::Result<(Cow<'a, RequestArguments>, Option<String>)> {
     let refs = &arguments.refs.refs;
-    let is_of_matrix = refs.is_empty() && matrix.refs.is_some();
+    // With axes, the sides of the named refs are compared with each other.
+    let is_of_matrix = matrix.axes.is_some() || (refs.is_empty() && matrix.refs.is_some());
     if needed != RefsNeeded::Usual || arguments.refs.aa || is_of_matrix {
         return Ok((Cow::Borrowed(arguments), None));
     }

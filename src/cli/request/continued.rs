@@ -1,7 +1,7 @@
 //! `--resume` beside other flags: they must say what the run was planned with, because it continues
 //! as planned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::judging::JudgingArguments;
@@ -14,6 +14,7 @@ use crate::cli::arguments::values::Variable;
 use crate::cli::request::refs::ref_name;
 use crate::cli::request::sides;
 use crate::git::resolve::MERGE_BASE;
+use crate::plan::axis_labels::in_words;
 use crate::plan::request::{
     BaselineRequest, BuildOptions, LockfileRequest, OverlayRequest, RefRequest, Request, TestRequest,
 };
@@ -103,6 +104,34 @@ pub fn refuse_new_pool(devices: &[String], plan: &Plan) -> Result<(), UserError>
         .help("leave out --devices, or leave out --resume to begin anew"))
 }
 
+/// Returns what memprof.yaml asks of the sides now, if that is not what the run was planned with. The run
+/// continues as planned.
+pub fn changed_sides(asked: &Request, plan: &Plan) -> Option<String> {
+    let planned = &plan.request;
+    let is_changed = |one: &&RefRequest| {
+        let known = planned.refs.iter().find(|other| ref_name(other) == ref_name(one));
+        known.is_some_and(|known| {
+            // A flag for every ref has won over the refs' own variables.
+            let mut env = one.env.clone();
+            env.retain(|name, _| !planned.env.contains_key(name));
+            comparable(known) != comparable(one) || known.env != env || known.config != one.config
+        })
+    };
+    if let Some(changed) = asked.refs.iter().find(is_changed) {
+        return Some(format!("other settings for {} than the run was planned with", ref_name(changed)));
+    }
+    let names = |request: &Request| request.refs.iter().map(|one| ref_name(one).to_owned()).collect();
+    let [now, then]: [BTreeSet<String>; 2] = [asked, planned].map(names);
+    if now == then || asked.axes == planned.axes {
+        return None;
+    }
+    let words = |request: &Request| match in_words(&request.axes) {
+        words if words.is_empty() => "no axes".to_owned(),
+        words => words,
+    };
+    Some(format!("{}, and the run was planned with {}", words(asked), words(planned)))
+}
+
 /// Refuses another `--jobs` than that of an archive's run.
 pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<(), UserError> {
     match arguments.jobs.jobs {
@@ -132,20 +161,21 @@ pub fn refuse_other_limits(
 /// What is said of other limits: they need no run.
 const OTHER_LIMITS: &str = "other limits (`cargo memprof report` takes new ones)";
 
+/// Returns the settings of a ref, apart from variables and settings for cargo. The plan has the commits
+/// and hashes of lock files, which a request lacks.
+fn comparable(one: &RefRequest) -> impl PartialEq {
+    (
+        one.features.clone(),
+        one.no_default_features,
+        one.profile.clone(),
+        one.toolchain.clone(),
+        one.with.clone(),
+        one.lockfile.as_ref().map(|given| given.written().to_owned()),
+    )
+}
+
 /// Whether a ref is planned with other settings, apart from variables and settings for cargo.
 fn other_sides(asked: &Request, planned: &Request) -> bool {
-    let comparable = |one: &RefRequest| {
-        let with = one.with.clone();
-        let lockfile = one.lockfile.as_ref().map(|given| given.written().to_owned());
-        (
-            one.features.clone(),
-            one.no_default_features,
-            one.profile.clone(),
-            one.toolchain.clone(),
-            with,
-            lockfile,
-        )
-    };
     let planned_as = |one: &RefRequest| {
         let same = planned.refs.iter().find(|other| ref_name(other) == ref_name(one));
         same.is_none_or(|other| comparable(other) == comparable(one))

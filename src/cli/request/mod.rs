@@ -3,6 +3,7 @@
 //! Reads memprof.yaml and the noise file (`asked`); the rest is pure.
 
 pub mod asked;
+pub mod axes;
 pub mod cargo_options;
 pub mod continued;
 pub mod explanation;

@@ -10,12 +10,13 @@ use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::{
     EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments,
 };
+use crate::cli::request::axes::{self, CommonFlags};
 use crate::cli::request::cargo_options::build_options;
 use crate::cli::request::judging::judging;
 use crate::cli::request::overlay_paths;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
 use crate::cli::request::side_paths::located;
-use crate::cli::request::sides::{self, SidedFlags};
+use crate::cli::request::sides::{self as sided_flags, SidedFlags};
 use crate::cli::request::surroundings::Surroundings;
 use crate::cli::request::yaml_values::{changes, environment, flag, list, named, text, texts};
 use crate::config::device_pool::PoolNames;
@@ -26,6 +27,8 @@ use crate::config::values::{
     CallLimit, CallPeriod, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
 };
 use crate::config::yaml::{List, Scalar};
+use crate::plan::axes::SidesOfRefs;
+use crate::plan::axis_labels::AxisLabels;
 use crate::plan::clean_env::CleanEnv;
 use crate::plan::dependency_change::DependencyChange;
 use crate::plan::jobs::Jobs;
@@ -54,17 +57,13 @@ pub fn reconcile(
     let flags = SidedFlags::of(arguments)?;
     let arguments = &flags.common;
     let cells = &arguments.cells;
-    let mut refs = refs(arguments, matrix, surroundings)?;
-    let compared = refs.clone();
-    let mut baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
-    flags.apply(&mut refs, &baseline, surroundings)?;
-    if arguments.refs.aa {
-        refs = against_itself(refs, &baseline)?;
-        baseline = BaselineRequest::First;
-    }
+    let written = refs(arguments, matrix, surroundings)?;
+    let compared = written.clone();
+    let Sides { refs, baseline, axes, of_refs } = sides(written, &flags, matrix, surroundings, needed)?;
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
         baseline,
+        axes,
         remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
         tests: tests(arguments, matrix),
@@ -124,10 +123,46 @@ pub fn reconcile(
     }
     let given = arguments.environment.env.iter();
     request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
-    for name in sides::variables(&flags) {
+    for name in sided_flags::variables(&flags) {
         request.tests.iter_mut().for_each(|test| drop(test.env.remove(name)));
     }
+    axes::name_sides(&mut request, &of_refs);
+    of_refs.check_distinct(&request)?;
     Ok(request)
+}
+
+/// What is compared: the refs, or the sides that axes make of them.
+struct Sides {
+    refs: Vec<RefRequest>,
+    baseline: BaselineRequest,
+    axes: Vec<AxisLabels>,
+    of_refs: SidesOfRefs,
+}
+
+/// Gives the refs the settings of flags, and makes their sides. Flags for one side are about a ref, all
+/// of whose sides get them.
+fn sides(
+    mut refs: Vec<RefRequest>,
+    flags: &SidedFlags,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+    needed: RefsNeeded,
+) -> Result<Sides, UserError> {
+    let arguments = &flags.common;
+    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
+    let axes = axes::axes(written, &CommonFlags { arguments, with: &flags.with }, surroundings)?;
+    if refs.is_empty() && written.is_some() {
+        refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
+    }
+    let (mut baseline, combination) = axes.baseline_of(&refs, &baseline)?;
+    flags.apply(&mut refs, &baseline, surroundings)?;
+    let of_refs = axes.expand(&mut refs, &mut baseline, combination)?;
+    if arguments.refs.aa {
+        let refs = against_itself(refs, &baseline)?;
+        return Ok(Sides { refs, baseline: BaselineRequest::First, axes: Vec::new(), of_refs });
+    }
+    Ok(Sides { refs, baseline, axes: axes.labels(), of_refs })
 }
 
 /// Returns how many tests run at once.

@@ -23,6 +23,16 @@ pub enum RefsNeeded {
     Any,
     /// Any number; without a ref, the usual comparison. One ref alone is shown by itself.
     Usual,
+    /// Any number; without a ref, the working tree. Each is measured once, with the common settings.
+    Alike,
+}
+
+impl RefsNeeded {
+    /// Whether each ref becomes the sides that `axes` of memprof.yaml make. Searches measure all commits
+    /// alike.
+    pub fn takes_axes(self) -> bool {
+        matches!(self, Self::Any | Self::Usual)
+    }
 }
 
 /// Returns the refs of the flags, or else of memprof.yaml, each with a name of its own.
@@ -159,7 +169,9 @@ pub fn enough(
         BaselineRequest::First | BaselineRequest::MergeBase => false,
     };
     match (needed, refs.len() + usize::from(is_further)) {
-        (RefsNeeded::Any, 0) => refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() }),
+        (RefsNeeded::Any | RefsNeeded::Alike, 0) => {
+            refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
+        }
         (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {
             return Err(UserError::new("no refs to compare").help(
                 "name two: cargo memprof --refs main,. (`.` is the working tree, pr/7 a pull request)\n\

@@ -142,7 +142,7 @@ fn plan_of(
     let mut arguments = measuring.request(code, code);
     arguments.refs.refs.truncate(1);
     arguments.refs.baseline = None;
-    let asked = Asked::read(&arguments, &PresentationArguments::default(), repository, RefsNeeded::Any)?;
+    let asked = Asked::read(&arguments, &PresentationArguments::default(), repository, RefsNeeded::Alike)?;
     resolve_any(&asked.request, repository, sink)
 }
 

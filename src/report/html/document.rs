@@ -12,12 +12,15 @@ use crate::report::finding::Finding;
 use crate::report::html::chart_data::ChartData;
 use crate::report::html::page_test::{PageTest, PageView};
 use crate::report::html::shell::{self, Page};
+use crate::report::html::side_tables;
 use crate::report::html::test_section::{Surroundings, trouble_text};
 use crate::report::html::{checkpoint_table, environment};
 use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::selection::MetricFilter;
-use crate::report::single::{Single, of_test};
+use crate::report::sides::SideTables;
+use crate::report::single::Single;
+use crate::report::test_figures::of_test;
 use crate::report::text;
 use crate::report::troubles;
 use crate::report::why::explained;
@@ -41,6 +44,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let body = html! {
         a.skip href="#tests" { "Skip to the tests" }
         (header(comparison, &answers, &title, &notes))
+        @if let Some(sides) = SideTables::of(comparison, &filter, options) { (side_tables::section(comparison, &sides)) }
         (list(comparison, &filter, &tests))
         main {
             @for (number, test) in tests.iter().enumerate() {

@@ -13,6 +13,7 @@ mod page_test;
 mod plain;
 mod runs;
 mod shell;
+mod side_tables;
 mod test_section;
 mod treemap;
 

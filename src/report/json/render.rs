@@ -126,6 +126,7 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         tool: (&comparison.tool).into(),
         baseline: (&comparison.revisions[comparison.baseline].name).into(),
         refs: refs.collect(),
+        axes: comparison.axes.clone(),
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::RowChange;
+use crate::plan::axis_labels::AxisLabels;
 use crate::plan::metric::Unit;
 use crate::report::tensors::forwards_json::ForwardEntry;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
@@ -80,6 +81,9 @@ pub struct Identity<'a> {
     pub baseline: Cow<'a, str>,
     /// The refs, in the given order.
     pub refs: Vec<Ref<'a>>,
+    /// The axes whose combinations are the refs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub axes: Vec<AxisLabels>,
 }
 
 /// The verdicts in numbers of rows.
