@@ -37,6 +37,7 @@ use crate::run::attribution::Attribution;
 use crate::run::kept_baseline::{self, KeptRun};
 use crate::run::saved_baselines;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::run::stdin_files;
 use crate::run::stored_plan;
 use crate::support::advice;
 use crate::support::event::{Event, Sink};
@@ -105,6 +106,7 @@ impl Run<'_> {
         let sources = SecretSources {
             environment: &request.environment,
             config: &request.build.config,
+            arguments: &request.build.arg,
             matrix: request.refs.matrix.as_deref(),
             repository: self.repository,
         };
@@ -116,6 +118,7 @@ impl Run<'_> {
             let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed)?;
             continued::refuse_other(request, &asked.request, &plan)?;
         }
+        stdin_files::warn_of_changed(&plan, self.context.console);
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
     }
 

@@ -12,6 +12,7 @@ use crate::compare::comparison::Comparison;
 use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::RowChange;
 use crate::plan::metric::Unit;
+use crate::plan::program::ProgramCall;
 use crate::report::tensors::forwards_json::ForwardEntry;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::report::why::json::WhyReport;
@@ -348,6 +349,9 @@ pub struct CellRun<'a> {
     pub title: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+    /// What the program was given; absent for a test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Cow<'a, ProgramCall>>,
     /// The number of the repeat, from 0.
     pub repeat: u32,
     /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
