@@ -59,6 +59,7 @@ pub struct Programs {
 }
 
 /// A program of a checkout.
+#[derive(PartialEq, Eq)]
 struct Found {
     package: String,
     kind: TargetKind,
@@ -94,6 +95,8 @@ pub fn build(
     let mut found = Vec::new();
     for (program, package) in requested {
         match find(&metadata, &prepared.manifest, program, &packages(job, package))? {
+            // One may be named with its package, and without.
+            Some(program) if found.contains(&program) => {}
             Some(program) => found.push(program),
             None => programs.known = known(&metadata, &packages(job, package)),
         }

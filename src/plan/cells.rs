@@ -1,7 +1,7 @@
 //! Makes the cells of a plan from the request and each revision's tests: parameters, names,
 //! filters.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::plan::cell_filters::CellFilters;
 use crate::plan::cell_names::{CellNames, EntryName};
@@ -12,40 +12,14 @@ use crate::plan::listing::{
 };
 use crate::plan::parameter::{check_parameters, combinations};
 use crate::plan::plan_size::PlanSize;
-use crate::plan::program::{self, ProgramRequest};
-use crate::plan::repeat::Repeat;
+pub use crate::plan::planned_cell::PlannedCell;
+use crate::plan::planned_cell::environment;
+use crate::plan::program::ProgramRequest;
 use crate::plan::request::{Ignored, Request, TestRequest};
-use crate::plan::resolved::{CellId, Revision, TestId};
+use crate::plan::resolved::{CellId, TestId};
 use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
 use crate::support::user_error::UserError;
-
-/// A cell at a revision.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct PlannedCell {
-    /// Test, parameters and name.
-    pub cell: CellId,
-    /// Index in the plan's revisions.
-    pub revision: usize,
-    /// Whether it runs.
-    pub status: CellStatus,
-    /// The environment of its runs: the common variables, then the ref's, the test's and the
-    /// parameters. Later ones win.
-    pub env: BTreeMap<String, String>,
-    /// The arguments of a program, with its secrets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// The exit code that it succeeds with.
-    #[serde(default, skip_serializing_if = "program::is_zero")]
-    pub exit_code: u8,
-    /// Time limit of a run in seconds.
-    pub timeout_seconds: Option<u64>,
-    /// How often it is repeated.
-    pub repeat: Repeat,
-    /// The devices that its runs see, as written. `None` leaves the choice to the environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub devices: Option<Vec<String>>,
-}
 
 /// The cells, and warnings about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,10 +136,10 @@ impl<'a> Planner<'a> {
                     Some(_) => title_of(test, &params, template, entry_name)?,
                     None => program.title(&given, &params),
                 };
-                if !selector.keeps(test, &title) {
+                let cell = CellId { test: test.clone(), params, title, program: Some(given) };
+                if !selector.keeps(test, &cell.title) && !selector.keeps(test, &cell.full_name()) {
                     continue;
                 }
-                let cell = CellId { test: test.clone(), params, title, program: Some(given) };
                 self.names.take(&cell, template, entry_name)?;
                 self.add_cell(entry, &cell, &args);
                 self.size.check(entry_name)?;
@@ -279,19 +253,6 @@ fn title_of(
         .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
-fn environment(
-    request: &Request,
-    revision: &Revision,
-    entry: &TestRequest,
-    params: &[(String, String)],
-) -> BTreeMap<String, String> {
-    let mut env = request.env.clone();
-    env.extend(revision.request_in(request).into_iter().flat_map(|one| one.env.clone()));
-    env.extend(entry.env.clone());
-    env.extend(params.iter().cloned());
-    env
-}
-
 fn described_or_any(entry: &TestRequest) -> String {
     let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
@@ -302,7 +263,9 @@ mod tests {
     use super::*;
     use crate::gpu::visible_devices::VISIBLE;
     use crate::plan::listing::DiscoveredTest;
+    use crate::plan::repeat::Repeat;
     use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
+    use crate::plan::resolved::Revision;
 
     fn revision(name: &str, commit: &str) -> Revision {
         Revision {

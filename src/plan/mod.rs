@@ -19,6 +19,7 @@ pub mod metric_name;
 pub mod pair_pattern;
 pub mod parameter;
 pub mod plan_size;
+pub mod planned_cell;
 pub mod program;
 pub mod quantity;
 pub mod repeat;

@@ -95,6 +95,13 @@ pub struct StdinId {
 const STDIN_TEXT: &str = "stdin-text";
 
 impl ProgramCall {
+    /// Returns the arguments and the standard input, as a shell takes them.
+    pub fn line(&self) -> String {
+        let words = self.args.iter().map(|word| shell_quoted(OsStr::new(word)));
+        let stdin = self.stdin.iter().map(|stdin| format!("< {}", stdin.name));
+        words.chain(stdin).collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the flags of a command line that give this to a program again. `title` is its cell's.
     pub fn flags(&self, kind: TargetKind, name: &str, title: &str, params: &[(String, String)]) -> String {
         let quoted = |text: &str| shell_quoted(OsStr::new(text));
@@ -146,9 +153,7 @@ impl ProgramRequest {
 
     /// Returns the name of a cell: the command line, and the parameters that it does not contain.
     pub fn title(&self, call: &ProgramCall, params: &[(String, String)]) -> String {
-        let words = call.args.iter().map(|word| shell_quoted(OsStr::new(word)));
-        let stdin = call.stdin.iter().map(|stdin| format!("< {}", stdin.name));
-        let line = words.chain(stdin).fold(self.name.clone(), |line, word| format!("{line} {word}"));
+        let line = format!("{} {}", self.name, call.line()).trim_end().to_owned();
         let is_in_line = |name: &str| self.args.iter().any(|word| word.contains(&format!("{{{name}}}")));
         let others: Vec<String> = (params.iter())
             .filter(|(name, _)| !is_in_line(name))

@@ -120,3 +120,12 @@ pub struct CellId {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramCall>,
 }
+
+impl CellId {
+    /// Returns `package::binary::test`; for a program, with its arguments and its standard input. With
+    /// the parameters, it is the cell's name in tables for programs.
+    pub fn full_name(&self) -> String {
+        let given = self.program.iter().map(ProgramCall::line).filter(|line| !line.is_empty());
+        given.fold(self.test.to_string(), |name, line| format!("{name} {line}"))
+    }
+}

@@ -152,6 +152,10 @@ fn programs_run_with_the_arguments_and_the_input_of_the_matrix() {
         assert_eq!(found, expected.map(Some), "{title} at {checkpoint}: {}", ran.everything());
     }
     assert_eq!([outcome(&report, "late", "old"), outcome(&report, "late", "new")], ["not_in_this_ref", "ok"]);
+    // Cells of one program with other arguments have other names in the rows, too.
+    let of_rows = |name: &str| report["rows"].as_array().unwrap().iter().any(|row| row["test"] == name);
+    assert!(of_rows("tool::tool 2 < stdin-text") && of_rows("tool::tool 1 x < data/in.txt"));
+    assert!(of_rows("tool::demo") && !of_rows("tool::tool"));
     for title in ["plain", "the_program_of_a_test_is_plain"] {
         assert_eq!(["old", "new"].map(|of| outcome(&report, title, of)), ["ok"; 2], "{}", ran.everything());
     }

@@ -1,5 +1,8 @@
 //! The programs of a request: those that `--bin` and `--example` name, or else those of memprof.yaml.
 
+use camino::Utf8Path;
+
+use crate::build::store;
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::request::surroundings::{Surroundings, normalized};
 use crate::config::matrix::TestEntry;
@@ -103,8 +106,14 @@ pub fn chosen(
 /// Notes the hashes of the files that programs read, so that a run that continues finds the same.
 pub fn note_hashes(request: &mut Request) -> anyhow::Result<()> {
     for program in request.tests.iter_mut().filter_map(|test| test.program.as_mut()) {
-        if let Some(Stdin::File { path, hash, .. }) = &mut program.stdin {
-            *hash = crate::build::store::hash_file(path.as_str().into())?;
+        if let Some(Stdin::File { path, hash, written }) = &mut program.stdin {
+            if !Utf8Path::new(path.as_str()).is_file() {
+                return Err(UserError::new(format!("stdin {written} is not a file"))
+                    .help(format!("it was looked for at {path}"))
+                    .into());
+            }
+            let read = store::hash_file(path.as_str().into());
+            *hash = read.map_err(|error| UserError::new(format!("cannot read stdin {written}: {error}")))?;
         }
     }
     Ok(())
@@ -112,7 +121,6 @@ pub fn note_hashes(request: &mut Request) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use camino::Utf8Path;
     use clap::Parser;
 
     use super::*;

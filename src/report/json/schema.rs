@@ -194,7 +194,7 @@ pub struct FailedBuildEntry<'a> {
 pub struct BreachEntry<'a> {
     /// The candidate.
     pub r#ref: Cow<'a, str>,
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
@@ -280,7 +280,7 @@ pub struct DependencyEntry<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Row")]
 pub struct RowEntry<'a> {
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
@@ -343,7 +343,7 @@ pub struct ReadingEntry<'a> {
 pub struct CellRun<'a> {
     /// The ref's name.
     pub r#ref: Cow<'a, str>,
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's title in reports for people.
     pub title: Cow<'a, str>,
@@ -449,6 +449,6 @@ pub(in crate::report) struct RunRecordParts<'a> {
 impl<'a> RunRecordParts<'a> {
     pub(in crate::report) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
-        Self { test: cell.test.to_string(), params: params.collect() }
+        Self { test: cell.full_name(), params: params.collect() }
     }
 }
