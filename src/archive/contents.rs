@@ -26,6 +26,7 @@ use crate::run::changed_sources;
 use crate::run::estimate::PastTimes;
 use crate::run::malloc_variables;
 use crate::run::session::Prepared;
+use crate::run::stdin_files;
 use crate::run::stored_plan;
 use crate::support::process::Command;
 use crate::support::user_error::UserError;
@@ -62,6 +63,8 @@ struct Packer<'a> {
     root: Utf8PathBuf,
     /// Keys of the builds that were added. Several refs can share a build.
     added_builds: BTreeSet<String>,
+    /// The standard inputs that were added. Several entries can share one.
+    added_inputs: BTreeSet<Utf8PathBuf>,
 }
 
 impl ArchiveContents<'_> {
@@ -98,9 +101,19 @@ impl ArchiveContents<'_> {
             external,
             root,
             added_builds: BTreeSet::new(),
+            added_inputs: BTreeSet::new(),
         };
         packer.add_json("plan.json", &stored_plan::sealed(self.plan))?;
         let cells: Vec<PlannedCell> = prepared.cells.iter().map(stored_plan::sealed_cell).collect();
+        if let Some((cell, _)) = cells.iter().zip(&prepared.cells).find(|(one, other)| one.args != other.args)
+        {
+            let title = &cell.cell.title;
+            return Err(UserError::new(format!(
+                "an archive does not carry the secret in the arguments of {title}"
+            ))
+            .help("let the program read the secret from a variable or a file")
+            .into());
+        }
         packer.add_json("cells.json", &cells)?;
         let times: Vec<(CellId, u64)> = self.times.of_cells(&cells);
         packer.add_json(TIMES, &times)?;
@@ -135,6 +148,13 @@ impl Packer<'_> {
         self.writer.add_file("run/builds.json", &folder.builds())?;
         if folder.trace().exists() {
             self.writer.add_file("run/trace.json", &folder.trace())?;
+        }
+        for stdin in stdin_files::stdins(&self.contents.plan.request) {
+            let copy = folder.input(stdin.hash());
+            let place = Utf8Path::new("run").join(copy.strip_prefix(&folder.0)?);
+            if self.added_inputs.insert(place.clone()) {
+                self.writer.add_file(place, &copy)?;
+            }
         }
         // The other machine has no repository to say which call sites the diff touches.
         changed_sources::keep(self.contents.repository, self.contents.plan, folder)?;

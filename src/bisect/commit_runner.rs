@@ -21,7 +21,7 @@ use crate::build::test_tree::TestTree;
 use crate::compare::evaluation;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
-use crate::plan::listing::{ListedRevision, NotMeasured};
+use crate::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use crate::plan::repeat::Repeat;
 use crate::plan::request::Ignored;
 use crate::plan::resolved::{CellId, Plan};
@@ -37,6 +37,7 @@ use crate::run::rounds;
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::same_builds;
 use crate::run::session::{self, Session};
+use crate::run::stdin_files;
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::sealed_json;
@@ -172,6 +173,7 @@ impl<'a> CommitRunner<'a> {
     ) -> anyhow::Result<Self> {
         let builder =
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
+        stdin_files::keep(folder, plan)?;
         let commits = plan.revisions.len();
         let facts = stored::build_facts_of(folder)?;
         rounds::forget_damaged(&folder.cells(), notes)?;
@@ -336,6 +338,7 @@ impl<'a> CommitRunner<'a> {
                 revision: &self.plan.revisions[end],
                 tests: tests[index].as_deref(),
                 not_measured: &not_measured[index],
+                known_programs: self.builds[end].known_programs(),
             })
             .collect();
         let planned = cells::cells(&self.plan.request, &listed)?.cells;
@@ -491,7 +494,7 @@ impl<'a> CommitRunner<'a> {
         let runs_ignored =
             self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
         let tests = session::listed(&self.builds[commit]);
-        let own = tests.as_ref().map(|tests| tests.iter().find(|test| test.id == cell.cell.test));
+        let own = tests.as_ref().map(|tests| tests.iter().find(|test| is_of(test, &cell.cell)));
         let not_measured = self.builds[commit].not_measured();
         let status = match own {
             None => CellStatus::BuildFailed,
@@ -591,7 +594,12 @@ fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
         .any(|one| one.revision == revision && one.status == CellStatus::Run && is_same(&one.cell, cell))
 }
 
+/// Whether a cell runs this test or program.
+fn is_of(test: &DiscoveredTest, cell: &CellId) -> bool {
+    test.id == cell.test && test.is_program == cell.program.is_some()
+}
+
 /// Whether two cells are the same test with the same parameters. Their titles may differ.
 fn is_same(one: &CellId, other: &CellId) -> bool {
-    one.test == other.test && one.params == other.params
+    one.test == other.test && one.params == other.params && one.program == other.program
 }

@@ -124,7 +124,7 @@ mod tests {
         let record = RunRecord {
             version: outcome::VERSION,
             revision: 0,
-            cell: CellId { test, params: Vec::new(), title: "t".into() },
+            cell: CellId { test, params: Vec::new(), title: "t".into(), program: None },
             repeat: 0,
             outcome: Outcome { status, message: Some("it broke".into()), wall_nanoseconds: None },
             build: None,

@@ -118,7 +118,7 @@ impl ReportBuilder<'_> {
             command: record.task.command().to_owned(),
             find,
             result: outcome.result,
-            test: cell.test.to_string(),
+            test: cell.full_name(),
             title: cell.title.clone(),
             params: cell.params.clone(),
             query: record.query.clone(),

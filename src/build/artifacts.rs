@@ -10,6 +10,7 @@ use crate::build::compiled_test;
 use crate::build::libraries;
 use crate::build::library_listing::{self, Start};
 use crate::build::noting_runner;
+use crate::build::programs::BuiltProgram;
 use crate::build::provenance::{Companion, Executable, FailedTarget};
 use crate::build::stand_in;
 use crate::build::store::{Draft, Unproven};
@@ -64,8 +65,16 @@ impl Artifacts<'_> {
     /// # Errors
     ///
     /// A file cannot be read or copied, or cargo built an executable without calling the runner.
-    pub fn executables(&self, runner: &[String], key: &str) -> anyhow::Result<Collected> {
+    pub fn executables(
+        &self,
+        programs: &[BuiltProgram],
+        runner: &[String],
+        key: &str,
+    ) -> anyhow::Result<Collected> {
         let mut collected = Collected::default();
+        for program in programs {
+            self.collect_program(&mut collected, program, key)?;
+        }
         for artifact in self.messages.artifacts.iter().filter(|artifact| artifact.profile.test) {
             let kind = manifest::target_kind(&artifact.target);
             if let (Some(built), Some(kind)) = (&artifact.executable, kind) {
@@ -145,6 +154,7 @@ impl Artifacts<'_> {
             package,
             binary: artifact.target.name.clone(),
             kind,
+            is_program: false,
             harness,
             library,
             tests: listing.tests,
@@ -153,7 +163,43 @@ impl Artifacts<'_> {
             hash,
             directory,
             environment: invocation.environment,
-            heap_absent: self.heap_absent(artifact, built)?,
+            heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
+        });
+        Ok(())
+    }
+
+    /// Copies a program, if it is proven to be this build.
+    fn collect_program(
+        &self,
+        collected: &mut Collected,
+        program: &BuiltProgram,
+        key: &str,
+    ) -> anyhow::Result<()> {
+        let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
+        let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
+        let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
+        let hash = match self.draft.add_executable(copy, &file, key)? {
+            Ok(hash) => hash,
+            Err(unproven) => {
+                let reason = unproven.to_string();
+                collected.unproven.push(NotMeasured { package, binary, kind, reason });
+                return Ok(());
+            }
+        };
+        collected.executables.push(Executable {
+            package,
+            binary,
+            kind,
+            is_program: true,
+            harness: false,
+            library: None,
+            tests: Vec::new(),
+            unlisted: None,
+            file,
+            hash,
+            directory: paths::utf8(invocation.directory.clone())?,
+            environment: invocation.environment.clone(),
+            heap_absent: self.heap_absent(root, compiled)?,
         });
         Ok(())
     }
@@ -167,15 +213,16 @@ impl Artifacts<'_> {
             kind,
             root: root.strip_prefix(self.checkout).unwrap_or(root).to_owned(),
             errors: self.messages.errors_in(artifact, SHOWN),
+            is_program: false,
         })
     }
 
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
     /// target has its own allocator.
-    fn heap_absent(&self, artifact: &Artifact, built: &Utf8Path) -> anyhow::Result<Option<String>> {
+    fn heap_absent(&self, root: &Utf8Path, built: &Utf8Path) -> anyhow::Result<Option<String>> {
         let owner = mark_beside(built, compiled_test::OWN_ALLOCATOR)?;
         Ok(owner.map(|owner| match self.allocators {
-            Some(allocators) => allocators.why_absent(&artifact.target.src_path, &owner),
+            Some(allocators) => allocators.why_absent(root, &owner),
             None => own_allocator::outside(),
         }))
     }
@@ -321,7 +368,7 @@ mod tests {
                 clean_env: None,
                 sink: &|_: Event| {},
             };
-            artifacts.executables(&[], KEY)
+            artifacts.executables(&[], &[], KEY)
         }
 
         fn draft(&self) -> Draft {

@@ -11,15 +11,17 @@ use cargo_platform::Cfg;
 use crate::build::adapters;
 use crate::build::artifacts::{Artifacts, Collected};
 use crate::build::build_tree::BuildTree;
-use crate::build::compilation::{self, Compiled};
+use crate::build::compilation::{self, CargoCall, Compiled};
 use crate::build::failure::BuildFailure;
 use crate::build::freshness::{self, Check, SourceRecords};
 use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
 use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
+use crate::build::programs::{self, Programs};
 use crate::build::provenance::{self, KeyInputs, Provenance};
 use crate::build::store::{self, Draft, Entry};
 use crate::build::traced_sources;
+use crate::build::wrapper;
 use crate::cargo::lockfile;
 use crate::plan::listing::NotMeasured;
 
@@ -44,6 +46,11 @@ impl Build {
     /// Returns the executables whose tests cannot be measured, if the build succeeded.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
         self.entry().map(Entry::not_measured).unwrap_or_default()
+    }
+
+    /// Returns the programs of its packages, if they lack one of the request.
+    pub fn known_programs(&self) -> &[String] {
+        self.entry().map(|entry| entry.provenance.known_programs.as_slice()).unwrap_or_default()
     }
 
     /// Returns the failure, if the build failed.
@@ -79,10 +86,11 @@ pub fn build(
     let mut skipped = SkippedEdits::default();
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
-        let compiled = compilation::compile(job, &key_inputs, &prepared, &mut log)?;
+        let (compiled, programs) = compile(job, &key_inputs, &prepared, &mut log)?;
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;
-        let may_be_ours = !compiled.success || prepared.has_edits_at(job, errors);
+        let has_failed = !compiled.success || !programs.failed.is_empty();
+        let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
         if may_be_ours
             && !job.inputs.is_interrupted()
             && prepared.skip_suspects(&mut skipped, job, errors, &mut log)?
@@ -97,7 +105,8 @@ pub fn build(
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
             let failure = failure_of(job, &compiled);
-            let mut entry = store_artifacts(job, tree, prepared, compiled, key_inputs, check.digest)?;
+            let mut entry =
+                store_artifacts(job, tree, prepared, (compiled, programs), key_inputs, check.digest)?;
             let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
             let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
             if is_failed {
@@ -108,6 +117,27 @@ pub fn build(
         }
         remedy = remedy.apply(job, &check.stale, &of_others)?;
     }
+}
+
+/// Builds the programs of the request, and then the tests. Cargo leaves a program for the tests where
+/// it expects it, in place of the one with the shim.
+fn compile(
+    job: &Job<'_>,
+    key_inputs: &KeyInputs,
+    prepared: &PreparedSource,
+    log: &mut fs_err::File,
+) -> anyhow::Result<(Compiled, Programs)> {
+    let mut all = Compiled::before(job, prepared)?;
+    let programs = programs::build(job, prepared, &mut all, log)?;
+    if !job.wants_tests() {
+        all.success = programs.failed.is_empty() || !programs.built.is_empty();
+        return Ok((all, programs));
+    }
+    let call = CargoCall { arguments: key_inputs.arguments.clone(), wrapper: wrapper::WRAP_NAME };
+    let mut compiled = compilation::compile(job, &call, prepared, log)?;
+    // The stale sources of a program are found like those of tests.
+    compiled.join(Compiled { success: true, ..all });
+    Ok((compiled, programs))
 }
 
 /// Returns the failure of a call of cargo, with hints about what was put into the sources.
@@ -165,7 +195,7 @@ fn store_artifacts(
     job: &Job<'_>,
     tree: &BuildTree<'_>,
     prepared: PreparedSource,
-    compiled: Compiled,
+    (compiled, programs): (Compiled, Programs),
     key_inputs: KeyInputs,
     sources: String,
 ) -> anyhow::Result<Entry> {
@@ -185,7 +215,8 @@ fn store_artifacts(
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
         sink: job.inputs.sink,
     };
-    let Collected { executables, unproven, failed } = artifacts.executables(&runner, &key)?;
+    let Collected { executables, unproven, failed } =
+        artifacts.executables(&programs.built, &runner, &key)?;
     let companions = artifacts.companions(&executables)?;
     let lock = match fs_err::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -201,7 +232,8 @@ fn store_artifacts(
         sources,
         executables,
         unproven,
-        failed_targets: failed,
+        failed_targets: failed.into_iter().chain(programs.failed).collect(),
+        known_programs: programs.known,
         companions,
         injected_hash: store::hash_of_injected(&prepared.injection),
         injected: prepared.injection.into_keys().collect(),

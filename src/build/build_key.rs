@@ -34,6 +34,7 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         checkout: inputs.checkout.clone(),
         trace: inputs.patterns.texts(),
         clean_env: inputs.plan.request.clean_env.clone(),
+        programs: programs(job),
     })
 }
 
@@ -83,6 +84,17 @@ pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
     environment
 }
 
+/// Returns the programs of the request: `bin tool`, or `bin tool of PACKAGE`.
+fn programs(job: &Job<'_>) -> Vec<String> {
+    let named = job.inputs.plan.request.programs().into_iter().map(|(program, package)| {
+        let of = package.map(|package| format!(" of {package}")).unwrap_or_default();
+        format!("{}{of}", program.target())
+    });
+    let mut programs: Vec<String> = named.collect();
+    programs.sort();
+    programs
+}
+
 fn overlay_inputs(job: &Job<'_>) -> BTreeMap<String, String> {
     let request = &job.inputs.plan.request;
     let mut all = overlay::ingredients(&job.overlay());
@@ -105,7 +117,11 @@ fn has_external_overlay(job: &Job<'_>) -> bool {
 fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     let build = &job.options();
     let features = job.features();
-    let mut arguments = if has_external_overlay(job) {
+    let mut arguments = if !job.wants_tests() {
+        // Those that name the package matter too: they decide where the program is searched.
+        let packages = build.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]);
+        command::run_argv(build, &features, target).into_iter().chain(packages).collect()
+    } else if has_external_overlay(job) {
         // The package is a dependency of the external crate, whose manifest gets the package's
         // options.
         let (_, rest) = PackageOptions::split_off(build, features);

@@ -14,7 +14,6 @@ use crate::build::line_tables;
 use crate::build::noting_runner;
 use crate::build::own_program;
 use crate::build::prepared_source::PreparedSource;
-use crate::build::provenance::KeyInputs;
 use crate::build::shim::{CompiledShim, MissingShim};
 use crate::build::traced_sources;
 use crate::build::wrapper;
@@ -44,27 +43,53 @@ pub struct Compiled {
     pub copies: NeededCopies,
 }
 
+impl Compiled {
+    /// Returns what is known before cargo is called.
+    pub fn before(job: &Job<'_>, prepared: &PreparedSource) -> anyhow::Result<Self> {
+        let target = job.target(&job.config()?)?;
+        fs_err::create_dir_all(job.inputs.cache.notes())?;
+        let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
+        let copies = NeededCopies::of(&prepared.copies, target.as_deref());
+        let target = target.filter(|target| *target != job.toolchain.host());
+        let (messages, stderr) = Default::default();
+        Ok(Self { messages, stderr, success: true, notes, target, copies })
+    }
+
+    /// Adds what cargo said in another call.
+    pub fn join(&mut self, other: Self) {
+        self.messages.join(other.messages);
+        if !other.success {
+            self.stderr.push_str(&other.stderr);
+        }
+    }
+}
+
+/// A call of cargo.
+pub struct CargoCall {
+    /// The arguments, without the manifest.
+    pub arguments: Vec<String>,
+    /// The name under which this program wraps the compiler.
+    pub wrapper: &'static str,
+}
+
 /// Calls cargo, and writes its output to the log.
 pub fn compile(
     job: &Job<'_>,
-    key_inputs: &KeyInputs,
+    call: &CargoCall,
     prepared: &PreparedSource,
     log: &mut fs_err::File,
 ) -> anyhow::Result<Compiled> {
     let config = job.config()?;
     let target = job.target(&config)?;
-    fs_err::create_dir_all(job.inputs.cache.notes())?;
-    let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
-    note_environment(job, notes.path())?;
+    let mut done = Compiled::before(job, prepared)?;
+    note_environment(job, done.notes.path())?;
     let shims = Shims::of(job, prepared, target.as_deref())?;
-    let command = cargo(job, key_inputs, prepared, &config, &shims, notes.path())?;
+    let command = cargo(job, call, prepared, &config, &shims, done.notes.path())?;
     writeln!(log, "$ {command}")?;
-    let copies = NeededCopies::of(&prepared.copies, target.as_deref());
-    copies.remove_others(&traced_sources::target_folder(job)?)?;
+    done.copies.remove_others(&traced_sources::target_folder(job)?)?;
     let missing = shims.missing()?;
-    let mut messages = Messages::default();
+    let Compiled { messages, stderr, .. } = &mut done;
     let mut compiled = 0;
-    let mut stderr = String::new();
     let status = std::thread::scope(|scope| {
         // Cargo begins with the dependencies, and the wrapper waits for the shim.
         let compiling = scope.spawn(|| compile_shims(missing, job.toolchain));
@@ -86,7 +111,7 @@ pub fn compile(
         compiling.join().map_err(|_| anyhow::anyhow!("the shim's compilation panicked"))??;
         anyhow::Ok(status?)
     })?;
-    let stderr = redaction::text(&stderr).into_owned();
+    *stderr = redaction::text(stderr).into_owned();
     log.write_all(stderr.as_bytes())?;
     if let Some(unreadable) = &messages.unreadable {
         bail!("cannot read cargo's message about an artifact: {unreadable}");
@@ -95,8 +120,8 @@ pub fn compile(
         let text = error.message.rendered.as_deref().unwrap_or(&error.message.message);
         writeln!(log, "{}", redaction::text(text))?;
     }
-    let target = target.filter(|target| *target != job.toolchain.host());
-    Ok(Compiled { messages, stderr, success: status.success(), notes, target, copies })
+    done.success = status.success();
+    Ok(done)
 }
 
 /// The shims that a build needs.
@@ -142,7 +167,7 @@ fn compile_shims(missing: Vec<(MissingShim, Option<&str>)>, toolchain: &Toolchai
 /// Returns the call of cargo, with the wrappers and the runner in its environment.
 fn cargo(
     job: &Job<'_>,
-    key_inputs: &KeyInputs,
+    call: &CargoCall,
     prepared: &PreparedSource,
     config: &CargoConfig,
     shims: &Shims<'_>,
@@ -166,12 +191,12 @@ fn cargo(
     let command = toolchain
         .cargo()
         .current_dir(inputs.workspace())
-        .args(configuration::with_runner(&key_inputs.arguments, triple, &note)?)
+        .args(configuration::with_runner(&call.arguments, triple, &note)?)
         .arg("--manifest-path")
         .arg(&prepared.manifest)
         .envs(job.requested_environment())
         .envs(line_tables::variable(job)?)
-        .env("RUSTC_WORKSPACE_WRAPPER", links.join(wrapper::WRAP_NAME))
+        .env("RUSTC_WORKSPACE_WRAPPER", links.join(call.wrapper))
         .env(command::runner_variable(triple), &note)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)

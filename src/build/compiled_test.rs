@@ -1,5 +1,5 @@
-//! Compiles a test target, and leaves marks next to it: whether it has its own allocator, whether its
-//! root is configured out.
+//! Compiles a test target or a program, and leaves marks next to it: whether it has its own allocator,
+//! whether its root is configured out.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,15 @@ pub fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
     Some(PathBuf::from(value("--out-dir")?).join(format!("{name}{extra}.{extension}")))
 }
 
-/// Compiles a test target with the shim's allocator. If the target has its own allocator, compiles
+/// Compiles a test target or a program with the shim's allocator. If the target has its own allocator, compiles
 /// it again without, and writes a mark next to the executable.
 ///
 /// Only the compiler knows about other allocators: one may be in a dependency, behind a `cfg`, or
 /// made by a macro. The compiler's messages are held back until it is done. This delays nothing,
 /// because no other crate waits for a test target.
-pub fn compile(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
+///
+/// A program that does not compile gets no stand-in: each has a call of cargo for itself.
+pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow::Result<i32> {
     use std::io::Write;
     let call_compiler = |heap: bool| {
         let mut command = std::process::Command::new(&argv[0]);
@@ -64,7 +66,7 @@ pub fn compile(argv: &[OsString], call: &[OsString]) -> anyhow::Result<i32> {
     } else if let Some(mark) = mark {
         remove_mark(&mark)?;
     }
-    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED) {
+    if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED).filter(|_| !is_program) {
         remove_mark(&mark)?;
         // A signal stopped a compiler without an exit code. Such a build must fail.
         let has_errors = output.status.code().is_some_and(|code| code != 0);

@@ -145,7 +145,8 @@ fn in_one_line<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 /// Whether cargo rejected the command line because something that it names does not exist. Cargo
 /// has no error codes, so the text decides.
 fn is_refusal(errors: &str) -> bool {
-    const REFUSALS: [&str; 6] = [
+    const REFUSALS: [&str; 7] = [
+        "requires the features: `",
         "did not match any packages",
         "not contain this feature",
         "contains this feature",
@@ -158,7 +159,7 @@ fn is_refusal(errors: &str) -> bool {
 }
 
 /// Returns cargo's own errors: everything from the first line that begins with `error`.
-fn errors_of_cargo(stderr: &str) -> String {
+pub fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
     let start =
         lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));

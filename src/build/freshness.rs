@@ -123,16 +123,30 @@ fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
 /// Returns the dep-info file of a program or shared library. `NAME` is a hard link to
 /// `deps/NAME-HASH`, or a copy if the file system has no hard links.
 fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
-    let extension = program.extension();
-    let same = |path: &Utf8PathBuf| path.extension() == extension && is_same_file(path, program);
-    let entries = program.parent()?.join("deps").read_dir_utf8().ok()?.filter_map(Result::ok);
-    let original = entries.map(camino::Utf8DirEntry::into_path).find(same)?;
+    let original = original_in(&program.parent()?.join("deps"), program)?;
     let stem = original.file_stem()?;
     // The dep-info file of `liba.so` is `a.d`.
     [stem, stem.strip_prefix("lib").unwrap_or(stem)]
         .iter()
         .map(|name| original.with_file_name(format!("{name}.d")))
         .find(|path| path.exists())
+}
+
+/// Returns the file that the compiler wrote, of which a program is a hard link or a copy:
+/// `deps/NAME-HASH`, or `NAME-HASH` beside an example.
+pub fn original_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let folder = program.parent()?;
+    original_in(&folder.join("deps"), program).or_else(|| original_in(folder, program))
+}
+
+/// Returns the other file in this folder that is the same program or shared library.
+fn original_in(folder: &Utf8Path, program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let extension = program.extension();
+    let is_same = |path: &Utf8PathBuf| {
+        path.extension() == extension && path.as_path() != program && is_same_file(path, program)
+    };
+    let entries = folder.read_dir_utf8().ok()?.filter_map(Result::ok);
+    entries.map(camino::Utf8DirEntry::into_path).find(is_same)
 }
 
 fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
@@ -198,6 +212,24 @@ pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_link_or_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(folder.join("deps")).unwrap();
+        let write = |name: &str, content: &str| fs_err::write(folder.join(name), content).unwrap();
+        write("deps/tool-1", "one");
+        write("deps/tool-2", "two");
+        write("deps/tool-2.d", "two");
+        fs_err::hard_link(folder.join("deps/tool-2"), folder.join("tool")).unwrap();
+        assert_eq!(original_of_link(&folder.join("tool")), Some(folder.join("deps/tool-2")));
+        write("demo-3", "three");
+        write("demo", "three");
+        assert_eq!(original_of_link(&folder.join("demo")), Some(folder.join("demo-3")));
+        write("other", "four");
+        assert_eq!(original_of_link(&folder.join("other")), None);
+    }
 
     #[test]
     fn dep_info_lists_files_with_spaces_and_skips_comments() {

@@ -102,11 +102,19 @@ impl<'a> Job<'a> {
 
     /// Returns the integration tests to build, if no other target can contain a selected test.
     pub fn only_tests(&self) -> Option<BTreeSet<String>> {
+        if !self.wants_tests() {
+            return None;
+        }
         let overlay = self.overlay();
         let (repository, patches) = (self.inputs.repository, &self.inputs.patches);
         let request = &self.inputs.plan.request;
         let texts = RevisionTexts::new(repository, self.revision(), &overlay, patches);
         selected_targets::only_tests(&texts.without(&request.sparse_exclude), request)
+    }
+
+    /// Whether tests are wanted, and not programs alone.
+    pub fn wants_tests(&self) -> bool {
+        self.inputs.plan.request.tests.iter().any(|entry| entry.program.is_none())
     }
 
     /// Returns the checkpoints of the request that this revision gets.

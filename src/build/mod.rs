@@ -27,6 +27,7 @@ pub mod noting_runner;
 pub mod own_program;
 pub mod patched_source;
 pub mod prepared_source;
+pub mod programs;
 pub mod provenance;
 pub mod provided_side;
 pub mod selected_failures;

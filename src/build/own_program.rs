@@ -25,7 +25,9 @@ pub fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let folder = cache.wrapper().join(shim::source_hash());
     fs_err::create_dir_all(&folder)?;
     let copy = copy_into(&folder, &running()?, own_hash()?)?;
-    for name in [wrapper::WRAP_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME] {
+    let names =
+        [wrapper::WRAP_NAME, wrapper::WRAP_PROGRAM_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME];
+    for name in names {
         place_link(&folder, name, &copy)?;
     }
     // Other versions of this program left these. The caller holds the cache's lock.

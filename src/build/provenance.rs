@@ -47,6 +47,9 @@ pub struct KeyInputs {
     /// Which variables the build inherits. If it inherits all, this is not part of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_env: Option<CleanEnv>,
+    /// The programs that are built, as cargo's arguments name them. A build of tests alone has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
 }
 
 impl KeyInputs {
@@ -123,6 +126,9 @@ pub struct Provenance {
     /// The test targets that do not compile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_targets: Vec<FailedTarget>,
+    /// The programs that the packages have, such as `bin tool`, if a requested one is not among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_programs: Vec<String>,
     /// Other files that tests run or load from the path where they were built.
     pub companions: Vec<Companion>,
     /// The files that were injected into the checkout, as paths below `injected/` in the entry's
@@ -213,6 +219,9 @@ pub struct FailedTarget {
     pub root: Utf8PathBuf,
     /// The first errors, as the compiler rendered them.
     pub errors: String,
+    /// Whether this is a program of the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_program: bool,
 }
 
 impl FailedTarget {
@@ -241,6 +250,9 @@ pub struct Executable {
     pub binary: String,
     /// The target's kind.
     pub kind: TargetKind,
+    /// Whether this is a program of the request, and its `main` runs with the cell's arguments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_program: bool,
     /// Whether libtest's harness runs its tests.
     pub harness: bool,
     /// The library that runs its tests or benchmarks in place of libtest's harness. Without either, the
@@ -317,6 +329,7 @@ pub(crate) mod tests {
             package: "p".into(),
             binary: "b".into(),
             kind: TargetKind::Lib,
+            is_program: false,
             harness: true,
             library: None,
             tests: Vec::new(),
@@ -345,6 +358,7 @@ pub(crate) mod tests {
             checkout: "/c".into(),
             trace: Vec::new(),
             clean_env: None,
+            programs: Vec::new(),
         };
         Provenance {
             version: VERSION,
@@ -357,6 +371,7 @@ pub(crate) mod tests {
             executables: vec![executable],
             unproven: Vec::new(),
             failed_targets: Vec::new(),
+            known_programs: Vec::new(),
             companions: Vec::new(),
             injected: Vec::new(),
             injected_hash: String::new(),

@@ -59,6 +59,9 @@ impl<'a> RevisionTexts<'a> {
 
     /// Whether a target that does not compile may contain a selected test.
     pub fn may_select(&self, request: &Request, target: &FailedTarget) -> bool {
+        if target.is_program {
+            return true;
+        }
         let may_name =
             |part: &str| self.paths_with(part).is_none_or(|paths| self.any_reaches(&paths, target, part));
         let unlisted = UnlistedTarget {
@@ -151,6 +154,9 @@ impl<'a> RevisionTexts<'a> {
 
 /// Whether one of a target's tests may be selected.
 pub fn has_selected(request: &Request, executable: &Executable) -> bool {
+    if executable.is_program {
+        return true;
+    }
     let names: Vec<String> = executable.tests.iter().map(|test| test.name.to_lowercase()).collect();
     let may_name = |part: &str| executable.unlisted.is_some() || names.iter().any(|name| name.contains(part));
     let target = UnlistedTarget {
@@ -162,8 +168,10 @@ pub fn has_selected(request: &Request, executable: &Executable) -> bool {
     has_tests && may_match_any(request, &target)
 }
 
+/// Whether an entry of the request may select a test of a target. Entries that name programs select
+/// none.
 fn may_match_any(request: &Request, target: &UnlistedTarget<'_>) -> bool {
-    request.tests.iter().any(|entry| {
+    request.tests.iter().filter(|entry| entry.program.is_none()).any(|entry| {
         // A mistake in the selection is reported when the cells are planned.
         Selector::new(&entry.selection).map_or(true, |selector| selector.may_match(target, &entry.params))
     })
@@ -173,10 +181,8 @@ fn may_match_any(request: &Request, target: &UnlistedTarget<'_>) -> bool {
 /// no other target can contain a selected test. `None` means that all targets are built.
 pub fn only_tests(texts: &RevisionTexts<'_>, request: &Request) -> Option<BTreeSet<String>> {
     let build = &request.build;
-    let names_targets = build.lib
-        || [&build.bins, &build.tests, &build.examples, &build.benches].iter().any(|names| !names.is_empty());
     let is_external = texts.overlay.iter().any(|file| file.mode == OverlayMode::External);
-    if build.all_tests || names_targets || is_external {
+    if build.all_tests || build.selects_targets() || is_external {
         return None;
     }
     let added = texts.overlay.iter().map(|file| &file.destination);

@@ -21,6 +21,10 @@ use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
 pub const WRAP_NAME: &str = "memprof-wrap-rustc";
+/// The name under which this program wraps the compiler for workspace members, while cargo builds a
+/// program. Cargo tells the artifacts of different wrappers apart, so that a program with the shim
+/// never takes the place of one without it.
+pub const WRAP_PROGRAM_NAME: &str = "memprof-wrap-program";
 /// The name under which this program is the runner, which only notes.
 pub const NOTE_NAME: &str = "memprof-note-test";
 /// The variable with what the compiler wrapper adds: [`WrapperShim`] as JSON.
@@ -81,7 +85,8 @@ pub struct Dependencies {
 pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     let (own_name, call) = arguments.split_first()?;
     match Path::new(own_name).file_name()?.to_str()? {
-        WRAP_NAME => Some(wrap_compiler(call)),
+        WRAP_NAME => Some(wrap_compiler(call, false)),
+        WRAP_PROGRAM_NAME => Some(wrap_compiler(call, true)),
         WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
         NOTE_NAME => match noting_runner::note_invocation(call) {
             #[expect(clippy::exit, reason = "the runner is done, and there is nothing to unwind")]
@@ -92,7 +97,7 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     }
 }
 
-fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
+fn wrap_compiler(call: &[OsString], of_program: bool) -> anyhow::Error {
     let shim: WrapperShim = match std::env::var(SHIM).map(|shim| serde_json::from_str(&shim)) {
         Ok(Ok(shim)) => shim,
         // Cargo may call the wrapper outside of this tool. Without our variable, nothing is added.
@@ -114,8 +119,12 @@ fn wrap_compiler(call: &[OsString]) -> anyhow::Error {
             Err(error) => return error,
         }
     }
-    if compiles_test(call) && argv.len() > call.len() {
-        match compiled_test::compile(&argv, call) {
+    let is_program = of_program && compiles_program(call);
+    if is_program {
+        argv.extend(["--cfg".into(), PROGRAM_CFG.into()]);
+    }
+    if (is_program || compiles_test(call)) && argv.len() > call.len() {
+        match compiled_test::compile(&argv, call, is_program) {
             #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
             Err(error) => return error,
@@ -183,7 +192,9 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
 /// Returns the place of a crate's root among the compiler's arguments, if it is not a member of the
 /// workspace.
 fn root_of(call: &[OsString]) -> Option<usize> {
-    let is_of_member = Path::new(call.first()?).file_name().is_some_and(|name| name == WRAP_NAME);
+    let wrappers = [WRAP_NAME, WRAP_PROGRAM_NAME];
+    let is_of_member =
+        Path::new(call.first()?).file_name().is_some_and(|name| wrappers.iter().any(|own| name == *own));
     let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"))?;
     (!is_of_member).then_some(root)
 }
@@ -251,6 +262,19 @@ impl WrapperShim {
 /// The `cfg` of every workspace member.
 pub const CFG: &str = "memprof";
 
+/// The `cfg` of the program that is built to be measured.
+pub const PROGRAM_CFG: &str = "memprof_program";
+
+/// Whether this compiles a program. While cargo builds one for `cargo run`, the only others are build
+/// scripts.
+fn compiles_program(call: &[OsString]) -> bool {
+    let has = |name: &str, value: &dyn Fn(&str) -> bool| {
+        call.windows(2).any(|pair| pair[0] == name && pair[1].to_str().is_some_and(value))
+    };
+    has("--crate-type", &|kind| kind == "bin")
+        && !has("--crate-name", &|name| name == "___" || name.starts_with("build_script_"))
+}
+
 /// Whether this compiles a test. Cargo passes `--test`, or `--cfg test` for a target without a
 /// harness.
 fn compiles_test(call: &[OsString]) -> bool {
@@ -306,7 +330,7 @@ fn check_cfg(call: &[OsString]) -> impl Iterator<Item = String> + use<> {
         pair[0] == "--check-cfg" && pair[1].to_str().is_some_and(|value| value.starts_with("cfg("))
     };
     let adapters = adapters::ADAPTERS.iter().map(|adapter| adapter.name);
-    let names: Vec<&str> = [CFG, HEAP_CFG].into_iter().chain(adapters).collect();
+    let names: Vec<&str> = [CFG, HEAP_CFG, PROGRAM_CFG].into_iter().chain(adapters).collect();
     let known = call.windows(2).any(checks).then(|| format!("cfg({})", names.join(", ")));
     known.into_iter().flat_map(|known| ["--check-cfg".to_owned(), known])
 }
@@ -367,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_compiler_that_checks_names_of_cfgs_knows_ours() {
-        let known = "--check-cfg cfg(memprof, memprof_heap, memprof_candle";
+        let known = "--check-cfg cfg(memprof, memprof_heap, memprof_program, memprof_candle";
         let now = "rustc --crate-name a src/lib.rs --check-cfg cfg(docsrs,test)";
         assert!(wrapped(now).contains(known), "{}", wrapped(now));
         let nightly_of_2022 = "rustc --crate-name a src/lib.rs --check-cfg names()";
@@ -404,6 +428,15 @@ mod tests {
         let line = wrapped("rustc --crate-name a src/lib.rs --extern priv:memprof=/t/libmemprof.rlib");
         assert!(!line.contains("/s/libmemprof.rlib"), "{line}");
         assert!(line.contains("/s/libmemprof_heap.rlib"), "{line}");
+    }
+
+    #[test]
+    fn a_program_is_an_executable_that_is_no_build_script() {
+        let is_program = |line: &str| compiles_program(&words(line));
+        assert!(is_program("rustc --crate-name tool src/main.rs --crate-type bin"));
+        assert!(!is_program("rustc --crate-name build_script_build build.rs --crate-type bin"));
+        assert!(!is_program("rustc - --crate-name ___ --print=file-names --crate-type bin"));
+        assert!(!is_program("rustc --crate-name tool src/lib.rs --crate-type lib"));
     }
 
     #[test]

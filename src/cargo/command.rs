@@ -15,22 +15,43 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
     argv.extend(["--target-dir".to_owned(), target_directory.to_string()]);
     let mut flag = |wanted: bool, name: &str| argv.extend(wanted.then(|| name.to_owned()));
     flag(options.workspace, "--workspace");
-    flag(options.all_features, "--all-features");
-    flag(options.no_default_features, "--no-default-features");
     flag(options.lib, "--lib");
-    flag(options.offline, "--offline");
-    flag(options.locked, "--locked");
     let named = [
         ("--package", &options.packages),
         ("--bin", &options.bins),
         ("--test", &options.tests),
-        ("--example", &options.examples),
         ("--bench", &options.benches),
-        ("--config", &options.config),
     ];
     for (name, values) in named {
         argv.extend(values.iter().flat_map(|value| [name.to_owned(), value.clone()]));
     }
+    argv.extend(common_arguments(options, features));
+    if !options.selects_targets() {
+        // Without this flag, `cargo test` runs doc-tests and builds every example.
+        argv.push("--tests".to_owned());
+    }
+    argv
+}
+
+/// Returns the arguments for `cargo` that build one program and run it through the runner, apart from
+/// those that name it.
+///
+/// This is `cargo run` and not `cargo build`, because only it passes the program to the runner with
+/// its environment.
+pub fn run_argv(options: &BuildOptions, features: &[String], target_directory: &Utf8Path) -> Vec<String> {
+    let argv = ["run", "--message-format=json", "--target-dir", target_directory.as_str()];
+    argv.into_iter().map(str::to_owned).chain(common_arguments(options, features)).collect()
+}
+
+/// Returns the arguments that tests and programs have in common.
+fn common_arguments(options: &BuildOptions, features: &[String]) -> Vec<String> {
+    let mut argv = Vec::new();
+    let mut flag = |wanted: bool, name: &str| argv.extend(wanted.then(|| name.to_owned()));
+    flag(options.all_features, "--all-features");
+    flag(options.no_default_features, "--no-default-features");
+    flag(options.offline, "--offline");
+    flag(options.locked, "--locked");
+    argv.extend(options.config.iter().flat_map(|value| ["--config".to_owned(), value.clone()]));
     if !features.is_empty() {
         argv.extend(["--features".to_owned(), features.join(",")]);
     }
@@ -39,14 +60,6 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
         argv.extend(value.iter().flat_map(|value| [name.to_owned(), value.clone()]));
     }
     argv.extend(options.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
-    let selects_targets = options.lib
-        || [&options.bins, &options.tests, &options.examples, &options.benches]
-            .iter()
-            .any(|names| !names.is_empty());
-    if !selects_targets {
-        // Without this flag, `cargo test` runs doc-tests and builds every example.
-        argv.push("--tests".to_owned());
-    }
     argv
 }
 
@@ -88,8 +101,13 @@ mod tests {
         };
         assert_eq!(
             argv(&options),
-            "test --no-fail-fast --message-format=json --target-dir /t --lib --offline --locked --package a --test it \
+            "test --no-fail-fast --message-format=json --target-dir /t --lib --package a --test it --offline --locked \
              --config net.retry=1 --features x,y --profile release --target t --jobs 3"
+        );
+        assert_eq!(
+            run_argv(&options, &options.features, Utf8Path::new("/t")).join(" "),
+            "run --message-format=json --target-dir /t --offline --locked --config net.retry=1 --features x,y \
+             --profile release --target t --jobs 3"
         );
     }
 }

@@ -63,6 +63,15 @@ impl Messages {
         }
     }
 
+    /// Adds what cargo printed in another build of the same sources.
+    pub fn join(&mut self, other: Self) {
+        self.artifacts.extend(other.artifacts);
+        self.errors.extend(other.errors);
+        self.kept.extend(other.kept.into_iter().filter(|text| !self.kept.contains(text)).collect::<Vec<_>>());
+        self.foreign_out_directories.extend(other.foreign_out_directories);
+        self.unreadable = self.unreadable.take().or(other.unreadable);
+    }
+
     /// Returns the text of the first errors, as the compiler rendered them.
     pub fn first_errors(&self, count: usize) -> String {
         first_of(self.errors.iter(), count)

@@ -101,7 +101,7 @@ pub fn text(
         for metric in comparison.metrics.iter().filter(|metric| is_chosen(&metric.name, metrics)) {
             for (checkpoint, figure) in figures(cell, side, &metric.name) {
                 let params = cell.id.params.iter().cloned().collect();
-                let key = (cell.id.test.to_string(), params, metric.name.clone(), checkpoint.to_owned());
+                let key = (cell.id.full_name(), params, metric.name.clone(), checkpoint.to_owned());
                 most.entry(key).and_modify(|most| *most = figure.max(*most)).or_insert(figure);
             }
         }
@@ -232,7 +232,7 @@ impl<'a> KnownBudget<'a> {
             None => cell.pairs.iter().map(|pair| pair.candidate).collect(),
         };
         for cell in comparison.cells.iter().filter(|_| self.budget.is_some()) {
-            let test = cell.id.test.to_string();
+            let test = cell.id.full_name();
             for entry in self.of(&test, &cell.id) {
                 let lacks = |revision: usize| {
                     let side = &cell.sides[revision];

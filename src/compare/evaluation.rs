@@ -31,7 +31,7 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
-        let of_budget = budget.of(&cell.id.test.to_string(), &cell.id);
+        let of_budget = budget.of(&cell.id.full_name(), &cell.id);
         for pair in cell.pairs.iter().chain(&cell.alone) {
             let view = comparison.view(cell, pair);
             let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };

@@ -71,7 +71,7 @@ impl PairedResults {
 fn cell(old: &CellId, new: &CellId) -> CellId {
     let joined = |old: &str, new: &str| format!("{old} → {new}");
     let test = TestId { name: joined(&old.test.name, &new.test.name), ..old.test.clone() };
-    CellId { test, params: old.params.clone(), title: joined(&old.title, &new.title) }
+    CellId { test, params: old.params.clone(), title: joined(&old.title, &new.title), program: None }
 }
 
 /// Returns a run as one of a pair's cell.

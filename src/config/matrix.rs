@@ -7,9 +7,10 @@ use crate::config::axes::AxesEntry;
 use crate::config::device_pool::PoolNames;
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
+use crate::config::stdin_path::{self, StdinPath};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, JobsCount, LockfileDate, Parsed,
-    Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, ExpectedCode, JobsCount, LockfileDate,
+    Parsed, Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -143,7 +144,7 @@ mapping! {
 }
 
 mapping! {
-    /// A selection of tests, and how they run.
+    /// A selection of tests, or a program, and how they run.
     #[schemars(transform = or_text)]
     pub struct TestEntry {
         /// The name of the cells, with placeholders for parameters: `bert/{batch}`. Also `{test}`,
@@ -163,6 +164,18 @@ mapping! {
         "package" => package: Scalar<String>,
         /// Only tests of this kind of target.
         "kind" => kind: Scalar<TargetKind>,
+        /// The binary to run as a program, with its `main`, in place of tests.
+        "bin" => bin: Scalar<String>,
+        /// The example to run as a program, in place of tests.
+        "example" => example: Scalar<String>,
+        /// The program's arguments. With `params`, `{NAME}` stands for a parameter's value.
+        "args" => args: List<Scalar<Value>>,
+        /// The file that the program reads from its standard input. By default, that is empty.
+        "stdin" => stdin: Scalar<StdinPath>,
+        /// The text that the program reads from its standard input.
+        "stdin-text" => stdin_text: Scalar<String>,
+        /// The exit code that the program succeeds with. 0 by default.
+        "exit-code" => exit_code: Scalar<ExpectedCode>,
         /// Cargo features that these tests need, in addition to the common ones.
         "features" => features: List<Scalar<String>>,
         /// Environment of the runs.
@@ -349,7 +362,8 @@ pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Reads a matrix from disk.
 pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
-    parse(&limits::read(file)?, file)
+    let text = limits::read(file)?;
+    stdin_path::in_folder(file.parent().unwrap_or(Utf8Path::new("")), || parse(&text, file))
 }
 
 /// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.

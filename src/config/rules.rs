@@ -69,6 +69,41 @@ impl Entry for TestEntry {
         let filter = FromText::from_text(text).map(Scalar);
         Some(filter.map(|filter| Self { filter: Some(filter), ..Self::default() }))
     }
+
+    fn check(&self) -> Result<(), Mistake> {
+        let of_programs = [
+            ("args", self.args.is_some()),
+            ("stdin", self.stdin.is_some()),
+            ("stdin-text", self.stdin_text.is_some()),
+            ("exit-code", self.exit_code.is_some()),
+        ];
+        let of_tests = [
+            ("filter", self.filter.is_some()),
+            ("regex", self.regex.is_some()),
+            ("exact", self.exact.is_some()),
+            ("skip", self.skip.is_some()),
+            ("ignored", self.ignored.is_some()),
+            ("kind", self.kind.is_some()),
+        ];
+        let given =
+            |keys: &[(&'static str, bool)]| keys.iter().find(|(_, is_given)| *is_given).map(|(key, _)| *key);
+        let program = given(&[("bin", self.bin.is_some()), ("example", self.example.is_some())]);
+        if self.bin.is_some() && self.example.is_some() {
+            return Err(Mistake::new("`bin` and `example` are two programs").help("write an entry for each"));
+        }
+        if self.stdin.is_some() && self.stdin_text.is_some() {
+            return Err(Mistake::new("`stdin` and `stdin-text` are both the standard input"));
+        }
+        match (program, given(&of_programs), given(&of_tests)) {
+            (None, Some(key), _) => Err(Mistake::new(format!("`{key}` needs a program"))
+                .help("add `bin: NAME` or `example: NAME`; tests read variables of `env` and `params`")),
+            (Some(program), _, Some(key)) => {
+                Err(Mistake::new(format!("`{key}` selects tests, and `{program}` names a program"))
+                    .help("write an entry for each"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Listed for TestEntry {

@@ -98,6 +98,23 @@ impl FromText for CallLimit {
     }
 }
 
+/// An exit code that means success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedCode(pub u8);
+
+impl FromText for ExpectedCode {
+    const EXPECTED: &'static str = "an exit code such as 1";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        let code = text.parse().map(Self);
+        code.map_err(|_| Mistake::new(format!("'{text}' is not an exit code from 0 to 255")))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "integer", "minimum": 0, "maximum": 255})
+    }
+}
+
 /// Each so many-th call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallPeriod(pub u64);

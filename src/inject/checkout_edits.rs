@@ -18,14 +18,15 @@ use crate::support::user_error::UserError;
 /// The files that are added to a revision's checkout: content by path from the checkout's root.
 pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
-/// The lines that link the shim into a target with tests: with its global allocator, or without one
-/// if the compiler wrapper found that the target has its own.
+/// The lines that link the shim into a target with tests or a program: with its global allocator, or
+/// without one if the compiler wrapper found that the target has its own.
 ///
 /// `cfg(test)` keeps them out of the plain library that integration tests link. Cargo sets it even
-/// for targets without a harness. The text is the same for every file, because a file may be the
+/// for targets without a harness. The wrapper sets `memprof_program` for the program that is built to
+/// be measured. The text is the same for every file, because a file may be the
 /// root of one target and a module of another.
-pub const LINES: &str = "\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
-     #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n";
+pub const LINES: &str = "\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
+     #[cfg(all(any(test, memprof_program), not(memprof_heap)))] extern crate memprof_shim as _;\n";
 
 /// Returns a target's root with the lines appended. They begin with a newline, which ends a comment
 /// on the last line.
@@ -164,8 +165,8 @@ mod tests {
         let text = String::from_utf8(with_lines(b"// the end")).unwrap();
         assert_eq!(
             text,
-            "// the end\n#[cfg(all(test, memprof_heap))] extern crate memprof_heap as _;\n\
-             #[cfg(all(test, not(memprof_heap)))] extern crate memprof_shim as _;\n"
+            "// the end\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
+             #[cfg(all(any(test, memprof_program), not(memprof_heap)))] extern crate memprof_shim as _;\n"
         );
     }
 }

@@ -19,8 +19,11 @@ pub struct EntryName<'a> {
 impl std::fmt::Display for EntryName<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let entry = &self.request.tests[self.index];
-        let words =
-            entry.name.as_ref().map_or_else(|| described(&entry.selection), |name| format!("'{name}'"));
+        let words = match (&entry.name, &entry.program) {
+            (Some(name), _) => format!("'{name}'"),
+            (None, Some(program)) => program.target(),
+            (None, None) => described(&entry.selection),
+        };
         match (self.request.tests.len() > 1, words.is_empty()) {
             (true, true) => write!(formatter, "tests[{}]", self.index),
             (true, false) => write!(formatter, "tests[{}] ({words})", self.index),

@@ -1,56 +1,25 @@
 //! Makes the cells of a plan from the request and each revision's tests: parameters, names,
 //! filters.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::plan::cell_filters::CellFilters;
 use crate::plan::cell_names::{CellNames, EntryName};
-use crate::plan::listing::{ListedRevision, TestsByRevision, in_revisions, no_match, tests_by_revision};
+pub use crate::plan::cell_status::CellStatus;
+use crate::plan::cell_status::status;
+use crate::plan::listing::{
+    ListedRevision, TestsByRevision, in_revisions, no_match, no_program, tests_by_revision,
+};
 use crate::plan::parameter::{check_parameters, combinations};
 use crate::plan::plan_size::PlanSize;
-use crate::plan::repeat::Repeat;
+pub use crate::plan::planned_cell::PlannedCell;
+use crate::plan::planned_cell::environment;
+use crate::plan::program::ProgramRequest;
 use crate::plan::request::{Ignored, Request, TestRequest};
-use crate::plan::resolved::{CellId, Revision, TestId};
+use crate::plan::resolved::{CellId, TestId};
 use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
 use crate::support::user_error::UserError;
-
-/// Whether a cell runs at a revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CellStatus {
-    /// The cell runs.
-    Run,
-    /// The test is marked `#[ignore]` here, and the user did not ask for ignored tests.
-    Ignored,
-    /// Only other revisions have this test.
-    NotInThisRef,
-    /// The revision did not build, so its tests are unknown.
-    BuildFailed,
-    /// The executable that has the test elsewhere cannot be measured here.
-    NotMeasured,
-}
-
-/// A cell at a revision.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct PlannedCell {
-    /// Test, parameters and name.
-    pub cell: CellId,
-    /// Index in the plan's revisions.
-    pub revision: usize,
-    /// Whether it runs.
-    pub status: CellStatus,
-    /// The environment of its runs: the common variables, then the ref's, the test's and the
-    /// parameters. Later ones win.
-    pub env: BTreeMap<String, String>,
-    /// Time limit of a run in seconds.
-    pub timeout_seconds: Option<u64>,
-    /// How often it is repeated.
-    pub repeat: Repeat,
-    /// The devices that its runs see, as written. `None` leaves the choice to the environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub devices: Option<Vec<String>>,
-}
 
 /// The cells, and warnings about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +38,8 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
     let mut planner = Planner {
         request,
         revisions,
-        tests: tests_by_revision(revisions),
+        tests: tests_by_revision(revisions, false),
+        programs: tests_by_revision(revisions, true),
         filters: CellFilters::new(request, revisions)?,
         names: CellNames::default(),
         taken: HashSet::new(),
@@ -89,6 +59,7 @@ struct Planner<'a> {
     request: &'a Request,
     revisions: &'a [ListedRevision<'a>],
     tests: TestsByRevision<'a>,
+    programs: TestsByRevision<'a>,
     filters: CellFilters<'a>,
     names: CellNames,
     /// The tests that an entry so far has selected.
@@ -107,6 +78,9 @@ impl<'a> Planner<'a> {
         let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
         let selector = Selector::new(&entry.selection)?;
         let combinations = combinations(&entry.params);
+        if let Some(program) = &entry.program {
+            return self.add_program(entry, program, template.as_ref(), entry_name);
+        }
         let mut is_unmatched = true;
         let mut taken = Vec::new();
         for (test, is_wanted) in self.wanted(entry) {
@@ -122,16 +96,54 @@ impl<'a> Planner<'a> {
                 }
                 taken.push(test);
                 if selector.keeps(test, &title) {
-                    let cell = CellId { test: test.clone(), params: params.clone(), title };
+                    let cell = CellId { test: test.clone(), params: params.clone(), title, program: None };
                     self.names.take(&cell, template.as_ref(), entry_name)?;
-                    self.add_cell(entry, &cell);
+                    self.add_cell(entry, &cell, &[]);
                     self.size.check(entry_name)?;
                 }
             }
         }
         self.taken.extend(taken);
-        if is_unmatched && !entry.rest && !self.tests.is_empty() {
+        let has_any = !self.tests.is_empty() || !self.programs.is_empty();
+        if is_unmatched && !entry.rest && has_any {
             self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
+        }
+        Ok(())
+    }
+
+    /// Adds the cells of a program: one for each combination of parameters.
+    fn add_program(
+        &mut self,
+        entry: &'a TestRequest,
+        program: &ProgramRequest,
+        template: Option<&Template>,
+        entry_name: &EntryName<'_>,
+    ) -> Result<(), UserError> {
+        let selector = Selector::new(&entry.selection)?;
+        let is_named = |test: &&&TestId| test.kind == program.kind && test.binary == program.name;
+        let found: Vec<&'a TestId> = self.programs.keys().filter(is_named).copied().collect();
+        let found: Vec<&TestId> = found.into_iter().filter(|test| selector.matches(test, None)).collect();
+        if found.is_empty() && !self.any_has_unknown_tests() {
+            return Err(no_program(program, self.revisions));
+        }
+        for test in found {
+            for params in combinations(&entry.params) {
+                let complain =
+                    |(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help);
+                let args = program.arguments(&params).map_err(complain)?;
+                let given = program.call(&args);
+                let title = match template {
+                    Some(_) => title_of(test, &params, template, entry_name)?,
+                    None => program.title(&given, &params),
+                };
+                let cell = CellId { test: test.clone(), params, title, program: Some(given) };
+                if !selector.keeps(test, &cell.title) && !selector.keeps(test, &cell.full_name()) {
+                    continue;
+                }
+                self.names.take(&cell, template, entry_name)?;
+                self.add_cell(entry, &cell, &args);
+                self.size.check(entry_name)?;
+            }
         }
         Ok(())
     }
@@ -147,13 +159,15 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds the cell at each revision that the filters keep it at.
-    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId) {
+    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId, args: &[String]) {
+        let listed_in = if cell.program.is_some() { &self.programs } else { &self.tests };
+        let ignored: Vec<Option<bool>> = listed_in[&cell.test].clone();
         for (index, listed) in self.revisions.iter().enumerate() {
             if !self.filters.keep(listed.revision, cell) {
                 self.excluded_any = true;
                 continue;
             }
-            let ignored_here = self.tests[&cell.test][index];
+            let ignored_here = ignored[index];
             let env = environment(self.request, listed.revision, entry, &cell.params);
             let repeat = entry.repeat.unwrap_or(self.request.repeat);
             self.size.add(repeat, env.len());
@@ -161,6 +175,8 @@ impl<'a> Planner<'a> {
                 revision: index,
                 status: status(listed, &cell.test, ignored_here, entry.selection.ignored),
                 env,
+                args: args.to_vec(),
+                exit_code: entry.program.as_ref().map_or(0, |program| program.exit_code),
                 timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
                 repeat,
                 devices: entry.devices.clone(),
@@ -177,11 +193,8 @@ impl<'a> Planner<'a> {
         selector: &Selector<'_>,
     ) -> Result<Option<UserError>, UserError> {
         let build = &self.request.build;
-        let part_only = entry.selection.within.is_some()
-            || build.lib
-            || [&build.packages, &build.bins, &build.tests, &build.examples, &build.benches]
-                .iter()
-                .any(|names| !names.is_empty());
+        let part_only =
+            entry.selection.within.is_some() || build.selects_targets() || !build.packages.is_empty();
         let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
         let may_match_elsewhere = part_only && self.request.tests.len() > 1;
         if may_match_elsewhere || self.any_has_unknown_tests() {
@@ -202,7 +215,7 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let revisions = in_revisions(self.revisions);
-        Err(if self.tests.is_empty() {
+        Err(if self.tests.is_empty() && self.programs.is_empty() {
             UserError::new(format!("there are no tests in {revisions}")).help(
                 "was the right package built? --workspace builds all packages, and --overlay adds a test that no \
                  revision has",
@@ -240,38 +253,6 @@ fn title_of(
         .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
-fn status(
-    listed: &ListedRevision<'_>,
-    test: &TestId,
-    ignored_here: Option<bool>,
-    ignored: Ignored,
-) -> CellStatus {
-    match (listed.tests, ignored_here, ignored) {
-        (None, ..) => CellStatus::BuildFailed,
-        (_, None, _) if listed.not_measured.iter().any(|executable| executable.may_have(test)) => {
-            CellStatus::NotMeasured
-        }
-        (_, None, _) => CellStatus::NotInThisRef,
-        (_, Some(true), Ignored::Skip) => CellStatus::Ignored,
-        // With `--ignored`, a test that only one revision ignores runs at both, so that it can be
-        // compared.
-        _ => CellStatus::Run,
-    }
-}
-
-fn environment(
-    request: &Request,
-    revision: &Revision,
-    entry: &TestRequest,
-    params: &[(String, String)],
-) -> BTreeMap<String, String> {
-    let mut env = request.env.clone();
-    env.extend(revision.request_in(request).into_iter().flat_map(|one| one.env.clone()));
-    env.extend(entry.env.clone());
-    env.extend(params.iter().cloned());
-    env
-}
-
 fn described_or_any(entry: &TestRequest) -> String {
     let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
@@ -282,7 +263,9 @@ mod tests {
     use super::*;
     use crate::gpu::visible_devices::VISIBLE;
     use crate::plan::listing::DiscoveredTest;
+    use crate::plan::repeat::Repeat;
     use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
+    use crate::plan::resolved::Revision;
 
     fn revision(name: &str, commit: &str) -> Revision {
         Revision {
@@ -306,6 +289,7 @@ mod tests {
                 name: name.trim_end_matches('!').into(),
             },
             ignored: name.ends_with('!'),
+            is_program: false,
         };
         names.iter().map(test).collect()
     }
@@ -340,7 +324,12 @@ mod tests {
         let revisions = [revision("main", "4f1c2aa000"), revision("pr/7", "9be0d13000")];
         let tests = [main.map(listed), candidate.map(listed)];
         let both: Vec<ListedRevision<'_>> = (revisions.iter().zip(&tests))
-            .map(|(revision, tests)| ListedRevision { revision, tests: tests.as_deref(), not_measured: &[] })
+            .map(|(revision, tests)| ListedRevision {
+                revision,
+                tests: tests.as_deref(),
+                not_measured: &[],
+                known_programs: &[],
+            })
             .collect();
         cells(request, &both)
     }
@@ -451,6 +440,45 @@ mod tests {
         ");
         request.give_devices(&["0".into()]);
         assert_eq!(request.tests[0].devices, Some(vec!["0".to_owned()]));
+    }
+
+    #[test]
+    fn a_program_has_a_cell_for_each_set_of_parameters_and_no_test_is_one() {
+        let program = |name: &str, args: &[&str]| TestRequest {
+            program: Some(ProgramRequest {
+                kind: TargetKind::Bin,
+                name: name.into(),
+                args: args.iter().map(|&word| word.into()).collect(),
+                stdin: None,
+                exit_code: 0,
+            }),
+            ..TestRequest::default()
+        };
+        let tool = TestId { kind: TargetKind::Bin, binary: "tool".into(), ..listed(&[""])[0].id.clone() };
+        let found = [DiscoveredTest { id: tool, ignored: false, is_program: true }];
+        let (main, other) = (revision("main", "4f1c2aa"), revision("pr/7", "9be0d13"));
+        let planned = |entry: TestRequest| {
+            let request = request(vec![entry]);
+            let known_programs = &["bin tool".to_owned()][..];
+            let of = |revision, tests| ListedRevision { revision, tests, not_measured: &[], known_programs };
+            cells(&request, &[of(&main, Some(&found[..])), of(&other, Some(&[]))])
+        };
+        let sized = with_params(program("tool", &["--size", "{n}"]), None, &[("n", &["1", "2"])]);
+        let cells = planned(sized).unwrap().cells;
+        let shown: Vec<_> = cells.iter().map(|one| (one.cell.title.as_str(), one.status)).collect();
+        let (run, absent) = (CellStatus::Run, CellStatus::NotInThisRef);
+        let expected = ["tool --size 1", "tool --size 2"].map(|title| [(title, run), (title, absent)]);
+        assert_eq!(shown, expected.concat());
+        assert_eq!(
+            (&cells[2].args[..], &cells[2].env["n"]),
+            (&["--size".into(), "2".into()][..], &"2".into())
+        );
+        insta::assert_snapshot!(planned(program("tol", &[])).unwrap_err().rendered(), @"
+        error: there is no bin 'tol' in main (4f1c2aa) or pr/7 (9be0d13)
+          help: did you mean 'bin tool'?
+        ");
+        // The program is no test of the binary.
+        assert!(planned(entry("tool")).unwrap_err().rendered().contains("no test matches"));
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::fmt;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::program::ProgramRequest;
 use crate::plan::request::TargetKind;
 use crate::plan::resolved::{Revision, TestId};
 use crate::plan::selection::Selector;
+use crate::support::suggest;
 use crate::support::user_error::UserError;
 
 /// A test that one of a revision's executables lists.
@@ -18,6 +20,8 @@ pub struct DiscoveredTest {
     pub id: TestId,
     /// Whether it is marked `#[ignore]`.
     pub ignored: bool,
+    /// Whether it is a program, which an entry of the request names.
+    pub is_program: bool,
 }
 
 /// A test executable of a revision that cannot be measured, so that its tests have no figures.
@@ -56,6 +60,8 @@ pub struct ListedRevision<'a> {
     pub tests: Option<&'a [DiscoveredTest]>,
     /// Executables whose tests cannot be measured.
     pub not_measured: &'a [NotMeasured],
+    /// The programs that its packages have, such as `bin tool`, if it lacks one of the request.
+    pub known_programs: &'a [String],
 }
 
 impl ListedRevision<'_> {
@@ -69,11 +75,13 @@ impl ListedRevision<'_> {
 /// if it lacks the test.
 pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
-/// Returns the tests of the first revision, then those that only later revisions have.
-pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>]) -> TestsByRevision<'a> {
+/// Returns the tests of the first revision, then those that only later revisions have; or the
+/// programs.
+pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>], is_program: bool) -> TestsByRevision<'a> {
     let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
-        for test in revision.tests.unwrap_or_default() {
+        let tests = revision.tests.unwrap_or_default().iter();
+        for test in tests.filter(|test| test.is_program == is_program) {
             found.entry(&test.id).or_insert_with(|| vec![None; revisions.len()])[index] = Some(test.ignored);
         }
     }
@@ -94,6 +102,22 @@ pub fn no_match(
     };
     let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
     UserError::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
+}
+
+/// Returns the error `there is no bin 'tol' in main (4f1c2aa)`, with similar names.
+pub fn no_program(program: &ProgramRequest, revisions: &[ListedRevision<'_>]) -> UserError {
+    let mut known: Vec<&str> = Vec::new();
+    for target in revisions.iter().flat_map(|listed| listed.known_programs) {
+        if !known.contains(&target.as_str()) {
+            known.push(target);
+        }
+    }
+    let (kind, name) = (program.kind.as_str(), &program.name);
+    let user_error = UserError::new(format!("there is no {kind} '{name}' in {}", in_revisions(revisions)));
+    if known.is_empty() {
+        return user_error.help("was the right package built? `-p NAME` and `--workspace` choose others");
+    }
+    user_error.help(suggest::did_you_mean_or_list(&program.target(), "programs", &known))
 }
 
 /// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.

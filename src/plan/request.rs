@@ -13,11 +13,13 @@ use crate::plan::clean_env::CleanEnv;
 use crate::plan::dependency_change::DependencyChange;
 use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
+use crate::plan::program::ProgramRequest;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 use crate::plan::shard::Shard;
 use crate::plan::side_lockfile::SideLockfile;
+pub use crate::plan::target_kind::TargetKind;
 
 /// A whole request. Its paths are relative to the repository's root, or absolute if they are
 /// outside of it.
@@ -115,6 +117,22 @@ impl Request {
         self.device_pool = None;
     }
 
+    /// Returns the programs: each kind, name and package once, in the order written.
+    pub fn programs(&self) -> Vec<NamedProgram<'_>> {
+        let mut found: Vec<NamedProgram<'_>> = Vec::new();
+        for entry in &self.tests {
+            let Some(program) = &entry.program else { continue };
+            let package = entry.selection.package.as_deref();
+            let is_same = |known: &NamedProgram<'_>| {
+                (known.0.kind, &known.0.name, known.1) == (program.kind, &program.name, package)
+            };
+            if !found.iter().any(is_same) {
+                found.push((program, package));
+            }
+        }
+        found
+    }
+
     /// Spreads the tests over these devices, if there are any.
     pub fn spread_over(&mut self, names: &[String]) {
         if !names.is_empty() {
@@ -122,6 +140,9 @@ impl Request {
         }
     }
 }
+
+/// A program of a request, and the package that an entry names for it.
+pub type NamedProgram<'a> = (&'a ProgramRequest, Option<&'a str>);
 
 /// Which functions to trace, and what to read for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -244,6 +265,9 @@ pub struct TestRequest {
     pub name: Option<String>,
     /// Which tests to run.
     pub selection: Selection,
+    /// The program to run in place of tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramRequest>,
     /// Environment of the runs.
     pub env: BTreeMap<String, String>,
     /// Cargo features for these tests, in addition to the common ones.
@@ -297,22 +321,6 @@ pub enum Ignored {
     Include,
     /// Ignored tests only (`--ignored`).
     Only,
-}
-
-/// Cargo's kinds of target that can hold tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TargetKind {
-    /// Unit tests of a library (proc-macro ones too).
-    Lib,
-    /// Unit tests of a binary.
-    Bin,
-    /// Integration tests.
-    Test,
-    /// Examples.
-    Example,
-    /// Benches.
-    Bench,
 }
 
 /// Files that are added to every revision.
@@ -377,12 +385,10 @@ pub struct BuildOptions {
     pub all_tests: bool,
     /// `--lib`.
     pub lib: bool,
-    /// `--bin`.
+    /// `--bin-tests`.
     pub bins: Vec<String>,
     /// `--test`.
     pub tests: Vec<String>,
-    /// `--example`.
-    pub examples: Vec<String>,
     /// `--bench`.
     pub benches: Vec<String>,
     /// `-j`.
@@ -395,6 +401,13 @@ pub struct BuildOptions {
     pub config: Vec<String>,
     /// `+TOOLCHAIN` of rustup, for every ref.
     pub toolchain: Option<String>,
+}
+
+impl BuildOptions {
+    /// Whether test targets are chosen by kind or name. Otherwise all are built.
+    pub fn selects_targets(&self) -> bool {
+        self.lib || [&self.bins, &self.tests, &self.benches].iter().any(|names| !names.is_empty())
+    }
 }
 
 /// A pattern of cells. What it does not mention matches anything.

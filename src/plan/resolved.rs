@@ -5,6 +5,7 @@ use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_at::CheckpointAt;
+use crate::plan::program::ProgramCall;
 use crate::plan::request::{RefRequest, Request};
 
 /// The version of `plan.json`'s format.
@@ -91,7 +92,7 @@ pub struct TestId {
     pub binary: String,
     /// The target's kind.
     pub kind: crate::plan::request::TargetKind,
-    /// The test's path. Empty for a `harness = false` target, which runs as a whole.
+    /// The test's path. Empty for a program and for a `harness = false` target, which run as a whole.
     pub name: String,
 }
 
@@ -115,4 +116,16 @@ pub struct CellId {
     pub params: Vec<(String, String)>,
     /// The name in the report: from a template, or the test's own.
     pub title: String,
+    /// What a program is given; `None` for a test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramCall>,
+}
+
+impl CellId {
+    /// Returns `package::binary::test`; for a program, with its arguments and its standard input. With
+    /// the parameters, it is the cell's name in tables for programs.
+    pub fn full_name(&self) -> String {
+        let given = self.program.iter().map(ProgramCall::line).filter(|line| !line.is_empty());
+        given.fold(self.test.to_string(), |name, line| format!("{name} {line}"))
+    }
 }

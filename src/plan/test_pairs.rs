@@ -76,7 +76,7 @@ mod tests {
             name: name.to_owned(),
         };
         let params = batch.map(|value| ("batch".to_owned(), value.to_owned())).into_iter().collect();
-        CellId { test, params, title: name.to_owned() }
+        CellId { test, params, title: name.to_owned(), program: None }
     }
 
     fn pairs(patterns: &[&str], cells: &[CellId]) -> (Vec<String>, Vec<String>) {

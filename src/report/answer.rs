@@ -180,7 +180,11 @@ impl<'a> Answer<'a> {
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
         let cell = first.view.cell;
-        let is_plain = cell.id.params.is_empty() && !cell.id.test.name.is_empty() && cell.origins.is_none();
+        let is_whole_test = cell.id.params.is_empty() && !cell.id.test.name.is_empty();
+        let id = &cell.id;
+        let program = id.program.as_ref();
+        let program = program.map(|call| call.flags(id.test.kind, &id.test.binary, &id.title, &id.params));
+        let is_plain = (is_whole_test || program.is_some()) && cell.origins.is_none();
         let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
         let has_other_settings =
@@ -206,7 +210,8 @@ impl<'a> Answer<'a> {
         } else {
             ""
         };
-        Some(format!("next{settings}: cargo memprof bisect {range} --exact {test}{metric}"))
+        let test = program.unwrap_or_else(|| format!("--exact {test}"));
+        Some(format!("next{settings}: cargo memprof bisect {range} {test}{metric}"))
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests

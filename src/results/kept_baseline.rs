@@ -137,8 +137,8 @@ pub fn of_requests(kept: &Request, now: &Request) -> anyhow::Result<Vec<String>>
 
 /// Whether two requests select the same tests, so that a test that one lacks does not exist there.
 pub fn select_the_same(kept: &Request, now: &Request) -> bool {
-    let selections = |request: &Request| -> Vec<Selection> {
-        request.tests.iter().map(|test| test.selection.clone()).collect()
+    let selections = |request: &Request| -> Vec<_> {
+        request.tests.iter().map(|test| (test.selection.clone(), test.program.clone())).collect()
     };
     selections(kept) == selections(now)
         && (&kept.include, &kept.exclude, kept.shard) == (&now.include, &now.exclude, now.shard)
@@ -148,7 +148,8 @@ pub fn select_the_same(kept: &Request, now: &Request) -> bool {
 fn comparable(request: &Request) -> Request {
     let mut tests = request.tests.clone();
     for test in &mut tests {
-        test.selection = Selection::default();
+        // Cells of programs with other arguments are other cells.
+        (test.selection, test.program) = (Selection::default(), None);
         (test.timeout_seconds, test.repeat) = (None, None);
     }
     tests.dedup();

@@ -4,6 +4,7 @@
 //! ```text
 //! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
+//! <id>/inputs/<hash>   (the standard inputs of programs)
 //! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
 //! <id>/steps/<before>-<commit>/  changes.json  why/ …   (of a bisect)
 //! <id>/builds/<revision>.log
@@ -86,6 +87,11 @@ impl RunFolder {
     /// Returns `changes.json`: the source files that differ from the baseline's.
     pub fn changes(&self) -> Utf8PathBuf {
         self.0.join("changes.json")
+    }
+
+    /// Returns the copy of a program's standard input with this hash.
+    pub fn input(&self, hash: &str) -> Utf8PathBuf {
+        self.0.join("inputs").join(hash)
     }
 
     /// Returns the folder of the runs with call stacks. It has cells of its own.

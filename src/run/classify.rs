@@ -33,6 +33,8 @@ pub struct Evidence<'a> {
     pub harness: bool,
     /// The library that should have run one test or benchmark instead, and its name.
     pub library: Option<(HarnessLibrary, &'a str)>,
+    /// The exit code that means success.
+    pub exit_code: u8,
     /// The time limit in seconds, if there was one.
     pub limit_seconds: u64,
     /// Whether the kernel's out-of-memory killer was active during the run.
@@ -88,14 +90,17 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
         Exit::Signalled(signal) => {
             (Status::Killed { signal }, stack_overflow(&stderr).or_else(|| panic_message(&stderr)))
         }
-        Exit::Code(0) => judge_success(evidence, &stderr),
+        Exit::Code(code) if code == i32::from(evidence.exit_code) => judge_success(evidence, &stderr),
         // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
         // reason.
         Exit::Code(_) if refused_by_gpu.is_some() => {
             (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
         }
         Exit::Code(exit_code) => {
-            (Status::Failed { exit_code }, panic_message(&stderr).or_else(|| loader_message(&stderr)))
+            let other =
+                (evidence.exit_code != 0).then(|| format!("expected exit code {}", evidence.exit_code));
+            let said = panic_message(&stderr).or_else(|| loader_message(&stderr));
+            (Status::Failed { exit_code }, said.or(other))
         }
     }
 }
@@ -288,6 +293,7 @@ mod tests {
             harm: harm.map(str::to_owned),
             harness: true,
             library: None,
+            exit_code: 0,
             limit_seconds: 5,
             killed_by_kernel: false,
         };

@@ -191,7 +191,7 @@ mod tests {
     fn cell(name: &str) -> CellId {
         let test =
             TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Test, name: name.into() };
-        CellId { test, params: Vec::new(), title: name.into() }
+        CellId { test, params: Vec::new(), title: name.into(), program: None }
     }
 
     const fn seconds(seconds: u64) -> Duration {

@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod session;
 pub mod side_by_side;
 pub mod spread;
+pub mod stdin_files;
 pub mod stored_plan;
 pub mod stretch;
 pub mod test_command;

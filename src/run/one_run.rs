@@ -68,6 +68,7 @@ impl OneRun<'_> {
             harm,
             harness: executable.harness,
             library: executable.library.map(|library| (library, planned.cell.test.name.as_str())),
+            exit_code: planned.exit_code,
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
             killed_by_kernel: classify::kernel_kills() > kills_before,
         };

@@ -334,7 +334,9 @@ fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
         }
     }
     let mut gaps: Vec<Gap> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.status == CellStatus::NotInThisRef) {
+    // A program needs its own package's code.
+    let is_test = |cell: &&PlannedCell| cell.cell.program.is_none();
+    for cell in cells.iter().filter(is_test).filter(|cell| cell.status == CellStatus::NotInThisRef) {
         let Some(&donor) = donors.get(&cell.cell) else { continue };
         let test = &cell.cell.test;
         let gap = Gap {
@@ -443,10 +445,12 @@ mod tests {
         let (binary, name) = test.split_once("::").unwrap();
         let test = TestId { package: "bart".into(), binary: binary.into(), kind, name: name.into() };
         PlannedCell {
-            cell: CellId { test, params: Vec::new(), title: name.to_owned() },
+            cell: CellId { test, params: Vec::new(), title: name.to_owned(), program: None },
             revision,
             status,
             env: BTreeMap::new(),
+            args: Vec::new(),
+            exit_code: 0,
             timeout_seconds: None,
             repeat: Repeat::Times(1),
             devices: None,

@@ -318,7 +318,7 @@ mod tests {
             let record = RunRecord {
                 version: outcome::VERSION,
                 revision: 0,
-                cell: CellId { test: test.clone(), params: Vec::new(), title: "a".into() },
+                cell: CellId { test: test.clone(), params: Vec::new(), title: "a".into(), program: None },
                 repeat,
                 outcome: Outcome { status: Status::Ok, message: None, wall_nanoseconds: None },
                 build: build.map(str::to_owned),

@@ -14,7 +14,7 @@ use crate::gpu::devices::CudaDevice;
 use crate::gpu::visible_devices;
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::PlannedCell;
-use crate::plan::resolved::{CellId, Plan, TestId};
+use crate::plan::resolved::{CellId, Plan};
 use crate::results::outcome::RunRecord;
 use crate::results::run_folder::RunFolder;
 use crate::run::delay::Delay;
@@ -123,7 +123,7 @@ impl Runner<'_> {
     /// Returns the build and the executable of a cell.
     pub(crate) fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
         let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
-        let executable = executable_of(entry, &planned.cell.test)
+        let executable = executable_of(entry, &planned.cell)
             .with_context(|| format!("the build has no test {}", planned.cell.test))?;
         Ok((entry, executable))
     }
@@ -159,8 +159,12 @@ pub(super) struct CellDevices {
     pub(super) places: Vec<CudaDevice>,
 }
 
-fn executable_of<'a>(entry: &'a Entry, test: &TestId) -> Option<&'a Executable> {
+fn executable_of<'a>(entry: &'a Entry, cell: &CellId) -> Option<&'a Executable> {
+    let test = &cell.test;
     entry.provenance.executables.iter().find(|executable| {
-        executable.package == test.package && executable.binary == test.binary && executable.kind == test.kind
+        executable.package == test.package
+            && executable.binary == test.binary
+            && executable.kind == test.kind
+            && executable.is_program == cell.program.is_some()
     })
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
+use crate::build::provenance::ListedTest;
 use crate::build::store;
 use crate::cargo::configuration::CargoConfig;
 use crate::checkout::cache::{self, Cache};
@@ -43,6 +44,7 @@ use crate::run::one_sided_tests::{self, Notes};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::same_builds;
 use crate::run::spread;
+use crate::run::stdin_files;
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
@@ -124,6 +126,7 @@ impl<'a> Session<'a> {
     /// Builds every revision and finds the cells. The caller holds the lock.
     pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
         whole_file::sweep(&folder.0).with_context(|| format!("cannot clean up {}", folder.0))?;
+        stdin_files::keep(folder, plan)?;
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
         builder.provide_sides()?;
@@ -188,7 +191,7 @@ impl<'a> Session<'a> {
         // A mistake in the request is reported when the cells of the final builds are planned.
         let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
         let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
-        let cells = cells::cells(&plan.request, &listed_revisions(plan, &tests, &not_measured));
+        let cells = cells::cells(&plan.request, &listed_revisions(plan, builds, &tests, &not_measured));
         let cells = cells.map(|cells| cells.cells).unwrap_or_default();
         let completion =
             one_sided_tests::Completion { plan, repository: self.repository, folder, sink: self.sink };
@@ -249,7 +252,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let listed = listed_revisions(plan, &tests, &not_measured);
+        let listed = listed_revisions(plan, builds, &tests, &not_measured);
         if tests.iter().all(Option::is_none) {
             // Every build failed, and each failure was reported. There are no cells without a test.
             return Ok(Vec::new());
@@ -325,11 +328,13 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
             kind: executable.kind,
             name: name.to_owned(),
         };
+        let is_program = executable.is_program;
         if executable.harness || executable.library.is_some() {
-            let own = executable.tests.iter();
-            tests.extend(own.map(|test| DiscoveredTest { id: id(&test.name), ignored: test.ignored }));
+            let listed = |test: &ListedTest| (id(&test.name), test.ignored);
+            let own = executable.tests.iter().map(listed);
+            tests.extend(own.map(|(id, ignored)| DiscoveredTest { id, ignored, is_program }));
         } else {
-            tests.push(DiscoveredTest { id: id(""), ignored: false });
+            tests.push(DiscoveredTest { id: id(""), ignored: false, is_program });
         }
     }
     Some(tests)
@@ -338,15 +343,17 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
 /// Returns the revisions with their tests and with the executables that cannot be measured.
 fn listed_revisions<'a>(
     plan: &'a Plan,
+    builds: &'a [Build],
     tests: &'a [Option<Vec<DiscoveredTest>>],
     not_measured: &'a [Vec<NotMeasured>],
 ) -> Vec<ListedRevision<'a>> {
-    let revisions = plan.revisions.iter().zip(tests).zip(not_measured);
+    let revisions = plan.revisions.iter().zip(builds).zip(tests).zip(not_measured);
     revisions
-        .map(|((revision, tests), not_measured)| ListedRevision {
+        .map(|(((revision, build), tests), not_measured)| ListedRevision {
             revision,
             tests: tests.as_deref(),
             not_measured,
+            known_programs: build.known_programs(),
         })
         .collect()
 }
@@ -380,13 +387,15 @@ pub(crate) fn facts(build: &Build) -> serde_json::Value {
             let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
             // As they are stored: a build may be new, or of the store.
             let inputs = provenance.key_inputs.redacted();
+            let is_run = provenance.key_inputs.arguments.first().is_some_and(|command| command == "run");
+            let usual_profile = if is_run { "dev" } else { "test" };
             let profile = provenance.key_inputs.arguments.windows(2).find(|pair| pair[0] == "--profile");
             json!({
                 "key": provenance.key,
                 "commit": provenance.commit,
                 "sources": provenance.sources,
                 "toolchain": toolchain,
-                "profile": profile.map_or("test", |pair| pair[1].as_str()),
+                "profile": profile.map_or(usual_profile, |pair| pair[1].as_str()),
                 "target": provenance.target,
                 "features": provenance.key_inputs.overlay.get("external").cloned()
                     .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::build::attempts::Build;
 use crate::plan::cells::PlannedCell;
+use crate::plan::program::{self, ProgramRequest, Stdin};
 use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
-use crate::support::redaction::{self, is_mark};
+use crate::support::redaction::{self, has_mark, is_mark};
 use crate::support::user_error::UserError;
 
 /// Lets the redactor of this process find the secrets of a request in any text.
@@ -18,6 +19,12 @@ pub fn learn(request: &Request) {
         }
         for setting in settings(request) {
             redactor.learn("", setting);
+        }
+        for program in programs(request) {
+            program.args.iter().for_each(|argument| redactor.learn("", argument));
+            for pair in program.args.windows(2).filter(|pair| pair[0].starts_with("--")) {
+                redactor.learn(pair[0].trim_start_matches('-'), &pair[1]);
+            }
         }
     });
 }
@@ -45,6 +52,12 @@ pub fn seal_request(request: &mut Request) {
     for setting in settings_mut(request) {
         *setting = sealed_setting(setting, false);
     }
+    for program in request.tests.iter_mut().filter_map(|test| test.program.as_mut()) {
+        program.args = program::sealed(&program.args);
+        if let Some(Stdin::Text { text, .. }) = &mut program.stdin {
+            *text = redaction::text(text).into_owned();
+        }
+    }
     for overlay in &mut request.overlay {
         seal(&mut overlay.dependencies);
     }
@@ -54,6 +67,7 @@ pub fn seal_request(request: &mut Request) {
 pub fn sealed_cell(cell: &PlannedCell) -> PlannedCell {
     let mut sealed = cell.clone();
     seal(&mut sealed.env);
+    sealed.args = program::sealed(&sealed.args);
     sealed
 }
 
@@ -100,7 +114,21 @@ fn environments_mut(request: &mut Request) -> impl Iterator<Item = &mut BTreeMap
 pub fn lacks_secrets(plan: &Plan) -> bool {
     let overlays = plan.request.overlay.iter().map(|overlay| &overlay.dependencies);
     let values = environments(&plan.request).chain(overlays).flat_map(BTreeMap::values);
-    values.into_iter().any(|value| is_mark(value)) || settings(&plan.request).any(|one| is_sealed(one))
+    values.into_iter().any(|value| is_mark(value))
+        || settings(&plan.request).any(|one| is_sealed(one))
+        || programs(&plan.request).flat_map(|program| &program.args).any(|argument| has_mark(argument))
+}
+
+fn programs(request: &Request) -> impl Iterator<Item = &ProgramRequest> {
+    request.tests.iter().filter_map(|test| test.program.as_ref())
+}
+
+/// Puts the secrets back into a cell's arguments. Those of the request are restored already.
+pub fn restore_arguments(cell: &mut PlannedCell, request: &Request) {
+    let filled = programs(request).filter_map(|program| program.arguments(&cell.cell.params).ok());
+    if let Some(args) = filled.into_iter().find(|args| program::sealed(args) == cell.args) {
+        cell.args = args;
+    }
 }
 
 /// Returns the names of the variables whose values a stored request lacks.
@@ -122,6 +150,8 @@ pub struct GivenSecrets {
     pub settings: Vec<String>,
     /// Dependencies of overlays.
     pub dependencies: Vec<(String, String)>,
+    /// Arguments of programs, each list as a whole.
+    pub arguments: Vec<Vec<String>>,
 }
 
 /// Puts secrets back into what was stored.
@@ -161,6 +191,15 @@ impl<'a> Restoration<'a> {
             } else {
                 let is_given = settings.iter().any(|one| one.starts_with(&format!("{key}=")));
                 self.note(format!("--config '{key}=…'"), is_given);
+            }
+        }
+        for program in plan.request.tests.iter_mut().filter_map(|test| test.program.as_mut()) {
+            if !program.args.iter().any(|argument| has_mark(argument)) {
+                continue;
+            }
+            match self.given.arguments.iter().find(|given| program::sealed(given) == program.args) {
+                Some(given) => program.args.clone_from(given),
+                None => self.note(format!("--{} {} -- ARGS", program.kind.as_str(), program.name), false),
             }
         }
         for overlay in &mut plan.request.overlay {
@@ -275,6 +314,7 @@ mod tests {
         GivenSecrets {
             variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
             settings: vec!["registries.my.token=\"def-secret\"".into()],
+            arguments: Vec::new(),
             dependencies: Vec::new(),
         }
     }
@@ -310,6 +350,26 @@ mod tests {
         other.variables[1].1 = "another".into();
         let different = restored(sealed(&plan()), &other).unwrap_err();
         assert!(different.contains("started with another value: --env API_TOKEN=…"), "{different}");
+    }
+
+    #[test]
+    fn secret_arguments_are_given_again_as_a_whole() {
+        let args = ["--size", "8", "--token", "0123456789ab"].map(str::to_owned).to_vec();
+        let kind = crate::plan::request::TargetKind::Bin;
+        let stdin = Some(Stdin::of_text("abc"));
+        let program = ProgramRequest { kind, name: "tool".into(), args: args.clone(), stdin, exit_code: 0 };
+        let tests = vec![TestRequest { program: Some(program), ..TestRequest::default() }];
+        let plan = Plan { request: Request { tests, ..Request::default() }, ..plan() };
+        let stored = sealed(&plan);
+        assert!(lacks_secrets(&stored) && !serde_json::to_string(&stored).unwrap().contains("0123456789ab"));
+        let missing = restored(stored.clone(), &GivenSecrets::default()).unwrap_err();
+        assert!(missing.contains("give them again: --bin tool -- ARGS"), "{missing}");
+        let given = |token: &str| {
+            let list = ["--size", "8", "--token", token].map(str::to_owned).to_vec();
+            GivenSecrets { arguments: vec![list], ..GivenSecrets::default() }
+        };
+        assert!(restored(stored.clone(), &given("another-token")).is_err());
+        assert_eq!(restored(stored, &given("0123456789ab")).unwrap(), plan);
     }
 
     #[test]

@@ -244,8 +244,9 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
             counting: runner.counting,
             devices: devices.given.as_deref(),
             log: &log,
+            folder: runner.folder,
         };
-        let command = command.command().envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
+        let command = command.command()?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         self.before.insert(run, (runner.devices.before(devices.places), log, uuids));

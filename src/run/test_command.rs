@@ -1,4 +1,4 @@
-//! The command of a run: the test's executable as cargo would run it, with the variables of the
+//! The command of a run: the executable of the test, or the program, as cargo would run it, with the variables of the
 //! shim and of what counts memory.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,9 @@ use crate::build::test_listing::as_cargo_would_run;
 use crate::gpu::visible_devices;
 use crate::plan::cells::PlannedCell;
 use crate::plan::request::{Request, TraceRequest};
+use crate::results::run_folder::RunFolder;
 use crate::run::malloc_variables;
+use crate::run::stdin_files;
 use crate::support::process::Command;
 
 /// What the command of a run depends on.
@@ -30,18 +32,28 @@ pub struct TestCommand<'a> {
     pub devices: Option<&'a str>,
     /// Where the process writes its log.
     pub log: &'a Utf8Path,
+    /// The folder of the comparison, which has the standard inputs of programs.
+    pub folder: &'a RunFolder,
 }
 
 impl TestCommand<'_> {
     /// Returns the command, with all variables that the test process gets.
-    pub fn command(&self) -> Command {
-        let Self { planned, entry, executable, request, counting, devices, log } = *self;
+    ///
+    /// # Errors
+    /// The standard input of a program is not as it was when the comparison was planned.
+    pub fn command(&self) -> anyhow::Result<Command> {
+        let Self { planned, entry, executable, request, counting, devices, log, folder } = *self;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
-        test_command(entry, executable, planned, request, log)
+        let command = test_command(entry, executable, planned, request, log)
             .envs(counting)
             .envs(self.preload())
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
-            .envs(devices.map(|value| (visible_devices::VISIBLE, value)))
+            .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
+        let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());
+        Ok(match stdin {
+            Some(stdin) => command.input_file(stdin_files::verified(folder, stdin)?),
+            None => command,
+        })
     }
 
     /// Returns the loader's variable that loads the library in front of the C library's allocator, if
@@ -85,6 +97,9 @@ fn test_command(
     let (directory, environment) = (&executable.directory, &executable.environment);
     let mut command = as_cargo_would_run(&path, runner, directory, environment, request.clean_env.as_ref());
     let trace = trace_variables(&request.trace);
+    if executable.is_program {
+        command = command.args(&planned.args);
+    }
     if executable.harness {
         let name = planned.cell.test.name.as_str();
         command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);

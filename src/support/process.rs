@@ -31,6 +31,7 @@ pub struct Command {
     environment_cleared: bool,
     directory: Option<PathBuf>,
     input: Option<Vec<u8>>,
+    input_file: Option<PathBuf>,
 }
 
 /// How a child ended, and what it wrote.
@@ -123,6 +124,7 @@ impl Command {
             environment_cleared: false,
             directory: None,
             input: None,
+            input_file: None,
         }
     }
 
@@ -172,6 +174,13 @@ impl Command {
     #[must_use]
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// What the program reads from its standard input: this file. By default, that is empty.
+    #[must_use]
+    pub fn input_file(mut self, file: impl AsRef<Path>) -> Self {
+        self.input_file = Some(file.as_ref().to_owned());
         self
     }
 
@@ -296,8 +305,12 @@ impl Command {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         let not_started = |source| ProcessError::NotStarted { command: self.to_string(), source };
+        command.stdin(match (&self.input, &self.input_file) {
+            (Some(_), _) => Stdio::piped(),
+            (None, Some(file)) => std::fs::File::open(file).map_err(not_started)?.into(),
+            (None, None) => Stdio::null(),
+        });
         prepare(&mut command).map_err(not_started)?;
 
         // A file that was just copied cannot run while any process has it open for writing. A child

@@ -164,6 +164,11 @@ pub fn is_mark(text: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
+/// Whether a text contains a mark.
+pub fn has_mark(text: &str) -> bool {
+    text.contains(MARK.0)
+}
+
 /// Returns the values of `NAME=VALUE` in a setting whose names stand for secrets.
 fn assigned(setting: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();

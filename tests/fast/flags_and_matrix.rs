@@ -155,7 +155,7 @@ fn flags_alone_need_no_matrix() {
             "--target",
             "t",
             "--lib",
-            "--bin",
+            "--bin-tests",
             "b",
             "--test",
             "t",

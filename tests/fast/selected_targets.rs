@@ -28,7 +28,14 @@ fn revision(commit: &str) -> Revision {
 
 fn failed(kind: TargetKind, root: &str) -> FailedTarget {
     let binary = root.rsplit('/').next().unwrap().trim_end_matches(".rs").to_owned();
-    FailedTarget { package: "tool".into(), binary, kind, root: root.into(), errors: String::new() }
+    FailedTarget {
+        package: "tool".into(),
+        binary,
+        kind,
+        root: root.into(),
+        errors: String::new(),
+        is_program: false,
+    }
 }
 
 #[test]

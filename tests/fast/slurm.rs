@@ -180,6 +180,8 @@ fn planned(test: &str, revision: usize) -> PlannedCell {
         revision,
         status: CellStatus::Run,
         env: std::collections::BTreeMap::new(),
+        args: Vec::new(),
+        exit_code: 0,
         timeout_seconds: None,
         repeat: Repeat::default(),
         devices: None,

@@ -29,11 +29,12 @@ fn a_test_whose_executable_is_not_measured_is_not_called_missing() {
                 revision,
                 tests: Some(tests),
                 not_measured,
+                known_programs: &[],
             })
             .collect();
         cells(&request, &listed).map(|cells| cells.cells.iter().map(|cell| cell.status).collect::<Vec<_>>())
     };
-    let main = [DiscoveredTest { id: test, ignored: false }];
+    let main = [DiscoveredTest { id: test, ignored: false, is_program: false }];
     assert_eq!(statuses(&main, &not_measured), Ok(vec![CellStatus::Run, CellStatus::NotMeasured]));
     assert_eq!(statuses(&main, &[]), Ok(vec![CellStatus::Run, CellStatus::NotInThisRef]));
     // Without any listed test, there is still something to report.

@@ -53,6 +53,7 @@ pub fn passed(revision: usize) -> RunRecord {
         cell: CellId {
             test,
             params: vec![("batch".to_owned(), "8".to_owned())],
+            program: None,
             title: "forward/8".to_owned(),
         },
         repeat: 0,

@@ -26,6 +26,7 @@ mod memory_crate;
 mod notebooks;
 mod one_revision;
 mod overlays;
+mod programs;
 mod repeats;
 mod secrets;
 mod shards;

@@ -197,7 +197,7 @@ pub fn cell(test: &str, params: &[(&str, &str)]) -> CellId {
         kind: TargetKind::Test,
         name: test.to_owned(),
     };
-    CellId { test: test_id, params, title: format!("{test}{values}") }
+    CellId { test: test_id, params, title: format!("{test}{values}"), program: None }
 }
 
 /// A shim's log, written line by line.

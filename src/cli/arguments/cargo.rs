@@ -3,11 +3,26 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
+/// The heading of the flags that name programs.
+const PROGRAMS: &str = "Programs (in place of tests)";
+
 /// Cargo's options.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Build")]
 #[expect(clippy::struct_excessive_bools, reason = "they are cargo's flags")]
 pub struct CargoArguments {
+    /// Run this binary's `main`, with the arguments behind `--`: --bin tool -- --fast (repeatable)
+    #[arg(long, value_name = "NAME", help_heading = PROGRAMS)]
+    pub bin: Vec<String>,
+    /// Run this example's `main`, with the arguments behind `--` (repeatable)
+    #[arg(long, value_name = "NAME", help_heading = PROGRAMS)]
+    pub example: Vec<String>,
+    /// Give the program this argument, where `--` means something else (repeatable): --arg=--fast
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, help_heading = PROGRAMS)]
+    pub arg: Vec<String>,
+    /// Let the program read this file from its standard input, which is empty by default
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
+    pub stdin: Option<Utf8PathBuf>,
     /// Package to build (repeatable)
     #[arg(short, long, value_name = "SPEC")]
     pub package: Vec<String>,
@@ -35,15 +50,12 @@ pub struct CargoArguments {
     /// Build only the library's unit tests
     #[arg(long)]
     pub lib: bool,
-    /// Build only this binary's unit tests (repeatable)
+    /// Build only this binary's unit tests (repeatable); --bin runs the binary itself
     #[arg(long, value_name = "NAME")]
-    pub bin: Vec<String>,
+    pub bin_tests: Vec<String>,
     /// Build only this integration test (repeatable)
     #[arg(long, value_name = "NAME")]
     pub test: Vec<String>,
-    /// Build only this example (repeatable)
-    #[arg(long, value_name = "NAME")]
-    pub example: Vec<String>,
     /// Build only this bench (repeatable)
     #[arg(long, value_name = "NAME")]
     pub bench: Vec<String>,
@@ -68,4 +80,11 @@ pub struct CargoArguments {
     /// Build every ref with this rustup toolchain: nightly, 1.85.0; for one side: new:1.85.0
     #[arg(long, value_name = "[SIDE:]NAME")]
     pub toolchain: Vec<String>,
+}
+
+impl CargoArguments {
+    /// Whether a program is named.
+    pub fn names_program(&self) -> bool {
+        !self.bin.is_empty() || !self.example.is_empty()
+    }
 }

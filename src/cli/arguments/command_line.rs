@@ -32,6 +32,7 @@ Examples:
   cargo memprof test                               its tests, which fail on a broken limit
   cargo memprof v1.2 HEAD --overlay tests/memory.rs -k memory
                                                    a test that neither ref has
+  cargo memprof main . --bin tool -- --fast        a program in place of tests
   cargo memprof main...pr/7 --output comment.md    a comment for a pull request
   cargo memprof bisect v1..main -k hf  the commit that changed it
   cargo memprof list main                          the tests that would run
@@ -273,12 +274,13 @@ fn refuse_folder_without_archive(command: &CommandArguments) -> Result<(), clap:
     Ok(())
 }
 
-/// Takes the options of the test harness behind `--`, for commands that run tests once.
+/// Takes what stands behind `--`, for commands in which it does not stand for paths.
 fn with_test_options(argv: Vec<OsString>) -> Result<Vec<OsString>, clap::Error> {
     let first = argv.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
     let is_other =
         !["run", "test", "deps"].contains(&first) && Arguments::command().find_subcommand(first).is_some();
-    if is_other {
+    let gives_to_program = ["list", "build"].contains(&first) && test_options::are_of_program(&argv);
+    if is_other && !gives_to_program {
         return Ok(argv);
     }
     test_options::taken(argv)
@@ -370,7 +372,7 @@ mod tests {
         let run = run(
             "cargo-memprof --refs old=main,. --baseline merge-base --remote upstream --matrix m.yaml -k hf \
             --regex ^a --exact t --skip s --include-ignored -p a -p b -F x,y --all-features --no-default-features \
-            --release --target t --lib --bin b --test t --example e --bench n -j 4 --offline --locked --config k=1 \
+            --release --target t --lib --bin-tests b --test t --bench n -j 4 --offline --locked --config k=1 \
             --manifest-path Cargo.toml --toolchain nightly --overlay main:a=b --overlay-mode external \
             --overlay-package a --param batch=8,64 --env A=b --repeat 3 --timeout 10m --delay 2s --threshold heap.peak=5% \
             --exclude ref=main --include batch=8 --lockfile-from main --sparse-exclude *.bin --resume --no-wait \

@@ -29,6 +29,8 @@ Examples:
   cargo memprof bisect v1..main --overlay memory.rs=tests/memory.rs
   cargo memprof bisect --lockfile v1.2..main -k decode
                                                    which update of a crate was it?
+  cargo memprof bisect v1..main --bin tool --arg=--fast
+                                                   a program; behind `--` are paths
   cargo memprof bisect --resume                    after an interrupt
 
 Skips commits that do not build, lack the test or fail it. The two ends tell

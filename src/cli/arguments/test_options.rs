@@ -1,9 +1,9 @@
-//! What stands behind `--`: options of the test harness, which mean something here too, or have
-//! another name.
+//! What stands behind `--`: the arguments of a program, if one is named before it. Otherwise options of
+//! the test harness, which mean something here too, or have another name.
 
 use std::ffi::OsString;
 
-/// Takes the options behind `--` into the command line, and returns it without `--`.
+/// Takes what stands behind `--` into the command line, and returns it without `--`.
 ///
 /// # Errors
 ///
@@ -11,6 +11,14 @@ use std::ffi::OsString;
 pub fn taken(argv: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let Some(end) = argv.iter().position(|argument| argument == "--") else { return Ok(argv) };
     let mut taken: Vec<OsString> = argv[..end].to_vec();
+    if are_of_program(&argv) {
+        for argument in &argv[end + 1..] {
+            let mut flag = OsString::from("--arg=");
+            flag.push(argument);
+            taken.push(flag);
+        }
+        return Ok(taken);
+    }
     for option in &argv[end + 1..] {
         let option = option.to_string_lossy();
         match &*option {
@@ -27,6 +35,14 @@ pub fn taken(argv: Vec<OsString>) -> Result<Vec<OsString>, String> {
     Ok(taken)
 }
 
+/// Whether what stands behind `--` is for a program, which is named before it.
+pub fn are_of_program(argv: &[OsString]) -> bool {
+    let before = argv.iter().take_while(|argument| *argument != "--");
+    before
+        .map(|argument| argument.to_string_lossy())
+        .any(|argument| ["--bin", "--example"].contains(&argument.split('=').next().unwrap_or_default()))
+}
+
 /// Returns what to write instead of an option of the test harness.
 fn instead(option: &str) -> String {
     let name = option.split('=').next().unwrap_or(option);
@@ -41,7 +57,8 @@ fn instead(option: &str) -> String {
         "--list" => "write cargo memprof list".to_owned(),
         "-q" | "--quiet" | "--color" => format!("write {name} without `--` before it"),
         _ if name.starts_with('-') => {
-            "tests get no other options than --nocapture; a test reads a variable of --env NAME=VALUE"
+            "tests get no other options than --nocapture; a test reads a variable of --env NAME=VALUE, \
+             and a program gets arguments: --bin NAME -- ARGS"
                 .to_owned()
         }
         word => format!("write -k {word} to select tests, or {word} without `--` for a ref"),
@@ -63,6 +80,17 @@ mod tests {
         assert_eq!(taken_of("x -s -- --nocapture").unwrap(), "x -s");
         assert_eq!(taken_of("x a --").unwrap(), "x a");
         assert_eq!(taken_of("x --nocapture").unwrap(), "x --nocapture");
+    }
+
+    #[test]
+    fn a_program_that_is_named_gets_everything() {
+        assert_eq!(
+            taken_of("x --bin tool -- --nocapture -- a").unwrap(),
+            "x --bin tool --arg=--nocapture --arg=-- --arg=a"
+        );
+        assert_eq!(taken_of("x --example=demo -- a").unwrap(), "x --example=demo --arg=a");
+        assert_eq!(taken_of("x --bin tool --").unwrap(), "x --bin tool");
+        assert!(taken_of("x --bin-tests tool -- a").is_err());
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::run::kept_baseline::{self, KeptRun};
 use crate::run::same_machine;
 use crate::run::saved_baselines;
 use crate::run::session::{self, Session, create_folder, find_run, read_plan, runs_folder};
+use crate::run::stdin_files;
 use crate::run::stored_plan;
 use crate::support::advice;
 use crate::support::event::{Event, Sink};
@@ -108,6 +109,7 @@ impl Run<'_> {
         let sources = SecretSources {
             environment: &request.environment,
             config: &request.build.config,
+            arguments: &request.build.arg,
             matrix: request.refs.matrix.as_deref(),
             repository: self.repository,
         };
@@ -123,6 +125,7 @@ impl Run<'_> {
         } else {
             self.note_changed_sides(asked, &plan);
         }
+        stdin_files::warn_of_changed(&plan, self.context.console);
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
     }
 

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use crate::cli::arguments::presentation::PresentationArguments;
 use crate::cli::arguments::request::RequestArguments;
+use crate::cli::request::programs;
 use crate::cli::request::reconcile::{metrics, on_request, reconcile, trace_shown};
 use crate::cli::request::refs::{RefsNeeded, baseline};
 use crate::cli::request::side_paths::note_hashes;
@@ -65,6 +66,7 @@ impl Asked {
             (None, None) => None,
         };
         note_hashes(&mut request)?;
+        programs::note_hashes(&mut request)?;
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
         let of_budget = request.judging.budget.iter().flat_map(|budget| &budget.limits);

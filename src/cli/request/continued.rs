@@ -47,6 +47,7 @@ pub fn has_flags(arguments: &RequestArguments) -> bool {
         || *checkout != CheckoutArguments::default()
         || *trace != TraceArguments::default()
         || is_about_figures(build)
+        || build.names_program()
         || jobs.jobs.is_some()
 }
 
@@ -65,6 +66,14 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
         };
         if selections(asked) != selections(planned) {
             others.push(planned_with(&selection(planned), &selection(asked)));
+        }
+    }
+    if arguments.build.names_program() {
+        let programs = |request: &Request| -> Vec<_> {
+            request.tests.iter().map(|test| (test.program.clone(), test.selection.package.clone())).collect()
+        };
+        if programs(asked) != programs(planned) {
+            others.push("another program, or other arguments or input of it".to_owned());
         }
     }
     others.extend(other_cells(&arguments.cells, asked, planned));
@@ -345,7 +354,10 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
 /// setting of `--config` may be a secret.
 fn is_about_figures(build: &CargoArguments) -> bool {
     let CargoArguments { manifest_path, config, offline, locked, .. } = build.clone();
-    *build != CargoArguments { offline, locked, config, manifest_path, ..CargoArguments::default() }
+    // Programs are compared with what they are given.
+    let CargoArguments { bin, example, arg, stdin, .. } = build.clone();
+    let others = CargoArguments { bin, example, arg, stdin, ..CargoArguments::default() };
+    *build != CargoArguments { offline, locked, config, manifest_path, ..others }
 }
 
 /// The options that change what is built, without a package that planning completes.
@@ -456,6 +468,17 @@ mod tests {
             assert_eq!(continued(all, none), "no flags");
         }
         assert_eq!(continued("--refs x --baseline main", "--refs x --baseline main"), "the same");
+    }
+
+    #[test]
+    fn a_program_is_continued_with_the_same_arguments() {
+        let first = "--refs main,x --bin tool --arg=--size --arg=8 --release";
+        assert_eq!(continued(first, "--bin tool --arg=--size --arg=8"), "the same");
+        for other in ["--bin tool --arg=--size --arg=9", "--bin tool", "--example tool --arg=--size --arg=8"]
+        {
+            let message = continued(first, other);
+            assert!(message.contains("another program, or other arguments or input of it"), "{message}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod explanation;
 pub mod judging;
 pub mod overlay_paths;
 pub mod pairs;
+pub mod programs;
 pub mod reconcile;
 pub mod refs;
 pub mod secrets;

@@ -14,6 +14,7 @@ use crate::cli::request::axes::{self, CommonFlags};
 use crate::cli::request::cargo_options::build_options;
 use crate::cli::request::judging::judging;
 use crate::cli::request::overlay_paths;
+use crate::cli::request::programs;
 use crate::cli::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
 use crate::cli::request::side_paths::located;
 use crate::cli::request::sides::{self as sided_flags, SidedFlags};
@@ -66,7 +67,7 @@ pub fn reconcile(
         axes,
         remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
-        tests: tests(arguments, matrix),
+        tests: tests(arguments, matrix, surroundings)?,
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
         overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
         checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
@@ -217,12 +218,17 @@ pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String
     matrix.metrics.iter().flat_map(|List(names)| names).map(|Scalar(MetricName(name))| name.clone()).collect()
 }
 
-fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
+fn tests(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<TestRequest>, UserError> {
     let flags = &arguments.selection;
     let narrowing = selection_of_flags(flags);
     let selects = flags.filter.is_some() || flags.regex.is_some() || !flags.exact.is_empty();
-    let mut tests: Vec<TestRequest> =
-        matrix.tests.iter().flat_map(|List(entries)| entries).map(test_request).collect();
+    let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
+    let tests = entries.map(|entry| test_request(entry, surroundings)).collect();
+    let mut tests = programs::chosen(&arguments.build, tests, surroundings)?;
     if tests.is_empty() {
         tests.push(TestRequest { selection: narrowing, ..TestRequest::default() });
     } else {
@@ -235,7 +241,7 @@ fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
             }
         }
         // Tests that the flags select run even if no entry of the file selects them.
-        if selects {
+        if selects && !arguments.build.names_program() {
             tests.push(TestRequest { selection: narrowing, rest: true, ..TestRequest::default() });
         }
     }
@@ -250,7 +256,7 @@ fn tests(arguments: &RequestArguments, matrix: &Matrix) -> Vec<TestRequest> {
             test.timeout_seconds = None;
         }
     }
-    tests
+    Ok(tests)
 }
 
 fn selection_of_flags(flags: &SelectionArguments) -> Selection {
@@ -268,7 +274,7 @@ fn selection_of_flags(flags: &SelectionArguments) -> Selection {
     }
 }
 
-fn test_request(entry: &TestEntry) -> TestRequest {
+fn test_request(entry: &TestEntry, surroundings: Surroundings<'_>) -> TestRequest {
     TestRequest {
         name: entry.name.as_ref().map(|Scalar(name)| name.text.clone()),
         selection: Selection {
@@ -281,6 +287,7 @@ fn test_request(entry: &TestEntry) -> TestRequest {
             kind: entry.kind.as_ref().map(|Scalar(kind)| *kind),
             within: None,
         },
+        program: programs::of_entry(entry, surroundings),
         env: environment(entry.env.as_ref()),
         features: texts(entry.features.as_ref()),
         params: named(entry.params.as_ref(), |values| values.0.clone()),

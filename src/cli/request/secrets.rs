@@ -3,6 +3,7 @@
 use camino::Utf8Path;
 
 use crate::cli::arguments::request::EnvironmentArguments;
+use crate::cli::request::programs;
 use crate::cli::request::yaml_values::{environment, named, texts};
 use crate::config::matrix::{self, Matrix};
 use crate::config::yaml::{List, Scalar};
@@ -18,6 +19,8 @@ pub struct SecretSources<'a> {
     pub environment: &'a EnvironmentArguments,
     /// `--config`.
     pub config: &'a [String],
+    /// The arguments of a program, `-- ARGS`.
+    pub arguments: &'a [String],
     /// `--matrix`.
     pub matrix: Option<&'a Utf8Path>,
     /// The repository with memprof.yaml.
@@ -55,7 +58,10 @@ impl SecretSources<'_> {
         let dependencies = overlays.flat_map(|overlay| {
             named(overlay.dependencies.as_ref(), |Scalar(dependency)| dependency.0.clone())
         });
-        Ok(GivenSecrets { variables, settings, dependencies: dependencies.collect() })
+        let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
+        let of_entries = entries.map(programs::arguments);
+        let arguments = of_entries.chain([self.arguments.to_vec()]).filter(|one| !one.is_empty()).collect();
+        Ok(GivenSecrets { variables, settings, dependencies: dependencies.collect(), arguments })
     }
 
     /// Puts the secrets back into a stored plan.

@@ -12,7 +12,7 @@ use crate::git::repository::Repository;
 use crate::results::run_folder::RunFolder;
 use crate::run::same_machine;
 use crate::run::session;
-use crate::run::stored_plan::Restoration;
+use crate::run::stored_plan::{self, Restoration};
 use crate::support::user_error::UserError;
 
 /// Finds a search by its id, its folder, or `latest`, the newest search of this command.
@@ -52,6 +52,7 @@ pub fn resumed(
     let sources = SecretSources {
         environment: &measuring.environment,
         config: &measuring.build.config,
+        arguments: &measuring.build.arg,
         matrix: measuring.matrix.as_deref(),
         repository,
     };
@@ -62,6 +63,7 @@ pub fn resumed(
         let mut restoration = Restoration::of_run(&given);
         restoration.variables(&mut cell.env);
         restoration.finish()?;
+        stored_plan::restore_arguments(cell, &plan.request);
     }
     if overlay_hashes(&plan, repository)? != record.overlay {
         let message = format!(

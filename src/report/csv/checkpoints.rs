@@ -123,7 +123,7 @@ impl<'a, 'o> Table<'a, 'o> {
     }
 
     fn cell(&mut self, of: &'a Cell) -> io::Result<()> {
-        let mut head = vec![cell(&of.id.test.to_string()).into_owned()];
+        let mut head = vec![cell(&of.id.full_name()).into_owned()];
         head.extend(self.params.values(&of.id));
         head.extend((0..of.sides.len()).map(|revision| self.outcome(of, revision)));
         let columns: Vec<MetricColumns> =

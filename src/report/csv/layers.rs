@@ -19,7 +19,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
             let Some(run) = side.runs.first() else { continue };
             for (content, passes) in comparison.runs[*run].measurement.layers.passes() {
                 for layer in &content.layers {
-                    let mut key = vec![cell.id.test.to_string()];
+                    let mut key = vec![cell.id.full_name()];
                     key.extend(params.values(&cell.id));
                     key.extend([content.label.to_string(), passes.first.to_string()]);
                     let name = layer.name.as_deref().unwrap_or_default();

@@ -63,7 +63,7 @@ fn write_run(
 ) -> io::Result<()> {
     let revision = &comparison.revisions[run.record.revision];
     let id = &run.record.cell;
-    let test = id.test.to_string();
+    let test = id.full_name();
     let params: Vec<String> = id.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let params = params.join(";");
     let [name, commit, test, params] =

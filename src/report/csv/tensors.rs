@@ -28,7 +28,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         for (revision, side) in cell.sides.iter().enumerate() {
             let Some(run) = side.runs.first() else { continue };
             for (names, tensor) in tensors(&comparison.runs[*run].measurement) {
-                let test = std::iter::once(cell.id.test.to_string());
+                let test = std::iter::once(cell.id.full_name());
                 let key = test.chain(params.values(&cell.id)).chain(names).collect();
                 table.add(number, key, revision, tensor.fields());
             }

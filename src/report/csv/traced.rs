@@ -84,7 +84,7 @@ fn headings(params: &ParamColumns, keys: &[&str]) -> Vec<String> {
 }
 
 fn head(cell: &Cell, params: &ParamColumns) -> Vec<String> {
-    std::iter::once(cell.id.test.to_string()).chain(params.values(&cell.id)).collect()
+    std::iter::once(cell.id.full_name()).chain(params.values(&cell.id)).collect()
 }
 
 fn of_calls(figures: &CallFigures) -> Vec<(String, Field)> {

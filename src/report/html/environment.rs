@@ -81,7 +81,7 @@ fn command(comparison: &Comparison) -> Option<String> {
     let refs = comparison.revisions.iter();
     let refs = refs.map(|one| if one.working_tree { ".".to_owned() } else { end_of_range(one) });
     let mut words: Vec<String> = refs.collect();
-    let mut tests: Vec<String> = comparison.cells.iter().map(|cell| cell.id.test.to_string()).collect();
+    let mut tests: Vec<String> = comparison.cells.iter().map(|cell| cell.id.full_name()).collect();
     tests.dedup();
     if tests.len() <= MOST_TESTS {
         words.extend(tests.into_iter().flat_map(|test| ["--exact".to_owned(), test]));

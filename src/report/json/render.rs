@@ -202,6 +202,7 @@ fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
         test: test.into(),
         title: (&run.record.cell.title).into(),
         params,
+        program: run.record.cell.program.as_ref().map(Cow::Borrowed),
         repeat: run.record.repeat,
         outcome: outcome.status.as_str().into(),
         detail: outcome.status.to_string(),

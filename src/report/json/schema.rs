@@ -13,6 +13,7 @@ use crate::compare::evaluation::Conclusion;
 use crate::compare::matching::RowChange;
 use crate::plan::axis_labels::AxisLabels;
 use crate::plan::metric::Unit;
+use crate::plan::program::ProgramCall;
 use crate::report::tensors::forwards_json::ForwardEntry;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::report::why::json::WhyReport;
@@ -197,7 +198,7 @@ pub struct FailedBuildEntry<'a> {
 pub struct BreachEntry<'a> {
     /// The candidate.
     pub r#ref: Cow<'a, str>,
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
@@ -283,7 +284,7 @@ pub struct DependencyEntry<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Row")]
 pub struct RowEntry<'a> {
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
@@ -346,12 +347,15 @@ pub struct ReadingEntry<'a> {
 pub struct CellRun<'a> {
     /// The ref's name.
     pub r#ref: Cow<'a, str>,
-    /// `package::binary::test`.
+    /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
     /// The cell's title in reports for people.
     pub title: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
+    /// What the program was given; absent for a test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Cow<'a, ProgramCall>>,
     /// The number of the repeat, from 0.
     pub repeat: u32,
     /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
@@ -449,6 +453,6 @@ pub(in crate::report) struct RunRecordParts<'a> {
 impl<'a> RunRecordParts<'a> {
     pub(in crate::report) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
-        Self { test: cell.test.to_string(), params: params.collect() }
+        Self { test: cell.full_name(), params: params.collect() }
     }
 }

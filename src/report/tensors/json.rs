@@ -366,7 +366,7 @@ pub(in crate::report) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
             let changed: Vec<ChangedEntry> = rows.iter().filter_map(changed).collect();
             entries.push(LayersEntry {
                 r#ref: view.new.name.clone(),
-                test: view.cell.id.test.to_string(),
+                test: view.cell.id.full_name(),
                 params: view.cell.id.params.iter().cloned().collect(),
                 checkpoint: tensors.label(moment).to_owned(),
                 checkpoints: moment.rows,

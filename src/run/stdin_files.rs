@@ -1,0 +1,150 @@
+//! The standard inputs of programs: copies in the run's folder, so that every run reads the same,
+//! whatever becomes of the files.
+
+use anyhow::{Context, ensure};
+
+use camino::Utf8PathBuf;
+
+use crate::build::store::hash_file;
+use crate::plan::program::{Stdin, StdinId};
+use crate::plan::request::Request;
+use crate::plan::resolved::Plan;
+use crate::results::run_folder::RunFolder;
+use crate::support::event::{Event, Sink};
+use crate::support::user_error::UserError;
+use crate::support::whole_file::write_whole;
+
+/// Runs with call stacks, and steps of a search, are so far below the folder of their comparison.
+const DEEPEST: usize = 4;
+
+/// Copies the standard inputs of a new run into its folder. What is there stays as it is.
+///
+/// # Errors
+/// A file cannot be copied, or it changed since its hash was taken.
+pub fn keep(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    for stdin in stdins(&plan.request) {
+        let copy = folder.input(stdin.hash());
+        if copy.exists() {
+            continue;
+        }
+        fs_err::create_dir_all(copy.parent().context("the copy has a folder")?)?;
+        match stdin {
+            // The plan of an earlier session has marks in place of secrets.
+            Stdin::Text { text, hash } => {
+                ensure!(blake3::hash(text.as_bytes()).to_hex().as_str() == hash, "{copy} is missing");
+                write_whole(&copy, text.as_bytes())?;
+            }
+            Stdin::File { path, written, hash } => {
+                let partial = copy.with_extension("partial");
+                fs_err::copy(path, &partial)?;
+                if hash_file(&partial)? != *hash {
+                    return Err(UserError::new(format!("stdin {written} changed while it was copied"))
+                        .help("start again when nothing writes the file")
+                        .into());
+                }
+                fs_err::rename(partial, &copy)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Warns of files that changed since the run was planned. It continues with what they were.
+pub fn warn_of_changed(plan: &Plan, sink: &dyn Sink) {
+    for stdin in stdins(&plan.request) {
+        let Stdin::File { path, written, hash } = stdin else { continue };
+        if hash_file(path.as_str().into()).is_ok_and(|now| now != *hash) {
+            let message = format!(
+                "stdin {written} changed since {} was planned; its programs read it as it was",
+                plan.id
+            );
+            let help = Some("for the file as it is now, leave out --resume".to_owned());
+            sink.emit(Event::Warning { message, help });
+        }
+    }
+}
+
+/// Returns the file with a program's standard input, after checking its hash.
+pub fn verified(folder: &RunFolder, stdin: &StdinId) -> anyhow::Result<Utf8PathBuf> {
+    let folders = folder.0.ancestors().take(DEEPEST);
+    let copy =
+        folders.map(|folder| RunFolder(folder.to_owned()).input(&stdin.hash)).find(|copy| copy.exists());
+    let damaged = || {
+        UserError::new(format!("the copy of stdin {} in {} is missing or damaged", stdin.name, folder.0))
+            .help("start a new run, without --resume")
+    };
+    let copy = copy.ok_or_else(damaged)?;
+    if hash_file(&copy)? == stdin.hash { Ok(copy) } else { Err(damaged().into()) }
+}
+
+/// Returns the standard inputs of a request.
+pub fn stdins(request: &Request) -> impl Iterator<Item = &Stdin> {
+    request.tests.iter().filter_map(|entry| entry.program.as_ref()?.stdin.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8Path;
+
+    use super::*;
+    use crate::plan::program::ProgramRequest;
+    use crate::plan::request::{TargetKind, TestRequest};
+
+    fn plan(stdin: Stdin) -> Plan {
+        let program = ProgramRequest {
+            kind: TargetKind::Bin,
+            name: "tool".into(),
+            args: Vec::new(),
+            stdin: Some(stdin),
+            exit_code: 0,
+        };
+        let tests = vec![TestRequest { program: Some(program), ..TestRequest::default() }];
+        Plan {
+            version: 1,
+            tool: String::new(),
+            id: "RUN".into(),
+            created: String::new(),
+            repository: "/r".into(),
+            workspace: "".into(),
+            revisions: Vec::new(),
+            baseline: 0,
+            overlay_commits: Vec::new(),
+            notes: Vec::new(),
+            request: Request { tests, ..Request::default() },
+        }
+    }
+
+    #[test]
+    fn a_program_reads_the_file_as_it_was_planned() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let file = folder.join("in.txt");
+        fs_err::write(&file, "before").unwrap();
+        let hash = hash_file(&file).unwrap();
+        let plan = plan(Stdin::File { path: file.to_string(), written: "in.txt".into(), hash: hash.clone() });
+        let run = RunFolder(folder.join("run"));
+        keep(&run, &plan).unwrap();
+        let warnings = std::cell::RefCell::new(Vec::new());
+        let sink = |event: Event| {
+            if let Event::Warning { message, .. } = event {
+                warnings.borrow_mut().push(message);
+            }
+        };
+        warn_of_changed(&plan, &sink);
+        assert_eq!(warnings.borrow().len(), 0);
+        fs_err::write(&file, "after").unwrap();
+        warn_of_changed(&plan, &sink);
+        assert_eq!(
+            *warnings.borrow(),
+            ["stdin in.txt changed since RUN was planned; its programs read it as it was"]
+        );
+        let id = StdinId { name: "in.txt".into(), hash };
+        let copy = verified(&run.why(), &id).unwrap();
+        assert_eq!(fs_err::read_to_string(&copy).unwrap(), "before");
+        keep(&run, &plan).unwrap();
+        fs_err::write(&copy, "damaged").unwrap();
+        assert!(verified(&run, &id).unwrap_err().to_string().contains("missing or damaged"));
+        let late = keep(&RunFolder(folder.join("late")), &plan).unwrap_err().to_string();
+        assert!(late.contains("changed while it was copied"), "{late}");
+    }
+}
