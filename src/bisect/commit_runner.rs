@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::bisect::end_without_figure::EndWithoutFigure;
 use crate::bisect::observations::{self, ChangeRule, Observation};
 use crate::bisect::record::{Effort, SearchRecord, Task};
 use crate::bisect::step_comparison::StepPair;
@@ -123,18 +124,6 @@ impl TestTree for TreeOfPair<'_, '_> {
 pub struct BuildNotes<'a> {
     sink: &'a dyn Sink,
     built: Cell<bool>,
-}
-
-/// An end of the range has no figure, so there is nothing to search for.
-#[derive(Debug, thiserror::Error)]
-#[error("{end} cannot be measured: {reason}")]
-pub struct EndWithoutFigure {
-    /// The name that the user gave to the end, and its short hash.
-    pub end: String,
-    /// Why it has no figure.
-    pub reason: String,
-    /// What may help.
-    pub hints: Vec<String>,
 }
 
 /// The maximum number of runs of a noisy commit, before its difference counts as unclear.

@@ -4,6 +4,7 @@
 
 pub mod chart;
 pub mod commit_runner;
+pub mod end_without_figure;
 pub mod history;
 pub mod linear_search;
 pub mod lockfile;

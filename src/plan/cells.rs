@@ -1,5 +1,4 @@
-//! Makes the cells of a plan from the request and each revision's tests: parameters, names,
-//! filters.
+//! Makes the cells of a plan from the request and each revision's tests.
 
 use std::collections::HashSet;
 
@@ -15,7 +14,7 @@ use crate::plan::plan_size::PlanSize;
 pub use crate::plan::planned_cell::PlannedCell;
 use crate::plan::planned_cell::environment;
 use crate::plan::program::ProgramRequest;
-use crate::plan::request::{Ignored, Request, TestRequest};
+use crate::plan::request::{Ignored, Request, Selection, TestRequest};
 use crate::plan::resolved::{CellId, TestId};
 use crate::plan::selection::{Selector, described};
 use crate::plan::title::{self, Template};
@@ -254,7 +253,7 @@ fn title_of(
 }
 
 fn described_or_any(entry: &TestRequest) -> String {
-    let words = described(&crate::plan::request::Selection { within: None, ..entry.selection.clone() });
+    let words = described(&Selection { within: None, ..entry.selection.clone() });
     if words.is_empty() { "anything".to_owned() } else { words }
 }
 
@@ -264,7 +263,7 @@ mod tests {
     use crate::gpu::visible_devices::VISIBLE;
     use crate::plan::listing::DiscoveredTest;
     use crate::plan::repeat::Repeat;
-    use crate::plan::request::{CellPattern, RefRequest, Selection, TargetKind};
+    use crate::plan::request::{CellPattern, RefRequest, TargetKind};
     use crate::plan::resolved::Revision;
 
     fn revision(name: &str, commit: &str) -> Revision {

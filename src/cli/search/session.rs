@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 
-use crate::bisect::commit_runner::{BuildNotes, CommitRunner, EndWithoutFigure};
+use crate::bisect::commit_runner::{BuildNotes, CommitRunner};
+use crate::bisect::end_without_figure::EndWithoutFigure;
 use crate::bisect::history;
 use crate::bisect::linear_search::{NextMeasurement, Remaining};
 use crate::bisect::merge_search::MergeSearch;
