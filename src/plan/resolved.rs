@@ -42,6 +42,26 @@ pub struct Plan {
     pub request: Request,
 }
 
+#[cfg(test)]
+impl Plan {
+    /// Returns a plan of this request, without revisions.
+    pub fn of(request: Request) -> Self {
+        Self {
+            version: VERSION,
+            tool: String::new(),
+            id: "RUN".into(),
+            created: String::new(),
+            repository: "/r".into(),
+            workspace: "".into(),
+            revisions: Vec::new(),
+            baseline: 0,
+            overlay_commits: Vec::new(),
+            notes: Vec::new(),
+            request,
+        }
+    }
+}
+
 /// A ref that was resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {

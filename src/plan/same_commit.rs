@@ -79,19 +79,8 @@ mod tests {
         };
         let revisions: Vec<Revision> = refs.iter().map(revision).collect();
         let one = |revision: &Revision| RefRequest { spec: revision.spec.clone(), ..RefRequest::default() };
-        Plan {
-            version: 1,
-            tool: String::new(),
-            id: String::new(),
-            created: String::new(),
-            repository: "/r".into(),
-            workspace: "".into(),
-            baseline,
-            overlay_commits: Vec::new(),
-            notes: Vec::new(),
-            request: Request { refs: revisions.iter().map(one).collect(), ..Request::default() },
-            revisions,
-        }
+        let request = Request { refs: revisions.iter().map(one).collect(), ..Request::default() };
+        Plan { revisions, baseline, ..Plan::of(request) }
     }
 
     /// Returns `names of the revisions | baseline | names that are the same`.

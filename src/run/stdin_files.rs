@@ -99,19 +99,7 @@ mod tests {
             exit_code: 0,
         };
         let tests = vec![TestRequest { program: Some(program), ..TestRequest::default() }];
-        Plan {
-            version: 1,
-            tool: String::new(),
-            id: "RUN".into(),
-            created: String::new(),
-            repository: "/r".into(),
-            workspace: "".into(),
-            revisions: Vec::new(),
-            baseline: 0,
-            overlay_commits: Vec::new(),
-            notes: Vec::new(),
-            request: Request { tests, ..Request::default() },
-        }
+        Plan::of(Request { tests, ..Request::default() })
     }
 
     #[test]

@@ -294,19 +294,7 @@ mod tests {
             },
             ..Request::default()
         };
-        Plan {
-            version: 1,
-            tool: String::new(),
-            id: String::new(),
-            created: String::new(),
-            repository: "/r".into(),
-            workspace: "".into(),
-            revisions: Vec::new(),
-            baseline: 0,
-            overlay_commits: Vec::new(),
-            notes: Vec::new(),
-            request,
-        }
+        Plan::of(request)
     }
 
     fn given() -> GivenSecrets {

@@ -107,19 +107,7 @@ mod tests {
             found: None,
             working_tree: false,
         };
-        let plan = Plan {
-            version: 1,
-            tool: String::new(),
-            id: String::new(),
-            created: String::new(),
-            repository: "/r".into(),
-            workspace: "".into(),
-            revisions: vec![revision],
-            baseline: 0,
-            overlay_commits: Vec::new(),
-            notes: Vec::new(),
-            request: crate::plan::request::Request::default(),
-        };
+        let plan = Plan { revisions: vec![revision], ..Plan::of(crate::plan::request::Request::default()) };
         assert_eq!(
             listing(&plan, &[facts]),
             "main (4f1c2aa): 2 of 3 functions can be traced

@@ -425,19 +425,7 @@ mod tests {
     fn plan_of(mut request: Request) -> Plan {
         // What planning completes.
         request.build.packages.push("bart".to_owned());
-        Plan {
-            version: 1,
-            tool: String::new(),
-            id: "RUN".into(),
-            created: String::new(),
-            repository: "/r".into(),
-            workspace: "".into(),
-            revisions: Vec::new(),
-            baseline: 0,
-            overlay_commits: Vec::new(),
-            notes: Vec::new(),
-            request,
-        }
+        Plan::of(request)
     }
 
     fn continued_of(request: Request, second: &str) -> String {
