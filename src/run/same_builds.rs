@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::{RunFolder, file};
+use crate::results::stored;
 use crate::support::user_error::UserError;
 
 /// The facts of `builds.json` that decide a build, and what to call them.
@@ -27,15 +28,17 @@ const FACTS: [(&str, &str); 12] = [
 /// Refuses a build that differs from the one that finished runs of this revision were measured with.
 /// `now` is the build's entry in `builds.json`, which is not written yet.
 ///
+/// If that file is damaged, it is written anew. Runs of another build are then found one by one
+/// ([`rounds`](crate::run::rounds)), because each has the key of its own.
+///
 /// # Errors
 /// The message says what differs.
 pub fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Value) -> anyhow::Result<()> {
-    let file = folder.builds();
-    if now["key"].is_null() || !file.exists() || !has_outcome(&folder.cells_of(plan, revision))? {
+    if now["key"].is_null() || !has_outcome(&folder.cells_of(plan, revision))? {
         return Ok(());
     }
-    let known: Value = serde_json::from_slice(&fs_err::read(&file)?)?;
-    match differences(&known[revision.to_string()], now) {
+    let Ok(known) = stored::build_facts_of(folder) else { return Ok(()) };
+    match known.get(&revision.to_string()).and_then(|known| differences(known, now)) {
         Some(differences) => {
             let (id, name) = (&plan.id, &plan.revisions[revision].name);
             let message =
@@ -88,9 +91,13 @@ fn has_outcome(revision: &Utf8Path) -> anyhow::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
+    use crate::plan::request::Request;
+    use crate::support::sealed_json;
 
     #[test]
     fn another_build_is_said_with_what_differs() {
@@ -107,6 +114,28 @@ mod tests {
         assert_eq!(with("b", "x", json!(1)).unwrap(), "an option of the build differs");
         assert_eq!(differences(&json!({"build_failed": "no"}), &old), None, "it failed before");
         assert_eq!(differences(&Value::Null, &old), None);
+    }
+
+    #[test]
+    fn a_damaged_file_of_builds_does_not_stop_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = RunFolder(folder.path().to_path_buf().try_into().unwrap());
+        let revision = serde_json::from_value(json!({
+            "name": "main", "spec": "main", "commit": "4f1c2aa", "tree": "t", "subject": "", "time": 0, "working_tree": false,
+        }));
+        let plan = Plan { revisions: vec![revision.unwrap()], ..Plan::of(Request::default()) };
+        let run = folder.cells_of(&plan, 0).join("cell/0");
+        fs_err::create_dir_all(&run).unwrap();
+        fs_err::write(run.join(file::OUTCOME), "{}").unwrap();
+        let facts = |key: &str| json!({"key": key, "toolchain": key});
+        let kept = BTreeMap::from([("0".to_owned(), facts("a"))]);
+        fs_err::write(folder.builds(), sealed_json::sealed(&kept).unwrap()).unwrap();
+        assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
+        let refused = check(&plan, &folder, 0, &facts("b")).unwrap_err().to_string();
+        assert!(refused.ends_with("another build than it gets now: the toolchain differs"), "{refused}");
+        let damaged = fs_err::read_to_string(folder.builds()).unwrap().replace("\"a\"", "\"c\"");
+        fs_err::write(folder.builds(), damaged).unwrap();
+        assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
     }
 
     #[test]
