@@ -23,6 +23,7 @@ use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::support::event::{Event, Sink};
 use crate::support::paths;
+use crate::symbols::test_body::TestBody;
 
 /// A finished call of cargo.
 pub struct Artifacts<'a> {
@@ -40,6 +41,8 @@ pub struct Artifacts<'a> {
     pub allocators: Option<&'a OwnAllocators>,
     /// Which variables tests inherit. `None` means all.
     pub clean_env: Option<&'a CleanEnv>,
+    /// `rustc -vV`.
+    pub toolchain: &'a str,
     /// Where warnings go.
     pub sink: &'a dyn Sink,
 }
@@ -119,8 +122,8 @@ impl Artifacts<'_> {
         let package = manifest::package_name(artifact)?;
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
         let file = Utf8PathBuf::from(format!("{:04}-{file_name}", collected.executables.len()));
-        let hash = match self.draft.add_executable(built, &file, key)? {
-            Ok(hash) => hash,
+        let copied = match self.draft.add_executable(built, &file, key)? {
+            Ok(copied) => copied,
             // An empty crate has no tests and no shim.
             Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
                 return Ok(());
@@ -160,10 +163,11 @@ impl Artifacts<'_> {
             tests: listing.tests,
             unlisted: listing.unlisted,
             file,
-            hash,
+            hash: copied.hash,
             directory,
             environment: invocation.environment,
             heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
+            body: harness.then(|| TestBody::find(&copied.bytes, self.toolchain)),
         });
         Ok(())
     }
@@ -178,8 +182,8 @@ impl Artifacts<'_> {
         let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
         let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
         let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
-        let hash = match self.draft.add_executable(copy, &file, key)? {
-            Ok(hash) => hash,
+        let copied = match self.draft.add_executable(copy, &file, key)? {
+            Ok(copied) => copied,
             Err(unproven) => {
                 let reason = unproven.to_string();
                 collected.unproven.push(NotMeasured { package, binary, kind, reason });
@@ -196,10 +200,11 @@ impl Artifacts<'_> {
             tests: Vec::new(),
             unlisted: None,
             file,
-            hash,
+            hash: copied.hash,
             directory: paths::utf8(invocation.directory.clone())?,
             environment: invocation.environment.clone(),
             heap_absent: self.heap_absent(root, compiled)?,
+            body: None,
         });
         Ok(())
     }
@@ -366,6 +371,7 @@ mod tests {
                 target: &self.root(),
                 allocators: None,
                 clean_env: None,
+                toolchain: "",
                 sink: &|_: Event| {},
             };
             artifacts.executables(&[], &[], KEY)

@@ -213,6 +213,7 @@ fn store_artifacts(
         target: &traced_sources::target_folder(job)?,
         allocators: prepared.allocators.as_ref(),
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
+        toolchain: &job.toolchain.version,
         sink: job.inputs.sink,
     };
     let Collected { executables, unproven, failed } =

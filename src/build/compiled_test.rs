@@ -51,7 +51,11 @@ pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow
     use std::io::Write;
     let call_compiler = |heap: bool| {
         let mut command = std::process::Command::new(&argv[0]);
-        command.args(&argv[1..]).args(if heap { &["--cfg", HEAP_CFG][..] } else { &[] });
+        command.args(&argv[1..]).args(with_symbols(call)).args(if heap {
+            &["--cfg", HEAP_CFG][..]
+        } else {
+            &[]
+        });
         command.stdout(std::process::Stdio::inherit()).output()
     };
     let mut output =
@@ -87,6 +91,15 @@ pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow
     Ok(output.status.code().unwrap_or(101))
 }
 
+/// Returns the arguments that keep the symbols of an executable that its profile strips. Call stacks
+/// and the beginning of a test's body need them. They are not loaded, so no figure changes.
+fn with_symbols(call: &[OsString]) -> &'static [&'static str] {
+    let strips = |argument: &OsString| {
+        argument.to_str().is_some_and(|argument| argument.trim_start_matches("-C") == "strip=symbols")
+    };
+    if call.iter().any(strips) { &["-C", "strip=debuginfo"] } else { &[] }
+}
+
 /// Returns the crate whose global allocator conflicts with the shim's, according to the compiler's
 /// message. The name is empty for the crate that is being compiled.
 ///
@@ -118,6 +131,14 @@ mod tests {
         assert_eq!(conflicting_crate(&conflict("memprof_heap", "supplier")), Some("supplier"));
         assert_eq!(conflicting_crate(&conflict("supplier", "memprof_heap")), Some("supplier"));
         assert_eq!(conflicting_crate("error: something else"), None);
+    }
+
+    #[test]
+    fn an_executable_keeps_its_symbols() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(with_symbols(&words("rustc -C strip=symbols --test")), ["-C", "strip=debuginfo"]);
+        assert_eq!(with_symbols(&words("rustc -Cstrip=symbols --test")), ["-C", "strip=debuginfo"]);
+        assert!(with_symbols(&words("rustc -C strip=debuginfo --test")).is_empty());
     }
 
     #[test]

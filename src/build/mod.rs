@@ -1,5 +1,5 @@
 //! Builds test executables from a checkout, and keeps them in the store.
-//! Imports support, plan, git, checkout, cargo, results, inject and trace.
+//! Imports support, symbols, plan, git, checkout, cargo, results, inject and trace.
 //! Runs cargo and the compiler; writes the store.
 
 pub mod absent_libraries;

@@ -12,6 +12,7 @@ use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::results::trace_facts::TraceFacts;
 use crate::support::{redaction, secret_names};
+use crate::symbols::test_body::TestBody;
 
 /// The version of `provenance.json`'s format.
 pub const VERSION: u32 = 3;
@@ -273,6 +274,10 @@ pub struct Executable {
     pub environment: BTreeMap<String, String>,
     /// Why it has no heap metrics.
     pub heap_absent: Option<String>,
+    /// Where libtest's harness calls the body of a test. Absent without that harness, and in builds of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<TestBody>,
 }
 
 impl Executable {
@@ -339,6 +344,7 @@ pub(crate) mod tests {
             directory: "/".into(),
             environment: BTreeMap::new(),
             heap_absent: None,
+            body: None,
         }
     }
 

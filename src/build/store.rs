@@ -116,6 +116,15 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
     store.join(&key[..32])
 }
 
+/// An executable in the store.
+#[derive(Debug)]
+pub struct Copied {
+    /// blake3 of the file, including the key in it.
+    pub hash: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// What the store has for a key.
 #[derive(Debug)]
 pub enum Stored {
@@ -201,8 +210,8 @@ impl Draft {
         self.partial.join(file)
     }
 
-    /// Copies a test executable and writes the key into the copy. Returns the copy's hash, or why
-    /// the executable is not proven to be this build; it is then not copied.
+    /// Copies a test executable and writes the key into the copy. Returns the copy, or why the
+    /// executable is not proven to be this build; it is then not copied.
     ///
     /// # Errors
     ///
@@ -213,7 +222,7 @@ impl Draft {
         built: &Utf8Path,
         file: &Utf8Path,
         key: &str,
-    ) -> anyhow::Result<Result<String, Unproven>> {
+    ) -> anyhow::Result<Result<Copied, Unproven>> {
         let mut bytes = fs_err::read(built).map_err(UnreadableArtifact)?;
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
         if let Err(unproven) = stamp(&mut bytes, key) {
@@ -222,7 +231,7 @@ impl Draft {
         let path = self.partial.join(file);
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
-        Ok(Ok(blake3::hash(&bytes).to_hex().to_string()))
+        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), bytes }))
     }
 
     /// Copies any other file. Returns its hash.
@@ -441,7 +450,7 @@ mod tests {
         let built = store.join("built");
         fs_err::write(&built, linked()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap().unwrap();
+        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap().unwrap().hash;
         let mut provenance = provenance(Executable { hash, ..executable() });
         let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
         provenance.companions.push(Companion { path: built, file: "c".into(), hash });

@@ -40,12 +40,13 @@ impl Unit {
 
 /// The metrics that any platform may have, with their meanings, in the order of the table's
 /// columns.
-pub const CATALOGUE: [(&str, &str); 16] = [
+pub const CATALOGUE: [(&str, &str); 17] = [
     ("heap.peak", "peak of live heap bytes since the last checkpoint (exact)"),
     ("heap.peak_above_start", "heap.peak minus heap.live at `start` (computed)"),
     ("heap.live", "live heap bytes"),
     ("heap.allocated", "heap bytes allocated since the last checkpoint"),
     ("heap.count", "number of heap allocations since the last checkpoint"),
+    ("heap.before", "live heap bytes when the test's body began, which are in no other figure"),
     ("cpu.peak", "peak of resident memory since the last checkpoint"),
     ("cpu.peak_above_start", "cpu.peak minus cpu.rss at `start` (computed)"),
     ("cpu.rss", "resident memory (RSS)"),
@@ -60,7 +61,8 @@ pub const CATALOGUE: [(&str, &str); 16] = [
 ];
 
 /// The metrics that are read on request only: they are slow, or add little to the others.
-pub const ON_REQUEST: [&str; 7] = [
+pub const ON_REQUEST: [&str; 8] = [
+    "heap.before",
     "cpu.pss",
     "cpu.private",
     "cpu.shared",

@@ -153,6 +153,16 @@ pub(super) fn known_label(label: &str, has_place: bool) -> Cow<'_, str> {
     if has_place && OWN_LABELS.contains(&&*name) { format!("{name} (test)").into() } else { name }
 }
 
+/// What the source of a figure adds that begins with the test's body.
+const FROM_BODY: &str = "from the test's body";
+
+/// Whether a metric's figures depend on where they begin. Figures that begin elsewhere are of another
+/// source, and never compared.
+fn counts_from_start(metric: &str) -> bool {
+    let last = metric.rsplit('.').next().unwrap_or(metric);
+    metric.starts_with("heap.") || last.ends_with("peak") || ["allocated", "count", "time"].contains(&last)
+}
+
 /// What has been read so far.
 #[derive(Default)]
 struct LogReader {
@@ -162,6 +172,8 @@ struct LogReader {
     sequence: Vec<u64>,
     of_other_processes: usize,
     of_unknown_kind: usize,
+    /// Where the figures begin, for the sources of those that depend on it.
+    beginning: Option<String>,
 }
 
 /// Why a line cannot be used.
@@ -248,6 +260,14 @@ impl LogReader {
                 let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();
                 self.measurement.absent.entry(metric).or_insert(reason);
             }
+            "body" => {
+                let begins = line.begins.as_ref().ok_or_else(|| missing("begins"))?;
+                let reason = line.reason.as_ref().map_or("unknown", |reason| &*reason.0);
+                self.beginning = Some(match &*begins.0 {
+                    "body" => FROM_BODY.to_owned(),
+                    _ => format!("from the process's start: {reason}"),
+                });
+            }
             "end" => self.measurement.ended = true,
             _ => return Ok(false),
         }
@@ -274,7 +294,7 @@ impl LogReader {
             return Err(LineError::Newer(head.v));
         }
         let event = head.event.as_str().ok_or_else(malformed)?;
-        if ["begin", "sources", "absent", "checkpoint", "scope", "end"].contains(&event) {
+        if ["begin", "body", "sources", "absent", "checkpoint", "scope", "end"].contains(&event) {
             return Err(malformed());
         }
         self.of_unknown_kind += 1;
@@ -287,6 +307,13 @@ impl LogReader {
     fn finish(mut self) -> Measurement {
         self.measurement.order();
         self.measurement.layers.settle();
+        if let Some(beginning) = &self.beginning {
+            for (_, source) in
+                self.measurement.sources.iter_mut().filter(|(metric, _)| counts_from_start(metric))
+            {
+                *source = format!("{source}, {beginning}");
+            }
+        }
         let mut notes = std::mem::take(&mut self.measurement.notes);
         if !self.begun && self.process.is_some() {
             notes.push("the log has no `begin` line: the sources of its figures are unknown".to_owned());
@@ -374,6 +401,8 @@ struct LogLine<'a> {
     metric: Option<LogText<'a>>,
     #[serde(borrow)]
     reason: Option<LogText<'a>>,
+    #[serde(borrow)]
+    begins: Option<LogText<'a>>,
 }
 
 /// The `metrics` map in the order written. A metric that could not be read at this checkpoint is

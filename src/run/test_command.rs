@@ -15,6 +15,7 @@ use crate::results::run_folder::RunFolder;
 use crate::run::malloc_variables;
 use crate::run::stdin_files;
 use crate::support::process::Command;
+use crate::symbols::test_body::TestBody;
 
 /// What the command of a run depends on.
 pub struct TestCommand<'a> {
@@ -83,6 +84,17 @@ fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
     variables
 }
 
+/// Returns the variable that tells the shim where the test's body is called, or why that is unknown.
+fn body_variable(body: &TestBody) -> (&'static str, String) {
+    match body {
+        TestBody::At(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(|address| format!("{address:x}")).collect();
+            ("MEMPROF_BODY", addresses.join(","))
+        }
+        TestBody::Unknown(reason) => ("MEMPROF_BODY_ABSENT", reason.clone()),
+    }
+}
+
 /// Returns `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's
 /// path.
 fn test_command(
@@ -113,11 +125,13 @@ fn test_command(
     }
     let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
+    let body = executable.body.as_ref().map(body_variable);
     let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
         .into_iter()
         .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
         .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
         .chain(executable.harness.then_some(("MEMPROF_HARNESS_TEST", planned.cell.test.name.as_str())))
+        .chain(body.as_ref().map(|(name, value)| (*name, value.as_str())))
         .collect();
     // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
     // catches.

@@ -166,6 +166,11 @@ impl Frame {
             || self.function.as_deref().is_some_and(|path| path.starts_with("test::"))
     }
 
+    /// Whether the function is the one of libtest that calls a test's body.
+    pub fn calls_body(&self) -> bool {
+        self.function.as_deref().is_some_and(|path| path.starts_with("test::__rust_begin_short_backtrace"))
+    }
+
     /// Whether it belongs to the allocator, and says nothing about who allocates.
     pub fn is_of_allocator(&self) -> bool {
         let Some(function) = &self.function else { return false };

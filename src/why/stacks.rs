@@ -56,9 +56,15 @@ impl Stacks {
                 frames.into_iter().map(|frame| stacks.frame_number(frame)).collect()
             });
             let parent = innermost[parent as usize];
-            let node = frames.iter().rev().fold(parent, |parent, &frame| {
-                *known.entry((parent, frame)).or_insert_with(|| stacks.add(parent, frame))
-            });
+            // Stacks of a test begin with its body.
+            let calls_body = frames.iter().any(|&frame| stacks.frames[frame as usize].calls_body());
+            let node = frames
+                .iter()
+                .rev()
+                .filter(|_| !calls_body)
+                .fold(if calls_body { 0 } else { parent }, |parent, &frame| {
+                    *known.entry((parent, frame)).or_insert_with(|| stacks.add(parent, frame))
+                });
             innermost.push(node);
         }
         stacks.sites = log.sites.iter().map(|&node| stacks.cut(innermost[node as usize])).collect();

@@ -194,7 +194,8 @@ impl Recorder {
             match slot.family {
                 Some(family) => {
                     let peak = self.histories.of(slot.index).since(call.mark);
-                    scope_log::write_figures(json, family, before, after, peak);
+                    let base = self.catalogue.metric(slot.level).base;
+                    scope_log::write_figures(json, (family, base), before, after, peak);
                 }
                 None => json.figure(slot.name, after.wrapping_sub(before)),
             }
@@ -235,7 +236,7 @@ impl Recorder {
                             json.number("every", format_args!("{}", calls.every));
                         }
                         json.object("metrics", |json| {
-                            write_line(json, calls, place);
+                            write_line(json, recorder, place);
                             write_time(json, calls, figures.nanoseconds);
                         });
                     })?;
@@ -313,16 +314,18 @@ fn write_aggregate(json: &mut Json<'_>, slot: &Slot, grown: i64, peaked: u64) {
     }
 }
 
-fn write_line(json: &mut Json<'_>, calls: &Calls, place: usize) {
+fn write_line(json: &mut Json<'_>, recorder: &Recorder, place: usize) {
+    let calls = &recorder.calls;
     for (slot_place, slot) in calls.slots().iter().enumerate() {
         let figure = calls.line_figure(place, slot_place);
         if figure.times == 0 {
             continue;
         }
         if let Some(family) = slot.family {
-            json.number(slot.name, format_args!("{}", figure.peak));
+            let base = recorder.catalogue.metric(slot.level).base;
+            json.figure(slot.name, figure.peak.wrapping_sub(base));
             if let Some(level) = slot.level_name {
-                json.number(level, format_args!("{}", figure.level));
+                json.figure(level, figure.level.wrapping_sub(base));
             }
             let grown = Text::of(format_args!("{family}.grown"));
             json.number(grown.as_str(), format_args!("{}", figure.grown));

@@ -11,9 +11,10 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread::LocalKey;
 
+use crate::body;
 use crate::harness;
 use crate::live::{Epoch, Live};
 use crate::stacks;
@@ -63,6 +64,13 @@ impl Account {
         harness::settle();
         let counts = self.counts as *const Counts as *mut Counts;
         let _ = READ.compare_exchange(ptr::null_mut(), counts, Ordering::AcqRel, Ordering::Relaxed);
+        if !body::may_claim() {
+            if body::looks_at_each_block() {
+                self.counts.live.count_out_rarely();
+            }
+            return self.counts.tally.unclaimed();
+        }
+        CLAIMED_IN.store(self.claimed as *const LocalKey<Claimed> as *mut LocalKey<Claimed>, Ordering::Release);
         if CAN_BE_OWNED {
             self.claimed.with(|claimed| self.counts.tally.claim(Some(claimed)))
         } else {
@@ -73,6 +81,26 @@ impl Account {
 
 /// The counts that are read; null before anything was counted.
 static READ: AtomicPtr<Counts> = AtomicPtr::new(ptr::null_mut());
+
+/// Where threads keep what they have claimed; null before any did.
+static CLAIMED_IN: AtomicPtr<LocalKey<Claimed>> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes this thread take the rare path for each block from now on, until it claims again.
+pub(crate) fn forget_claim() {
+    // SAFETY: null, or from the reference to a static in `Account::claim`.
+    if let Some(claimed) = unsafe { CLAIMED_IN.load(Ordering::Acquire).as_ref() } {
+        let _ = claimed.try_with(|claimed| claimed.set(None));
+    }
+}
+
+/// Makes all threads look at each block that they free from now on, and this one at each that it
+/// allocates.
+pub(crate) fn look_at_each_block() {
+    forget_claim();
+    if let Some(counts) = read() {
+        counts.live.count_out_rarely();
+    }
+}
 
 impl Counts {
     #[doc(hidden)]
@@ -86,12 +114,19 @@ fn read() -> Option<&'static Counts> {
     unsafe { READ.load(Ordering::Acquire).as_ref() }
 }
 
-/// Totals since the process began; `None` if nothing was counted.
-pub(crate) fn totals() -> Option<Totals> {
-    if stacks::are_recorded() {
-        return stacks::totals();
+/// Whether a run that records call stacks has come here.
+static ARE_FOR_STACKS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a tracking allocator is in use, in a run whose blocks are counted by `events`.
+pub(crate) fn use_for_stacks() {
+    if !ARE_FOR_STACKS.load(Ordering::Relaxed) {
+        ARE_FOR_STACKS.store(true, Ordering::Relaxed);
     }
-    read().map(|counts| counts.tally.totals())
+}
+
+/// Whether a tracking allocator is this executable's global one, and has been called.
+pub(crate) fn are_used() -> bool {
+    read().is_some() || ARE_FOR_STACKS.load(Ordering::Relaxed)
 }
 
 /// Ends the peak's interval. Returns its figures, and the totals since the process began. Calls must
@@ -100,5 +135,6 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     if stacks::are_recorded() {
         return stacks::mark();
     }
-    read().map(|counts| (counts.live.end_epoch(), counts.tally.totals()))
+    let rarely = body::looks_at_each_block();
+    read().map(|counts| (counts.live.end_epoch(rarely), counts.tally.totals()))
 }

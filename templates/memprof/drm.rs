@@ -72,6 +72,7 @@ impl Source for Drm {
                     kind: Kind::Level,
                     lost: "the process has closed the device",
                     is_zero_before: true,
+                    base: 0,
                 };
                 self.devices.push((kept(format_args!("{}", client.device())), catalogue.add_metric(metric)));
             }

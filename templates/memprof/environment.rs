@@ -50,8 +50,13 @@ const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
 /// The test's name, if libtest runs it in a thread of this name.
 const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
 
+/// The addresses of libtest's function that calls the test, as the executable's file has them, in
+/// hexadecimal and separated by commas; or why there are none.
+const BODY: &str = "MEMPROF_BODY";
+const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
+
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 18] = [
+const ALL: [&str; 20] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -70,6 +75,8 @@ const ALL: [&str; 18] = [
     UNWIND_TABLE,
     STACKS_SAMPLE,
     HARNESS_TEST,
+    BODY,
+    BODY_ABSENT,
 ];
 
 #[derive(Default)]
@@ -89,6 +96,8 @@ pub(crate) struct Environment {
     pub(crate) trace_every: Option<u64>,
     pub(crate) trace_columns: Option<String>,
     pub(crate) harness_test: String,
+    body: Option<String>,
+    body_absent: Option<String>,
 }
 
 impl Environment {
@@ -111,6 +120,8 @@ impl Environment {
             trace_every: std::env::var(TRACE_EVERY).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
+            body: std::env::var(BODY).ok().filter(|addresses| !addresses.is_empty()),
+            body_absent: std::env::var(BODY_ABSENT).ok().filter(|reason| !reason.is_empty()),
         };
         if let Some(library) = &environment.malloc {
             leave_out_of_preload(library);
@@ -143,6 +154,15 @@ impl Environment {
             (Some(path), _) => Ok(path),
             (None, Some(reason)) => Err(kept(format_args!("{reason}"))),
             (None, None) => Err("the runner gave no library to count malloc (MEMPROF_MALLOC)"),
+        }
+    }
+
+    /// Where the test's body is called, or why that is unknown. `None` without libtest's harness.
+    pub(crate) fn body(&self) -> Option<Result<&str, &'static str>> {
+        match (&self.body, &self.body_absent) {
+            (Some(addresses), _) => Some(Ok(addresses)),
+            (None, Some(reason)) => Some(Err(kept(format_args!("{reason}")))),
+            (None, None) => None,
         }
     }
 

@@ -5,7 +5,12 @@
 //! exact, and they do not wait for each other.
 
 // Some of these run at each allocation: benches/stacks.rs measures them.
-#![allow(clippy::cast_possible_truncation, clippy::inline_always)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::inline_always
+)]
 // Sites have sizes.
 #![allow(clippy::similar_names)]
 
@@ -177,13 +182,6 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     Some((epoch, applied.totals()))
 }
 
-/// Totals since the process began.
-pub(crate) fn totals() -> Option<Totals> {
-    let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
-    applied.apply_all();
-    Some(applied.totals())
-}
-
 /// Hands over the figures of the interval that ended at the last mark: its own, and those of the
 /// sites that changed.
 pub(crate) fn take_interval(into: &mut Untracked<Changed>) -> Option<Interval> {
@@ -240,8 +238,11 @@ impl Applied {
                 allocates: sites.0 & NO_BLOCK == 0,
                 shrinks: sites.1 & SHRINKS != 0,
             });
-            self.mark_peak = self.mark_peak.max(self.figures.live());
-            self.timeline.add(time, self.figures.live());
+            if (self.figures.live() as i64) > self.mark_peak as i64 {
+                self.mark_peak = self.figures.live();
+            }
+            // The timeline has no levels below zero.
+            self.timeline.add(time, (self.figures.live() as i64).max(0) as u64);
             number += 1;
             if number % 64 == 0 {
                 APPLIED.store(number, Ordering::Release);

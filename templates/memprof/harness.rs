@@ -8,10 +8,10 @@
 //!
 //! The runner gives the test's name, which libtest gives to the test's thread. No other thread ever
 //! waits, and without the name none does. That is so for programs without libtest, and on other
-//! platforms than Linux.
+//! platforms than Linux. Where `body` marks the test's body, it waits once more just before that.
 
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::{expect, settle};
+pub(crate) use linux::{expect, settle, wait_for_main_thread};
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn expect(_test: &str) {}
@@ -73,6 +73,11 @@ mod linux {
         if !has_expected_name() || !IS_EXPECTED.swap(false, Ordering::AcqRel) {
             return;
         }
+        wait_for_main_thread();
+    }
+
+    /// Waits until the main thread sleeps.
+    pub(crate) fn wait_for_main_thread() {
         let begin = Instant::now();
         while main_thread_runs() && begin.elapsed() < LONGEST {
             std::thread::sleep(Duration::from_micros(20));

@@ -12,6 +12,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
+use crate::body::{self, Owner};
 use crate::counts::{self, Account};
 use crate::live_sizes;
 use crate::stacks;
@@ -182,6 +183,7 @@ impl Account {
     fn records_stacks(self) -> bool {
         let records = stacks::are_in_use();
         if records {
+            counts::use_for_stacks();
             self.counts.live.never_count_out_at_once();
         }
         records
@@ -202,11 +204,47 @@ fn is_large(size: usize) -> bool {
 /// The site of blocks in a run that does not record call stacks.
 const NO_SITE: u32 = 0;
 
-fn count_size(block: *mut u8, size: usize) -> *mut u8 {
-    if is_large(size) && !block.is_null() {
-        live_sizes::add(size, NO_SITE);
+impl Account {
+    /// Counts a block that `request` allocates: by its size if it is large, and apart from the
+    /// test's if it is the harness's.
+    #[inline(always)]
+    fn count_rarely(self, size: usize, request: impl FnOnce() -> *mut u8) -> *mut u8 {
+        let owner = body::owner_of_new();
+        let block = if owner == Owner::Harness {
+            request()
+        } else {
+            self.tally(size);
+            self.count_in(request(), size)
+        };
+        if block.is_null() {
+            return block;
+        }
+        match owner {
+            Owner::Test if is_large(size) => live_sizes::add(size, NO_SITE),
+            Owner::Test => {}
+            Owner::Earlier | Owner::Harness => set_apart(block),
+        }
+        block
     }
-    block
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+fn set_apart(block: *mut u8) {
+    crate::blocks::insert(block as usize, NO_SITE, 0);
+}
+
+/// Whether a block that is about to go is the harness's, or was there before the body.
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+fn is_set_apart(block: *mut u8) -> bool {
+    body::looks_at_each_block() && crate::blocks::remove(block as usize).is_some()
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+fn set_apart(_block: *mut u8) {}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+fn is_set_apart(_block: *mut u8) -> bool {
+    false
 }
 
 // The arguments have the order of `__rust_alloc` and `__rust_dealloc`, so none must be moved.
@@ -216,8 +254,8 @@ unsafe fn alloc_rarely<A: GlobalAlloc>(size: usize, align: usize, inner: &A, acc
     if account.records_stacks() {
         return stacks::alloc(inner, size, align, false);
     }
-    account.tally(size);
-    count_size(account.count_in(inner.alloc(Layout::from_size_align_unchecked(size, align)), size), size)
+    let layout = Layout::from_size_align_unchecked(size, align);
+    account.count_rarely(size, || inner.alloc(layout))
 }
 
 #[cold]
@@ -231,11 +269,8 @@ unsafe fn alloc_zeroed_rarely<A: GlobalAlloc>(
     if account.records_stacks() {
         return stacks::alloc(inner, size, align, true);
     }
-    account.tally(size);
-    count_size(
-        account.count_in(inner.alloc_zeroed(Layout::from_size_align_unchecked(size, align)), size),
-        size,
-    )
+    let layout = Layout::from_size_align_unchecked(size, align);
+    account.count_rarely(size, || inner.alloc_zeroed(layout))
 }
 
 #[cold]
@@ -250,10 +285,19 @@ unsafe fn realloc_rarely<A: GlobalAlloc>(
     if account.records_stacks() {
         return stacks::realloc(inner, block, layout, new_size);
     }
+    let is_apart = is_set_apart(block);
+    if is_apart && body::has_ended() {
+        let moved = inner.realloc(block, layout, new_size);
+        set_apart(if moved.is_null() { block } else { moved });
+        return moved;
+    }
     account.tally(new_size);
     let moved = inner.realloc(block, layout, new_size);
+    if is_apart {
+        set_apart(if moved.is_null() { block } else { moved });
+    }
     account.count_moved(moved, layout.size(), new_size);
-    if !moved.is_null() {
+    if !moved.is_null() && !is_apart {
         live_sizes::change((layout.size(), NO_SITE), (new_size, NO_SITE));
     }
     moved
@@ -271,8 +315,11 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
     if account.records_stacks() {
         return stacks::dealloc(inner, block, size, align);
     }
-    account.counts.live.subtract(size);
-    if is_large(size) {
+    let is_apart = is_set_apart(block);
+    if !(is_apart && body::has_ended()) {
+        account.counts.live.subtract(size);
+    }
+    if is_large(size) && !is_apart {
         live_sizes::subtract(size, NO_SITE);
     }
     inner.dealloc(block, Layout::from_size_align_unchecked(size, align));
@@ -281,8 +328,7 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
 /// Returns whether a [`Heap`] is this executable's global allocator: something was counted, or a
 /// byte requested now is.
 pub(crate) fn is_global() -> bool {
-    let counts_blocks = || counts::totals().map_or(false, |totals| totals.blocks != 0);
-    if counts_blocks() {
+    if counts::are_used() {
         return true;
     }
     let layout = Layout::new::<u8>();
@@ -295,5 +341,5 @@ pub(crate) fn is_global() -> bool {
             std::alloc::dealloc(block, layout);
         }
     }
-    counts_blocks()
+    counts::are_used()
 }

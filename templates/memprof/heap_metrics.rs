@@ -1,16 +1,21 @@
 //! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, from the tracking allocator's
-//! counts.
+//! counts; on request `heap.before`, the live bytes when the test's body began.
 
 use crate::environment::Environment;
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::sources::{Extent, Source};
 use crate::untracked::kept;
-use crate::{counts, heap};
+use crate::{counts, heap, stacks};
 
 const SOURCE: &str = "tracking allocator";
+/// Read on request only.
+const BEFORE: &str = "heap.before";
 
 pub(crate) struct HeapMetrics {
     tracked: Option<Indices>,
+    /// The live bytes when the test's body began, and their place if they are a metric of this run.
+    before: Option<u64>,
+    before_index: Option<Index>,
 }
 
 #[derive(Clone, Copy)]
@@ -23,7 +28,20 @@ struct Indices {
 
 impl HeapMetrics {
     pub(crate) const fn new() -> Self {
-        Self { tracked: None }
+        Self { tracked: None, before: None, before_index: None }
+    }
+}
+
+impl HeapMetrics {
+    fn open_before(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
+        match environment.body() {
+            _ if stacks::are_recorded() => {
+                catalogue.add_absent(BEFORE, "not read in a run that records call stacks");
+            }
+            Some(Ok(_)) => self.before_index = Some(catalogue.add(BEFORE, SOURCE, Kind::Level)),
+            Some(Err(reason)) => catalogue.add_absent(BEFORE, reason),
+            None => catalogue.add_absent(BEFORE, "only tests of libtest's harness have a body"),
+        }
     }
 }
 
@@ -37,6 +55,9 @@ impl Source for HeapMetrics {
                 allocated: catalogue.add("heap.allocated", SOURCE, Kind::Total),
                 count: catalogue.add("heap.count", SOURCE, Kind::Total),
             });
+            if environment.wants(BEFORE) {
+                self.open_before(environment, catalogue);
+            }
             return;
         }
         let reason = match &environment.heap_absent {
@@ -48,7 +69,19 @@ impl Source for HeapMetrics {
         }
     }
 
+    fn begin_body(&mut self, values: &Values, catalogue: &mut Catalogue) {
+        if let Some(indices) = self.tracked {
+            let base = values.get(indices.live).unwrap_or(0);
+            catalogue.set_base(indices.live, base);
+            catalogue.set_base(indices.peak, base);
+            self.before = Some(base);
+        }
+    }
+
     fn read(&mut self, values: &mut Values, _extent: Extent) {
+        if let (Some(index), Some(before)) = (self.before_index, self.before) {
+            values.set(index, Some(before));
+        }
         if let Some(indices) = self.tracked {
             let read = counts::mark();
             values.set(indices.live, read.map(|(epoch, _)| epoch.live));

@@ -127,11 +127,16 @@ impl<'a> Json<'a> {
 
 /// Writes a figure. Formatting figures with `write!` would take most of a checkpoint's time.
 // The cast values are less than 100.
-#[allow(clippy::cast_possible_truncation)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+/// Figures are below 2^63. A larger one is negative: a level below that at the body's beginning.
 fn write_figure(buffer: &mut Untracked<u8>, value: u64) {
+    let value = value as i64;
+    if value < 0 {
+        buffer.push(b'-');
+    }
     let mut digits = [0; DIGITS];
     let mut first = DIGITS;
-    let mut left = value;
+    let mut left = value.unsigned_abs();
     while left >= 10 {
         let pair = (left % 100) as u8;
         left /= 100;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `cargo memprof` links this crate into test executables and sets `MEMPROF_LOG` when it runs them.
-//! It then logs `start` before `main`, `done` after it, and the calls above in between. Without the
+//! It then logs `start` when the test's body begins, `done` after the test, and the calls above in between. Without the
 //! variable, every call except `read` does nothing and costs a branch. The heap's figures need the
 //! tracking allocator: link `memprof_heap`, or wrap your own global allocator in [`Heap`].
 //!
@@ -38,8 +38,8 @@
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
 //! * giving way: `courtesy` with `courtesy_driver`, which use nothing else;
-//! * beginning and end: `constructor`, `environment`, `stamp`, and `harness`, which keeps libtest's
-//!   own allocations apart from the test's.
+//! * beginning and end: `constructor`, `environment`, `stamp`, and `body`, which begins and ends the
+//!   figures with the test's body; `harness` waits for libtest's main thread.
 
 #![warn(missing_docs)]
 // What these lints suggest needs a newer compiler than Rust 1.63.
@@ -61,6 +61,11 @@
 mod assertions;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod blocks;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "body_elsewhere.rs"
+)]
+mod body;
 mod call_log;
 mod call_tree;
 mod callback;

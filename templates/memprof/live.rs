@@ -30,10 +30,10 @@
 //!
 //! Deallocations compare the word with the peak as whole numbers, tags included, in one
 //! instruction. A word of a newer epoch than the peak's is larger and is recorded. A word of an
-//! older epoch is smaller, and its swap fails. Only the wrap from 65,535 to 0 would break this, so
+//! older epoch is smaller, and its swap fails. Only the wrap from 65,535 to 2 would break this, so
 //! the peak is zero while an epoch ends: everything is larger. A word that finds no peak of its
 //! epoch at that moment is recorded in `aside`, one of two words used in turn, and counts when its
-//! epoch ends.
+//! epoch ends. Where each block must be looked at, the peak stays zero, and all goes to `aside`.
 
 // Some of these run at each allocation: benches/allocator.rs measures them.
 #![allow(clippy::inline_always)]
@@ -41,6 +41,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const EPOCH_SHIFT: u32 = 48;
+const LAST_EPOCH: u64 = (1 << (64 - EPOCH_SHIFT)) - 1;
 const BYTES_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 
 /// All on one cache line: an allocator call that owns the line has everything.
@@ -64,9 +65,10 @@ pub(crate) struct Epoch {
 impl Live {
     pub(crate) const fn new() -> Self {
         Self {
-            word: AtomicU64::new(0),
-            peak: AtomicU64::new(0),
-            aside: [AtomicU64::new(0), AtomicU64::new(0)],
+            // Epoch 1.
+            word: AtomicU64::new(1 << EPOCH_SHIFT),
+            peak: AtomicU64::new(1 << EPOCH_SHIFT),
+            aside: [AtomicU64::new(0), AtomicU64::new(1 << EPOCH_SHIFT)],
         }
     }
 
@@ -91,6 +93,7 @@ impl Live {
     /// Keeps [`Live::subtract_at_once`] from counting anything out. The word is of no use then.
     pub(crate) fn never_count_out_at_once(&self) {
         if self.word.load(Ordering::Relaxed) != 1 {
+            self.peak.store(0, Ordering::Relaxed);
             self.word.store(1, Ordering::Relaxed);
         }
     }
@@ -123,20 +126,32 @@ impl Live {
         &self.aside[(epoch(word) & 1) as usize]
     }
 
+    /// Keeps [`Live::subtract_at_once`] from counting anything out in this epoch: its peak goes on
+    /// in `aside`, and the peak that is compared stays at zero.
+    // The library that counts `malloc` has this file, too, and does not call it.
+    #[allow(dead_code)]
+    pub(crate) fn count_out_rarely(&self) {
+        let recorded = self.peak.swap(0, Ordering::Relaxed);
+        raise(self.aside(recorded), recorded);
+    }
+
     /// Ends the epoch and begins the next one, which starts at the current live bytes. Calls must
     /// not overlap; the recorder's lock ensures that.
-    pub(crate) fn end_epoch(&self) -> Epoch {
+    ///
+    /// With `rarely`, nothing is counted out at once in the next epoch either
+    /// ([`Live::count_out_rarely`]).
+    pub(crate) fn end_epoch(&self, rarely: bool) -> Epoch {
         // Only this function changes the epoch, so it can be read before the step that ends it.
         let ending = epoch(self.word.load(Ordering::Relaxed));
-        let next = ending.wrapping_add(1) << EPOCH_SHIFT;
+        // No epoch is 0: zero stands for no peak. The next one is even, and uses the other `aside`.
+        let steps = if ending == LAST_EPOCH { 3 } else { 1 };
+        let next = ending.wrapping_add(steps) << EPOCH_SHIFT;
         self.aside(next).store(next, Ordering::Relaxed);
         let before = self.peak.swap(0, Ordering::Relaxed);
         // The step. A thread that sees the new epoch also sees the two changes above.
-        let word = self.word.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
-        // Zero is also a peak with the tag 0, which other threads may have raised meanwhile. If
-        // epoch 0 is the one that ends, that peak is in `between`. If it begins, the peak is not
-        // below `next` and stays.
-        let between = self.peak.fetch_max(next, Ordering::Relaxed);
+        let word = self.word.fetch_add(steps << EPOCH_SHIFT, Ordering::AcqRel);
+        let between =
+            if rarely { self.peak.load(Ordering::Relaxed) } else { self.peak.fetch_max(next, Ordering::Relaxed) };
         let recorded = [before, between, self.aside(word).load(Ordering::Relaxed)];
         let live = word & BYTES_MASK;
         let of_this_epoch = recorded.iter().filter(|&&recorded| epoch(recorded) == ending);

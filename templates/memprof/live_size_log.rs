@@ -84,7 +84,7 @@ impl Recorder {
 
 /// Whether the tracking allocator is the program's.
 fn heap_is_counted() -> bool {
-    crate::counts::totals().map_or(false, |totals| totals.blocks != 0)
+    crate::counts::are_used()
 }
 
 fn hash_of(sizes: &[SizeCount], is_whole: bool) -> u64 {

@@ -104,6 +104,7 @@ impl Source for Malloc {
                         kind,
                         lost: LOST,
                         is_zero_before: true,
+                        base: 0,
                     })
                 };
                 let live = add(LIVE, Kind::Level);

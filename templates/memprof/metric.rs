@@ -27,6 +27,8 @@ pub(crate) struct Metric {
     pub(crate) lost: &'static str,
     /// If it appears late: whether it was zero before, rather than unknown.
     pub(crate) is_zero_before: bool,
+    /// What a level or a peak is logged above: the level when the test's body began.
+    pub(crate) base: u64,
 }
 
 /// The reason for most sources, which are files.
@@ -65,7 +67,7 @@ impl Catalogue {
     }
 
     pub(crate) fn add(&mut self, name: &'static str, source: &'static str, kind: Kind) -> Index {
-        self.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true })
+        self.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true, base: 0 })
     }
 
     /// Adds a metric, which may appear late ([`Source::appear`](crate::sources::Source::appear)).
@@ -89,6 +91,11 @@ impl Catalogue {
 
     pub(crate) fn metric(&self, index: Index) -> &Metric {
         &self.metrics[index.0]
+    }
+
+    /// Logs levels and peaks of this metric above this level from now on.
+    pub(crate) fn set_base(&mut self, index: Index, base: u64) {
+        self.metrics.as_mut()[index.0].base = base;
     }
 
     pub(crate) fn metrics(&self) -> impl Iterator<Item = (Index, &Metric)> {

@@ -437,7 +437,7 @@ impl Known {
         for side in 0..2 {
             let metric = |name, source, kind| {
                 // What it was before nobody knows. A missing figure is the program's own doing.
-                Metric { name, source, kind, lost: "", is_zero_before: false }
+                Metric { name, source, kind, lost: "", is_zero_before: false, base: 0 }
             };
             let level = catalogue.add_metric(metric(names[2 * side], of_level, Kind::Level));
             let kind = Kind::Peak { family: families[side], level };

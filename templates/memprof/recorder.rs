@@ -14,6 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
+use crate::body;
 use crate::calls::Calls;
 use crate::environment::Environment;
 use crate::harness;
@@ -56,6 +57,10 @@ pub(crate) struct Recorder {
     pub(crate) catalogue: Catalogue,
     /// The time of `start`.
     started: Option<Instant>,
+    /// The mark of `start` where the process began, until the test's body begins.
+    waiting: Option<Mark>,
+    /// When the test's body ended.
+    ended: Option<u64>,
     pub(crate) marks: u64,
     /// The mark and the totals of the last checkpoint, where the next one's interval begins.
     checkpoint_mark: u64,
@@ -89,8 +94,17 @@ pub(crate) fn hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() { hold_here() } else { None }
 }
 
-/// Leaves out what a signal handler logs while the interrupted thread writes a line.
+/// For all but the beginning and end of the test's body.
 fn hold_here() -> Option<Held<'static, Recorder>> {
+    let mut held = hold_at_any_time();
+    if let Some(recorder) = &mut held {
+        recorder.begin_with_process("something was logged or read before the test's body");
+    }
+    held
+}
+
+/// Leaves out what a signal handler logs while the interrupted thread writes a line.
+fn hold_at_any_time() -> Option<Held<'static, Recorder>> {
     harness::settle();
     let mut held = RECORDER.hold_as(thread_number::place());
     match &mut held {
@@ -153,9 +167,10 @@ pub(crate) fn start(environment: Environment) -> bool {
     recorder.open(&environment);
     recorder.set_up_calls(&environment);
     harness::expect(&environment.harness_test);
+    let body = environment.body().map(|found| found.and_then(body::plant));
     // It holds memory of the tracked heap.
     drop(environment);
-    recorder.begin();
+    recorder.begin(body);
     RECORDING.store(recorder.log.is_some(), Ordering::Release);
     recorder.log.is_some()
 }
@@ -228,11 +243,33 @@ pub(crate) extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u
     }
 }
 
+/// The test's body begins now, on this thread: `start`.
+pub(crate) fn begin_body() {
+    if is_own_process() {
+        if let Some(mut recorder) = hold_at_any_time() {
+            recorder.begin_body();
+        }
+    }
+}
+
+/// The test's body has ended.
+pub(crate) fn end_body() {
+    if let Some(mut recorder) = hold() {
+        recorder.ended = Some(recorder.nanoseconds());
+    }
+}
+
 /// Logs `done` and the last line.
 pub(crate) fn finish() {
-    if let Some(mut recorder) = hold() {
+    if !is_own_process() {
+        return;
+    }
+    if let Some(mut recorder) = hold_at_any_time() {
+        recorder.begin_with_process("the test's body did not begin");
         recorder.sources.gpu.end();
-        recorder.checkpoint("done", None);
+        let mut mark = recorder.mark_of_checkpoint();
+        mark.nanoseconds = recorder.ended.unwrap_or(mark.nanoseconds);
+        recorder.log_checkpoint("done", None, &mark);
         recorder.log_calls();
         recorder.log_lines();
         let nanoseconds = recorder.nanoseconds();
@@ -254,6 +291,8 @@ impl Recorder {
             sources: Sources::new(),
             catalogue: Catalogue::new(),
             started: None,
+            waiting: None,
+            ended: None,
             marks: 0,
             checkpoint_mark: 0,
             checkpoint_values: Values::new(),
@@ -279,8 +318,8 @@ impl Recorder {
         self.started = Some(Instant::now());
     }
 
-    /// Logs the first lines and the first checkpoint.
-    fn begin(&mut self) {
+    /// Logs the first lines, and the first checkpoint unless the test's body is still to come.
+    fn begin(&mut self, body: Option<Result<(), &'static str>>) {
         let key = stamp::key();
         self.log(|recorder, log| {
             log.write("begin", 0, |json| {
@@ -307,6 +346,50 @@ impl Recorder {
         let before = self.mark(Extent::Whole);
         self.count_from(&before);
         self.started = Some(Instant::now());
+        match body {
+            Some(Ok(())) => self.waiting = Some(self.mark_of_checkpoint()),
+            Some(Err(reason)) => self.log_beginning(Some(reason)),
+            None => {}
+        }
+        if self.waiting.is_none() {
+            self.checkpoint("start", None);
+        }
+    }
+
+    /// Logs where the figures begin: with the test's body, or with the process for this reason.
+    fn log_beginning(&mut self, reason: Option<&str>) {
+        let nanoseconds = self.nanoseconds();
+        self.log(|_, log| {
+            log.write("body", nanoseconds, |json| {
+                json.text("begins", if reason.is_none() { "body" } else { "process" });
+                json.text_or_null("reason", reason);
+            })
+        });
+    }
+
+    /// The figures begin where the process began, if the test's body is still to come.
+    fn begin_with_process(&mut self, reason: &str) {
+        if let Some(mark) = self.waiting.take() {
+            body::abandon();
+            self.log_beginning(Some(reason));
+            self.log_checkpoint("start", None, &mark);
+        }
+    }
+
+    fn begin_body(&mut self) {
+        if self.waiting.take().is_none() {
+            return;
+        }
+        if let Some(stacks) = &self.stacks {
+            stacks.begin_interval_at_next_mark(&self.sources);
+        }
+        let before = self.mark(Extent::Whole);
+        self.count_from(&before);
+        for source in self.sources.each() {
+            source.begin_body(&before.values, &mut self.catalogue);
+        }
+        self.started = Some(Instant::now());
+        self.log_beginning(None);
         self.checkpoint("start", None);
     }
 
@@ -348,8 +431,11 @@ impl Recorder {
     fn figure(&self, index: Index, metric: &Metric, mark: &Mark) -> Option<u64> {
         let value = mark.values.get(index)?;
         Some(match metric.kind {
-            Kind::Level => value,
-            Kind::Peak { .. } => self.histories.of(index).since(self.checkpoint_mark).unwrap_or(value),
+            Kind::Level => value.wrapping_sub(metric.base),
+            Kind::Peak { .. } => {
+                let peak = self.histories.of(index).since(self.checkpoint_mark).unwrap_or(value);
+                peak.wrapping_sub(metric.base)
+            }
             Kind::Total => value.wrapping_sub(self.checkpoint_values.get(index).unwrap_or(0)),
         })
     }
@@ -363,13 +449,29 @@ impl Recorder {
                 "left out what a signal handler logged, because it interrupted the writing of another line"
             ));
         }
+        let mark = self.mark_of_checkpoint();
+        self.log_checkpoint(label, at, &mark);
+        if self.print && at.is_some() {
+            let resident = self.catalogue.metrics().find(|(_, metric)| metric.name == "cpu.rss");
+            let resident = resident.and_then(|(index, _)| mark.values.get(index));
+            Some(terminal::checkpoint_line(label, self.sources.gpu.in_use(&mark.values), resident))
+        } else {
+            None
+        }
+    }
+
+    /// Reads all sources for a checkpoint, which ends the interval of call stacks.
+    fn mark_of_checkpoint(&mut self) -> Mark {
         if let Some(stacks) = &self.stacks {
             stacks.end_interval_at_next_mark(&self.sources);
         }
-        let mark = self.mark(Extent::Whole);
-        self.log_what_appeared(&mark);
-        self.log_tensor_devices(&mark);
-        self.log_live_sizes(&mark);
+        self.mark(Extent::Whole)
+    }
+
+    fn log_checkpoint(&mut self, label: &str, at: Option<&str>, mark: &Mark) {
+        self.log_what_appeared(mark);
+        self.log_tensor_devices(mark);
+        self.log_live_sizes(mark);
         let logged = if at.is_some() { Logged::Checkpoint } else { Logged::OwnCheckpoint };
         let occurrence = self.occurrences.next(logged, label);
         self.log(|recorder, log| {
@@ -379,7 +481,7 @@ impl Recorder {
                 json.text_or_null("at", at);
                 json.object("metrics", |json| {
                     for (index, metric) in recorder.catalogue.metrics() {
-                        if let Some(figure) = recorder.figure(index, metric, &mark) {
+                        if let Some(figure) = recorder.figure(index, metric, mark) {
                             json.figure(metric.name, figure);
                         }
                     }
@@ -393,15 +495,8 @@ impl Recorder {
             });
             self.stacks = Some(stacks);
         }
-        self.log_what_was_lost(&mark);
-        self.count_from(&mark);
-        if self.print && at.is_some() {
-            let resident = self.catalogue.metrics().find(|(_, metric)| metric.name == "cpu.rss");
-            let resident = resident.and_then(|(index, _)| mark.values.get(index));
-            Some(terminal::checkpoint_line(label, self.sources.gpu.in_use(&mark.values), resident))
-        } else {
-            None
-        }
+        self.log_what_was_lost(mark);
+        self.count_from(mark);
     }
 
     /// A checkpoint that leaves no trace: the interval goes on.
@@ -413,7 +508,8 @@ impl Recorder {
         let mut reading = Reading::new();
         for (index, metric) in self.catalogue.metrics() {
             if let Some(figure) = self.figure(index, metric, &mark) {
-                reading.add(metric.name, figure);
+                // A level may be below that at the beginning of the test's body.
+                reading.add(metric.name, if figure > u64::MAX / 2 { 0 } else { figure });
             }
         }
         reading.add("time", mark.nanoseconds);

@@ -97,7 +97,8 @@ impl Recorder {
                     None => return,
                 };
                 let peak = self.histories.of(index).since(start.number);
-                write_figures(json, family, before, after, peak);
+                let base = self.catalogue.metric(level).base;
+                write_figures(json, (family, base), before, after, peak);
             }
             Kind::Total => {
                 if let Some((before, after)) = both(index) {
@@ -159,7 +160,8 @@ impl Recorder {
                 Some(highest) => Figure::measured(highest.saturating_sub(before.max(after))),
                 None => Figure::unavailable(metric.lost),
             },
-            used: Figure::measured(after),
+            // A test that freed what was there before it uses nothing.
+            used: Figure::measured(after.saturating_sub(self.catalogue.metric(level).base)),
         }
     }
 
@@ -189,8 +191,14 @@ impl Recorder {
 }
 
 /// Writes what a scope did to one metric: consumed (its growth), peaked (above both ends) and used
-/// (at its end).
-pub(crate) fn write_figures(json: &mut Json<'_>, family: &str, before: u64, after: u64, peak: Option<u64>) {
+/// (at its end, above the family's base).
+pub(crate) fn write_figures(
+    json: &mut Json<'_>,
+    (family, base): (&str, u64),
+    before: u64,
+    after: u64,
+    peak: Option<u64>,
+) {
     let name = |part: &str| Text::of(format_args!("{family}.{part}"));
     let consumed = i128::from(after) - i128::from(before);
     json.number(name("consumed").as_str(), format_args!("{consumed}"));
@@ -198,7 +206,7 @@ pub(crate) fn write_figures(json: &mut Json<'_>, family: &str, before: u64, afte
         let peaked = peak.saturating_sub(before.max(after));
         json.number(name("peaked").as_str(), format_args!("{peaked}"));
     }
-    json.number(name("used").as_str(), format_args!("{after}"));
+    json.figure(name("used").as_str(), after.wrapping_sub(base));
 }
 
 impl ScopeStart {

@@ -11,7 +11,7 @@
 //! Totals, live bytes and the peak stay exact.
 
 // Some of these run at each allocation: benches/stacks.rs measures them.
-#![allow(clippy::cast_possible_truncation, clippy::inline_always)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::inline_always)]
 
 use crate::untracked::Untracked;
 
@@ -171,7 +171,8 @@ impl SiteFigures {
             self.totals.1 += 1;
         }
         self.live = self.live.wrapping_add(new_size).wrapping_sub(old_size);
-        if self.live > self.peak {
+        // Negative if the body frees what was there before.
+        if (self.live as i64) > self.peak as i64 {
             self.peak = self.live;
             self.epoch += 1;
         }

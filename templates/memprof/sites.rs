@@ -20,6 +20,8 @@ use crate::unwind_table::UnwindTable;
 
 /// The site of memory whose stack is not known.
 pub(crate) const NOT_ATTRIBUTED: u32 = 0;
+/// Stands for a site in a block of the harness (see `body`). No stack has this number.
+pub(crate) const OF_HARNESS: u32 = u32::MAX >> 1;
 
 /// Places of the index; a power of two. At most three quarters are used.
 const PLACES: usize = 1 << 19;

@@ -31,6 +31,9 @@ pub(crate) trait Source {
     /// begun to use. Called before each `read`.
     fn appear(&mut self, _catalogue: &mut Catalogue) {}
 
+    /// The test's body begins at a mark with these values.
+    fn begin_body(&mut self, _values: &Values, _catalogue: &mut Catalogue) {}
+
     /// Reads the current figures, at least those of this extent, and begins a new interval for the
     /// peaks.
     fn read(&mut self, values: &mut Values, extent: Extent);

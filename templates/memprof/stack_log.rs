@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Instant;
 
+use crate::counts;
 use crate::events;
 use crate::gpu::Gpu;
 use crate::loaded::{self, Module};
@@ -50,9 +51,7 @@ impl StackLog {
 
     /// Logs how call stacks are recorded, and begins the first interval at the next mark.
     pub(crate) fn begin(&mut self, log: &mut Log, sources: &Sources) -> io::Result<()> {
-        events::at_next_mark(AtNextMark::Begin);
-        Gpu::at_next_mark(AtNextMark::Begin);
-        sources.malloc.at_next_mark(AtNextMark::Begin);
+        self.begin_interval_at_next_mark(sources);
         match stacks::description() {
             Some(description) => log.write("stacks", 0, |json| {
                 json.text("blocks", description.blocks);
@@ -65,6 +64,13 @@ impl StackLog {
             }),
             None => Ok(()),
         }
+    }
+
+    /// Forgets the interval so far at the next mark.
+    pub(crate) fn begin_interval_at_next_mark(&self, sources: &Sources) {
+        events::at_next_mark(AtNextMark::Begin);
+        Gpu::at_next_mark(AtNextMark::Begin);
+        sources.malloc.at_next_mark(AtNextMark::Begin);
     }
 
     pub(crate) fn end_interval_at_next_mark(&self, sources: &Sources) {
@@ -87,7 +93,7 @@ impl StackLog {
         };
         self.new_stacks(log, nanoseconds)?;
         // Without the tracking allocator there is no heap to speak of.
-        if events::totals().map_or(false, |totals| totals.blocks != 0) {
+        if counts::are_used() {
             let heap = OfFamily { family: "heap", interval, changed: &self.changed };
             heap.write(log, nanoseconds, checkpoint)?;
         }

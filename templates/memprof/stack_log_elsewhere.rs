@@ -17,6 +17,10 @@ impl StackLog {
         match *self {}
     }
 
+    pub(crate) fn begin_interval_at_next_mark(&self, _: &Sources) {
+        match *self {}
+    }
+
     pub(crate) fn end_interval_at_next_mark(&self, _: &Sources) {
         match *self {}
     }

@@ -18,6 +18,7 @@ use std::os::raw::{c_char, c_int};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::blocks;
+use crate::body::{self, Owner};
 use crate::events;
 use crate::harness;
 use crate::live::Epoch;
@@ -104,11 +105,6 @@ pub(crate) fn are_recorded() -> bool {
 /// The figures of a run that records call stacks, from its own counts.
 pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     events::mark()
-}
-
-/// Totals since the process began.
-pub(crate) fn totals() -> Option<Totals> {
-    events::totals()
 }
 
 /// The site of an allocation on a GPU. The injection library calls this from CUPTI's callback.
@@ -294,8 +290,7 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
                     blocks::insert(block as usize, site, size);
                 }
             } else {
-                blocks::insert(moved as usize, owner(old, site, new_size), new_size);
-                record_moved(old, site, new_size);
+                blocks::insert(moved as usize, record_moved(old, site, new_size), new_size);
             }
             moved
         }
@@ -326,14 +321,17 @@ unsafe fn realloc_with_header<A: GlobalAlloc>(
     }
     let moved = moved.add(room(align));
     let site = if are_recorded() { site_of_new(new_size) } else { sites::NOT_ATTRIBUTED };
-    put_header(moved, new_size, owner(Some(old), site, new_size));
-    record_moved(Some(old), site, new_size);
+    let owner = if are_recorded() { record_moved(Some(old), site, new_size) } else { old.0 };
+    put_header(moved, new_size, owner);
     moved
 }
 
 /// The site of a new block of this size; with a sample, mostly none.
 #[inline(always)]
 fn site_of_new(size: usize) -> u32 {
+    if body::owner_of_new() != Owner::Test {
+        return sites::OF_HARNESS;
+    }
     let sample = SAMPLE.load(Ordering::Relaxed);
     if sample == 0 || is_sampled(size, sample) { sites::current() } else { sites::NOT_ATTRIBUTED }
 }
@@ -387,6 +385,9 @@ fn new_block(size: usize) -> u32 {
 #[inline(always)]
 fn record_new(site: u32, size: usize) {
     harness::settle();
+    if site == sites::OF_HARNESS {
+        return;
+    }
     live_sizes::change((0, 0), (size, site));
     events::record(Change {
         new_site: site,
@@ -400,7 +401,9 @@ fn record_new(site: u32, size: usize) {
 
 #[inline(always)]
 fn record_gone(site: u32, size: usize) {
-    if are_recorded() {
+    // The body may free a block that was there before. Elsewhere, the harness's blocks do not count.
+    if are_recorded() && !(site == sites::OF_HARNESS && body::looks_at_each_block()) {
+        let site = counted(site);
         live_sizes::change((size, site), (0, 0));
         events::record(Change {
             new_site: 0,
@@ -422,21 +425,32 @@ fn owner(old: Option<(u32, usize)>, new_site: u32, new_size: usize) -> u32 {
     }
 }
 
-/// A reallocation is one event, like one step of the live bytes in other runs.
+/// A reallocation is one event, like one step of the live bytes in other runs. Returns the block's
+/// owner from now on.
 #[inline(always)]
-fn record_moved(old: Option<(u32, usize)>, site: u32, size: usize) {
-    if are_recorded() {
-        let (old_site, old_size) = old.unwrap_or((sites::NOT_ATTRIBUTED, 0));
-        live_sizes::change((old_size, old_site), (size, if size < old_size { old_site } else { site }));
-        events::record(Change {
-            new_site: site,
-            old_site,
-            new_size: size as u64,
-            old_size: old_size as u64,
-            allocates: true,
-            shrinks: size < old_size,
-        });
+fn record_moved(old: Option<(u32, usize)>, site: u32, size: usize) -> u32 {
+    let (old_site, old_size) = old.unwrap_or((sites::NOT_ATTRIBUTED, 0));
+    if old_site == sites::OF_HARNESS && body::looks_at_each_block() {
+        return old_site;
     }
+    let (old_site, site) = (counted(old_site), counted(site));
+    let owner = owner(old.map(|_| (old_site, old_size)), site, size);
+    live_sizes::change((old_size, old_site), (size, owner));
+    events::record(Change {
+        new_site: site,
+        old_site,
+        new_size: size as u64,
+        old_size: old_size as u64,
+        allocates: true,
+        shrinks: size < old_size,
+    });
+    owner
+}
+
+/// The site under which a block counts. The body may free or move a block of the harness.
+#[inline(always)]
+fn counted(site: u32) -> u32 {
+    if site == sites::OF_HARNESS { sites::NOT_ATTRIBUTED } else { site }
 }
 
 #[inline(always)]

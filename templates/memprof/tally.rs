@@ -39,6 +39,8 @@ const SHARED: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Tally {
     slots: [Slot; OWNED + SHARED],
+    /// Where threads count while each block is looked at, and the harness's threads always.
+    unclaimed: Slot,
     /// How many threads have claimed a slot.
     claimed: AtomicUsize,
 }
@@ -79,7 +81,7 @@ impl Tally {
     #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const fn new() -> Self {
         const EMPTY: Slot = Slot { bytes: AtomicU64::new(0), blocks: AtomicU64::new(0) };
-        Self { slots: [EMPTY; OWNED + SHARED], claimed: AtomicUsize::new(0) }
+        Self { slots: [EMPTY; OWNED + SHARED], unclaimed: EMPTY, claimed: AtomicUsize::new(0) }
     }
 
     /// Returns this thread's slot, and claims one if it has none. `own` is where the thread keeps
@@ -106,6 +108,11 @@ impl Tally {
         }
     }
 
+    /// Returns the slot for threads that may not claim one.
+    pub(crate) fn unclaimed(&'static self) -> &'static Slot {
+        &self.unclaimed
+    }
+
     /// Returns the sums over all threads. What a thread counts during the reading is in these sums
     /// or in the next ones.
     pub(crate) fn totals(&self) -> Totals {
@@ -114,7 +121,7 @@ impl Tally {
         let (owned, shared) = if CAN_BE_OWNED { (claimed.min(OWNED), claimed > OWNED) } else { (0, true) };
         let mut totals = Totals { bytes: 0, blocks: 0 };
         let in_use = self.slots[..owned].iter().chain(if shared { &self.slots[OWNED..] } else { &[] });
-        for slot in in_use {
+        for slot in in_use.chain(Some(&self.unclaimed)) {
             totals.bytes = totals.bytes.wrapping_add(slot.bytes.load(Ordering::Relaxed));
             totals.blocks = totals.blocks.wrapping_add(slot.blocks.load(Ordering::Relaxed));
         }

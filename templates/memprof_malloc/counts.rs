@@ -137,7 +137,7 @@ pub(crate) extern "C" fn problem() -> u32 {
 }
 
 pub(crate) extern "C" fn read(figures: *mut Figures) {
-    let epoch = LIVE.end_epoch();
+    let epoch = LIVE.end_epoch(false);
     let read = if MODE.load(Ordering::Acquire) == BY_SITE {
         // A thread may have begun to count here before call stacks were recorded.
         by_site::read(epoch.live)

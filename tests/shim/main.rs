@@ -1,6 +1,7 @@
 //! The shim against ground truth: programs under `fixtures/shim` that do known things, compiled by plain rustc with the
 //! crates under `templates`, as the tool does it.
 
+mod body;
 mod by_name;
 mod courtesy;
 mod ending;
