@@ -327,7 +327,7 @@ fn missing(resolver: &Resolver) -> Option<String> {
                 .to_owned(),
         ),
         (Detail::Addresses, None) => {
-            Some("no names, because the profile strips symbols: set `strip = false` in it".to_owned())
+            Some("no names, because the executable has no symbol table: link it without `-s`".to_owned())
         }
     }
 }

@@ -371,7 +371,7 @@ fn shrinks() {
 }
 
 #[test]
-fn release_builds_have_lines_and_stripped_ones_say_what_provides_names() {
+fn release_builds_have_lines_and_stripped_ones_have_functions() {
     let subject = Subject::new("[profile.small]\ninherits = 'release'\nstrip = true\n", BOTH);
     let printed = subject.compare(&["--why=changed", "--release"]);
     assert_eq!(printed.code, 1, "{}", printed.everything());
@@ -383,9 +383,10 @@ fn release_builds_have_lines_and_stripped_ones_say_what_provides_names() {
     assert_eq!(printed.code, 1, "{}", printed.everything());
     let report = subject.report();
     assert_exact(&report);
-    let told = "why: no names, because the profile strips symbols: set `strip = false` in it";
+    let told = "why: no lines, because the profile has no debug information: set `debug = \"limited\"` in it";
     assert!(printed.stdout.contains(told), "{}", printed.everything());
-    assert!(rows(&report, "grows")[0]["groups"][0]["location"].is_null(), "{report:#}");
+    let group = &rows(&report, "grows")[0]["groups"][0];
+    assert!(group["location"].is_null() && group["name"] == "subject::grow", "{report:#}");
 }
 
 #[test]
