@@ -293,13 +293,20 @@ static STAND_INS: [Function; MOST] = [
 /// Runs in the place of an instance of libtest's function. The tool cuts call stacks here, by this
 /// name.
 #[inline(never)]
-fn stand_in<const PLACE: usize>(a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Returned {
+fn stand_in<const PLACE: usize>(
+    a0: usize,
+    a1: usize,
+    a2: usize,
+    a3: usize,
+    a4: usize,
+    a5: usize,
+) -> Returned {
     let address = ADDRESSES[PLACE].load(Ordering::Acquire);
     restore();
     // SAFETY: this is the function that was called, and its instructions are back.
     let original = unsafe { std::mem::transmute::<usize, Function>(address) };
     let _end = begin();
-    original(a, b, c, d, e, f)
+    original(a0, a1, a2, a3, a4, a5)
 }
 
 /// The body, until this is dropped.

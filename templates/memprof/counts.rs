@@ -70,7 +70,8 @@ impl Account {
             }
             return self.counts.tally.unclaimed();
         }
-        CLAIMED_IN.store(self.claimed as *const LocalKey<Claimed> as *mut LocalKey<Claimed>, Ordering::Release);
+        CLAIMED_IN
+            .store(self.claimed as *const LocalKey<Claimed> as *mut LocalKey<Claimed>, Ordering::Release);
         if CAN_BE_OWNED {
             self.claimed.with(|claimed| self.counts.tally.claim(Some(claimed)))
         } else {

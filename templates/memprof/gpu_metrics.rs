@@ -46,7 +46,14 @@ impl DeviceMetrics<'_> {
             source
         };
         let name = self.name(metric);
-        self.catalogue.add_metric(Metric { name, source, kind, lost: NOT_ANSWERED, is_zero_before: true, base: 0 })
+        self.catalogue.add_metric(Metric {
+            name,
+            source,
+            kind,
+            lost: NOT_ANSWERED,
+            is_zero_before: true,
+            base: 0,
+        })
     }
 
     /// Adds a level and its peak. Scopes name their figures by the device and this suffix.

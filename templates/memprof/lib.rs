@@ -61,10 +61,7 @@
 mod assertions;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod blocks;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "body_elsewhere.rs"
-)]
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "body_elsewhere.rs")]
 mod body;
 mod call_log;
 mod call_tree;

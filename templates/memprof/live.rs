@@ -150,8 +150,11 @@ impl Live {
         let before = self.peak.swap(0, Ordering::Relaxed);
         // The step. A thread that sees the new epoch also sees the two changes above.
         let word = self.word.fetch_add(steps << EPOCH_SHIFT, Ordering::AcqRel);
-        let between =
-            if rarely { self.peak.load(Ordering::Relaxed) } else { self.peak.fetch_max(next, Ordering::Relaxed) };
+        let between = if rarely {
+            self.peak.load(Ordering::Relaxed)
+        } else {
+            self.peak.fetch_max(next, Ordering::Relaxed)
+        };
         let recorded = [before, between, self.aside(word).load(Ordering::Relaxed)];
         let live = word & BYTES_MASK;
         let of_this_epoch = recorded.iter().filter(|&&recorded| epoch(recorded) == ending);
