@@ -9,6 +9,7 @@ mod axes;
 mod baselines;
 mod benches;
 mod bisect;
+mod bodies;
 mod broken_targets;
 mod browser;
 mod chromium;
