@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::checkout::conversion::Conversion;
 use crate::checkout::declared_submodules::{Declared, Refusal, declared, first_link};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::missing_submodules::MissingSubmodules;
@@ -35,6 +36,8 @@ pub struct Level<'a> {
     pub work_tree: Utf8PathBuf,
     /// The user's git directories for this level, which may have clones of the submodules.
     pub users: Vec<Utf8PathBuf>,
+    /// How git converts files when it writes them.
+    pub conversion: &'a Conversion,
     /// Takes the submodules that cannot be fetched.
     pub missing: &'a MissingSubmodules,
 }
@@ -270,13 +273,18 @@ impl Level<'_> {
             git_directory: self.git_of(&submodule.name),
             work_tree: self.work_tree.join(&submodule.path),
             users: self.users.iter().map(|users| users.join("modules").join(&submodule.name)).collect(),
+            conversion: self.conversion,
             missing: self.missing,
         };
         let head = level.git().args(["rev-parse", "--verify", "--quiet", "HEAD"]).capture()?.text();
         if head != submodule.commit || !links_to(&level.work_tree.join(".git"), &level.git_directory) {
             return Err(self.refused(Refusal::elsewhere(&submodule.name, &head, &submodule.commit)));
         }
-        level.git().args(["clean", "-ffdq"]).run()?;
+        let (git, directory) = (level.git(), &level.git_directory);
+        if self.conversion.forget_files_if_changed(&git, directory, &submodule.commit)? {
+            self.update(std::slice::from_ref(submodule)).context("could not check out a submodule")?;
+        }
+        git.args(["clean", "-ffdq"]).run()?;
         level.check_out()
     }
 }

@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
 use crate::checkout::clock;
-use crate::checkout::conversion;
+use crate::checkout::conversion::{self, Conversion};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::filters;
 use crate::checkout::injected_files;
@@ -38,6 +38,7 @@ pub struct Worktree<'repository> {
     /// `.git/worktrees/NAME` of the user's repository.
     git_directory: Utf8PathBuf,
     injected: Utf8PathBuf,
+    conversion: Conversion,
     lfs: Lfs,
     missing: MissingSubmodules,
 }
@@ -65,17 +66,10 @@ impl<'repository> Worktree<'repository> {
         fs_err::create_dir_all(git_directory.join("info"))?;
         fs_err::write(git_directory.join("info/sparse-checkout"), sparse_patterns(sparse_exclude)?)?;
         let lfs = Lfs::open(&cache.lfs(), repository)?;
+        let unconverted = git_without_lfs(repository, &git_directory, &path);
+        let conversion = Conversion::of_user(&unconverted, repository, lfs.why_unavailable().as_deref())?;
         let (injected, missing) = (cache.injected(), MissingSubmodules::default());
-        let worktree = Self { repository, path, git_directory, injected, lfs, missing };
-        let unavailable = worktree.lfs.why_unavailable();
-        let git = worktree.git_without_lfs();
-        conversion::forget_files_if_changed(
-            &git,
-            repository,
-            &worktree.git_directory,
-            unavailable.as_deref(),
-        )?;
-        Ok(worktree)
+        Ok(Self { repository, path, git_directory, injected, conversion, lfs, missing })
     }
 
     /// Returns the root of the checkout.
@@ -89,6 +83,7 @@ impl<'repository> Worktree<'repository> {
         filters::refuse_own_programs(self.repository, revision)?;
         self.restore_link()?;
         injected_files::remove_all(&self.injected, &self.path)?;
+        self.conversion.forget_files_if_changed(&self.git(), &self.git_directory, &revision.commit)?;
         self.write_files(revision)?;
         // Forced twice, to remove the repositories of submodules that this revision lacks, too.
         self.git().args(["clean", "-ffdq"]).run()?;
@@ -100,6 +95,7 @@ impl<'repository> Worktree<'repository> {
             git_directory: self.git_directory.clone(),
             work_tree: self.path.clone(),
             users: users.map(Utf8Path::to_owned).to_vec(),
+            conversion: &self.conversion,
             missing: &self.missing,
         };
         level.check_out()?;
@@ -125,8 +121,8 @@ impl<'repository> Worktree<'repository> {
             if message.is_none() {
                 return Ok(());
             }
-            // Git takes the files for finished. Without their times and sizes, it writes them again.
-            self.git().args(["read-tree", "HEAD"]).run()?;
+            // Git takes the files for finished.
+            conversion::forget_files(&self.git())?;
         }
         let (revision, message) = (revision.name.clone(), message.unwrap_or_default());
         Err(CheckoutError::Filter { revision, message }.advised())
@@ -185,24 +181,7 @@ impl<'repository> Worktree<'repository> {
 
     /// Returns git in the checkout.
     pub fn git(&self) -> Command {
-        self.lfs.applied_to(self.git_without_lfs())
-    }
-
-    /// The command line sets sparse patterns, because all worktrees share the user's configuration,
-    /// and switches off what could hide changed files from git.
-    fn git_without_lfs(&self) -> Command {
-        let sparse = ["core.sparseCheckout=true", "core.sparseCheckoutCone=false", "index.sparse=false"];
-        let safe = [
-            "core.untrackedCache=false",
-            "core.splitIndex=false",
-            "core.checkStat=default",
-            "core.trustCtime=true",
-            "core.ignoreStat=false",
-        ];
-        let place = Place { git_directory: &self.git_directory, work_tree: Some(&self.path) };
-        let command = self.repository.git_at(place);
-        let settings = sparse.iter().chain(&safe);
-        settings.fold(command, |command, setting| command.args(["-c", setting]))
+        self.lfs.applied_to(git_without_lfs(self.repository, &self.git_directory, &self.path))
     }
 
     /// Finds the files that made a checkout fail.
@@ -244,6 +223,22 @@ impl<'repository> Worktree<'repository> {
         let lacks = |facts: &str| facts.split(' ').next_back().is_some_and(|hash| missing.contains(hash));
         Ok(facts.filter(|(facts, _)| lacks(facts)).map(|(_, path)| path.to_owned()).collect())
     }
+}
+
+/// The command line sets sparse patterns, because all worktrees share the user's configuration,
+/// and switches off what could hide changed files from git.
+fn git_without_lfs(repository: &Repository, git_directory: &Utf8Path, path: &Utf8Path) -> Command {
+    let sparse = ["core.sparseCheckout=true", "core.sparseCheckoutCone=false", "index.sparse=false"];
+    let safe = [
+        "core.untrackedCache=false",
+        "core.splitIndex=false",
+        "core.checkStat=default",
+        "core.trustCtime=true",
+        "core.ignoreStat=false",
+    ];
+    let command = repository.git_at(Place { git_directory, work_tree: Some(path) });
+    let settings = sparse.iter().chain(&safe);
+    settings.fold(command, |command, setting| command.args(["-c", setting]))
 }
 
 /// Returns the checkout's entry in the user's git directory, if the folder and the entry belong

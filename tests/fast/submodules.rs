@@ -30,6 +30,25 @@ fn add_submodule(to: &TestRepository, name: &str, from: &TestRepository) {
 }
 
 #[test]
+fn a_submodules_own_attributes_decide_its_files_in_every_order() {
+    let (user, mut library) = package_with_two_versions_of_a_library();
+    library.write(".gitattributes", "lib.c text eol=crlf\n");
+    library.commit("crlf");
+    user.git(["-C", "lib", "pull", "--quiet"]);
+    user.git(["add", "lib"]);
+    user.git(["commit", "--quiet", "--message", "lib with CRLF"]);
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    for (spec, expected) in
+        [("main", "two\r\n"), ("main~1", "two\n"), ("main", "two\r\n"), ("main~1", "two\n")]
+    {
+        worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
+        assert_eq!(read(&worktree.path().join("lib/lib.c")), expected, "{spec}");
+    }
+}
+
+#[test]
 fn submodules_are_checked_out_in_place_recursively_and_removed_where_a_revision_has_none() {
     let inner = library("inner\n");
     let mut outer = library("one\n");

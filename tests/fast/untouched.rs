@@ -283,6 +283,37 @@ fn filters_are_the_users_and_a_change_of_them_reaches_files_that_are_checked_out
 }
 
 #[test]
+fn a_revisions_attributes_decide_its_files_in_every_order() {
+    let mut user = package();
+    user.write(".gitignore", "ignored/\n");
+    user.write("data.txt", "one\ntwo\n");
+    user.write("ignored/data.txt", "one\ntwo\n");
+    user.write(".gitattributes", "data.txt text eol=lf\n");
+    user.git(["add", "--force", "ignored/data.txt"]);
+    user.commit("lf");
+    user.write(".gitattributes", "data.txt text eol=crlf\n");
+    user.commit("crlf");
+    user.git(["rm", "--quiet", ".gitattributes"]);
+    user.commit("neither");
+    let setting = Setting::new(&user);
+    let worktree = setting.open();
+    let path = worktree.path().to_owned();
+    let revisions = ["main~2", "main~1", "main"].map(|spec| setting.revision(spec));
+    for order in [0, 1, 2, 0, 2, 1, 0] {
+        worktree.check_out(&revisions[order]).unwrap_or_else(|error| panic!("{error:#}"));
+        let expected = if order == 1 { "one\r\ntwo\r\n" } else { "one\ntwo\n" };
+        for file in ["data.txt", "ignored/data.txt"] {
+            assert_eq!(read(&path.join(file)), expected, "{file} of {}", revisions[order].name);
+        }
+        // Left by a build, where git's cleaning does not look.
+        std::fs::write(path.join("ignored/.gitattributes"), "data.txt text eol=crlf\n").unwrap();
+    }
+    let time = modified(&path.join("data.txt"));
+    worktree.check_out(&revisions[0]).unwrap();
+    assert_eq!(modified(&path.join("data.txt")), time, "equal attributes write nothing again");
+}
+
+#[test]
 fn a_filter_never_runs_a_program_that_a_revision_changes() {
     let mut user = package();
     user.write(".gitattributes", "*.data filter=own\n");
