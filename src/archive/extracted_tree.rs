@@ -23,6 +23,8 @@ use crate::build::test_tree::TestTree;
 use crate::checkout::injected_files;
 use crate::checkout::stamps::Stamp;
 use crate::support::paths;
+use crate::support::regular_file;
+use crate::support::salt::Salt;
 
 /// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
@@ -36,12 +38,17 @@ pub struct ExtractedTree<'a> {
     outermost: Utf8PathBuf,
     /// The locked mark in `root`, as long as it is ours.
     claim: Option<File>,
+    /// The file system's identity of `root`. Nothing else is removed in its place.
+    identity: Option<Identity>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
     verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
 }
 
+/// A folder's device and inode.
+type Identity = (u64, u64);
+
 /// The name of a file that marks a folder as ours, in case a killed run could not remove it. The
-/// file holds the outermost folder that was created.
+/// file holds the outermost folder that was created, and a proof that this tool created it.
 const MARK: &str = "made-for-an-archive";
 
 /// The variable that names library folders on this system.
@@ -53,7 +60,9 @@ impl<'a> ExtractedTree<'a> {
     /// other cache folders may need the same folder, and use others.
     pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
         let built_in = &unpacked.manifest.root;
-        let (root, outermost, claim, elsewhere) = match claim(built_in) {
+        let home = unpacked.folder.ancestors().nth(2).unwrap_or(&unpacked.folder);
+        let salt = Salt::random().keep(home)?;
+        let (root, outermost, claim, elsewhere) = match claim(built_in, &salt) {
             Ok((outermost, claim)) => (built_in.clone(), outermost, Some(claim), None),
             Err(reason) => {
                 let root = unpacked.folder.join("stand-in");
@@ -61,7 +70,8 @@ impl<'a> ExtractedTree<'a> {
                 (root.clone(), root, None, Some(reason))
             }
         };
-        Ok(Self { unpacked, root, elsewhere, outermost, claim, verified: BTreeMap::new() })
+        let identity = identity(&root);
+        Ok(Self { unpacked, root, elsewhere, outermost, claim, identity, verified: BTreeMap::new() })
     }
 
     /// Returns the folder of the files.
@@ -261,7 +271,9 @@ impl TestTree for ExtractedTree<'_> {
 impl Drop for ExtractedTree<'_> {
     /// Removes what was created. If that fails, the next run recognizes the folder by its mark.
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.root);
+        if identity(&self.root) == self.identity {
+            let _ = std::fs::remove_dir_all(&self.root);
+        }
         let above = self.root.ancestors().skip(1);
         for folder in above.take_while(|folder| folder.starts_with(&self.outermost)) {
             let _ = std::fs::remove_dir(folder);
@@ -273,20 +285,21 @@ impl Drop for ExtractedTree<'_> {
 
 /// Creates the folder, or takes over one that an earlier run left. Returns the outermost folder
 /// that was created, with the locked mark, or why that is not possible.
-fn claim(root: &Utf8Path) -> Result<(Utf8PathBuf, File), String> {
+fn claim(root: &Utf8Path, salt: &Salt) -> Result<(Utf8PathBuf, File), String> {
     let mark = root.join(MARK);
-    if let Ok(outermost) = fs_err::read_to_string(&mark) {
-        let outermost = Utf8PathBuf::from(outermost.trim_end());
-        let claim = locked(&mark)?;
-        return Ok((if root.starts_with(&outermost) { outermost } else { root.to_owned() }, claim));
-    }
     if root.symlink_metadata().is_ok() {
-        return Err("it already exists".to_owned());
+        let outermost = created_by_us(root, salt).ok_or("it already exists")?;
+        return Ok((outermost, locked(&mark)?));
     }
     let missing = root.ancestors().take_while(|folder| folder.symlink_metadata().is_err());
     let outermost = missing.last().unwrap_or(root).to_owned();
-    let made = std::fs::create_dir_all(root).and_then(|()| std::fs::write(&mark, format!("{outermost}\n")));
-    match made {
+    let make = || {
+        std::fs::create_dir_all(root.parent().unwrap_or(root))?;
+        // Fails if somebody else has created it by now.
+        std::fs::create_dir(root)?;
+        std::fs::write(&mark, format!("{outermost}\n{}\n", proof(root, &outermost, salt)))
+    };
+    match make() {
         Ok(()) => Ok((outermost, locked(&mark)?)),
         Err(error) => {
             for folder in root.ancestors().take_while(|folder| folder.starts_with(&outermost)) {
@@ -297,10 +310,30 @@ fn claim(root: &Utf8Path) -> Result<(Utf8PathBuf, File), String> {
     }
 }
 
+/// Returns the outermost folder that an earlier run created for this one. `None` if the mark does not
+/// prove that: anybody can add a file of that name to a repository.
+fn created_by_us(root: &Utf8Path, salt: &Salt) -> Option<Utf8PathBuf> {
+    let text = String::from_utf8(regular_file::read(&root.join(MARK)).ok()?).ok()?;
+    let (outermost, found) = text.trim_end().split_once('\n')?;
+    let outermost = Utf8PathBuf::from(outermost);
+    (root.starts_with(&outermost) && found == proof(root, &outermost, salt)).then_some(outermost)
+}
+
+/// Returns what only this user's tool can write about this very folder.
+fn proof(root: &Utf8Path, outermost: &Utf8Path, salt: &Salt) -> String {
+    salt.hash(format!("{MARK}\n{root}\n{outermost}\n{:?}", identity(root)).as_bytes())
+}
+
+/// Returns a folder's identity. `None` if there is no folder; a link is none.
+fn identity(folder: &Utf8Path) -> Option<Identity> {
+    let metadata = folder.symlink_metadata().ok().filter(std::fs::Metadata::is_dir)?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
 /// Locks the mark of a folder, unless another run has it.
 fn locked(mark: &Utf8Path) -> Result<File, String> {
     const IN_USE: &str = "another run uses it";
-    let file = File::open(mark).map_err(|_| IN_USE.to_owned())?;
+    let file = regular_file::open(mark).map_err(|_| IN_USE.to_owned())?;
     let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     match file.try_lock() {
         // The other run may have removed it in the meantime.
@@ -476,6 +509,44 @@ mod tests {
         assert_eq!(next.elsewhere(), None);
         drop(next);
         assert!(!folder.join("home").exists());
+    }
+
+    #[test]
+    fn a_folder_with_a_mark_that_this_tool_did_not_write_is_left_alone() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let mut earlier = ExtractedTree::open(&unpacked).unwrap();
+        let own_mark = fs_err::read_to_string(root.join(MARK)).unwrap();
+        drop(earlier.claim.take());
+        std::mem::forget(earlier);
+        // Moved, as a backup or a checkout would: the same bytes in another folder.
+        let twin = folder.join("twin");
+        fs_err::create_dir(&twin).unwrap();
+        fs_err::rename(root.join(MARK), twin.join(MARK)).unwrap();
+        fs_err::remove_dir(&root).unwrap();
+        fs_err::rename(&twin, &root).unwrap();
+        for mark in [own_mark, format!("{root}\n"), "/\n".to_owned(), String::new()] {
+            fs_err::write(root.join(MARK), mark).unwrap();
+            fs_err::write(root.join("thesis.txt"), "kept").unwrap();
+            let tree = ExtractedTree::open(&unpacked).unwrap();
+            assert_eq!(tree.elsewhere(), Some("it already exists"));
+            drop(tree);
+            assert_eq!(fs_err::read_to_string(root.join("thesis.txt")).unwrap(), "kept");
+        }
+    }
+
+    #[test]
+    fn what_took_the_folders_place_during_the_run_is_not_removed() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let tree = ExtractedTree::open(&unpacked).unwrap();
+        fs_err::rename(&root, folder.join("aside")).unwrap();
+        fs_err::create_dir(&root).unwrap();
+        fs_err::write(root.join("thesis.txt"), "kept").unwrap();
+        drop(tree);
+        assert_eq!(fs_err::read_to_string(root.join("thesis.txt")).unwrap(), "kept");
     }
 
     #[test]
