@@ -114,6 +114,7 @@ impl StepPair {
             environment: stored::environment_of(folder)?,
             builds,
             not_measured: BTreeMap::new(),
+            added_tests: BTreeMap::new(),
             traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),

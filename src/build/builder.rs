@@ -276,8 +276,8 @@ impl<'a> Builder<'a> {
         let lockfile = self.lockfile.lockfile();
         let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile };
         let revision = job.revision();
-        let names = self.inputs.added_tests[&index].iter().map(|file| file.destination.as_str());
-        let name = format!("{} with {}", revision.name, names.collect::<Vec<_>>().join(", "));
+        let name =
+            format!("{} with {}", revision.name, overlay::some_names(&self.inputs.added_tests[&index]));
         let commit = revision.short();
         let key_inputs = key_inputs(&job)?;
         if let Some(entry) = self.stored(&job, &key_inputs) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::compare::matching::{Key, Match, Renames, match_checkpoints};
 use crate::results::measurement::{Kind, Measurement, Names, intern, said_of};
+use crate::results::outcome::Status;
 use crate::results::stored::Run;
 
 /// One metric at one checkpoint, over all repeats.
@@ -68,6 +69,10 @@ pub struct Aggregate {
     pub sources: BTreeMap<String, String>,
     /// Why a metric is unavailable, at all checkpoints or from one on.
     pub absent: BTreeMap<String, String>,
+    /// Whether only other revisions have the test, and the tool tried to put its file into this one.
+    pub is_added: bool,
+    /// Whether a memory assertion of the test does not hold in some run.
+    pub is_over_limit: bool,
     /// The number of checkpoints and scopes that some repeat lacks.
     pub unsteady: usize,
     figures: Figures,
@@ -140,11 +145,18 @@ impl Aggregate {
             runs: used.iter().map(|(index, _)| *index).collect(),
             failed: failed.iter().map(|(index, _)| *index).collect(),
             keys,
+            is_added: false,
+            is_over_limit: failed.iter().any(|(_, run)| run.record.outcome.status == Status::OverLimit),
             sources: sources.into_iter().map(|(metric, sources)| (metric, sources.join(" / "))).collect(),
             absent,
             unsteady,
             figures,
         }
+    }
+
+    /// Whether a test that the revision itself lacks did not pass here.
+    pub fn fails_as_added(&self) -> bool {
+        self.is_added && !self.failed.is_empty()
     }
 
     /// Returns one metric's figures; `None` if no run has any.

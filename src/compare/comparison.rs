@@ -15,6 +15,7 @@ use crate::plan::listing::NotMeasured;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
+use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
 use crate::results::stored::{FailedBuild, Run};
@@ -51,6 +52,8 @@ pub struct Comparison {
     pub runs: Vec<Run>,
     /// The executables that cannot be measured, each with its revision.
     pub not_measured: Vec<(usize, NotMeasured)>,
+    /// The test files of other revisions that were put into a revision, by revision.
+    pub added_tests: BTreeMap<usize, Vec<AddedTest>>,
     /// The revisions that did not build.
     pub failed_builds: BTreeMap<usize, FailedBuild>,
     /// The cells, ordered by test and parameters.
@@ -348,6 +351,11 @@ impl<'a> PairView<'a> {
     /// Whether this is a single revision against itself.
     pub fn is_alone(&self) -> bool {
         std::ptr::eq(self.old, self.new)
+    }
+
+    /// Whether a memory assertion of the candidate's own test does not hold.
+    pub fn breaks_own_limit(&self) -> bool {
+        self.candidate.is_over_limit && !self.candidate.is_added
     }
 
     /// Whether both sides have runs that passed.

@@ -318,7 +318,7 @@ pub struct Conclusion {
     /// Those of tests that passed at both revisions, limits that no figure was checked against, and
     /// failed tests without a partner.
     pub missing_of_both: usize,
-    /// Figures above an upper limit, and leaks.
+    /// Figures above an upper limit, leaks, and tests whose own memory assertion does not hold.
     pub breaches: usize,
 }
 
@@ -353,6 +353,7 @@ impl Conclusion {
                 }
             }
         }
+        self.breaches += usize::from(view.breaks_own_limit());
         for breach in &view.pair.breaches {
             if breach.counts() {
                 self.breaches += 1;

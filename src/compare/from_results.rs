@@ -12,6 +12,7 @@ use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::derived;
 use crate::compare::evaluation;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
+use crate::compare::one_sided;
 use crate::compare::paired_tests::PairedResults;
 use crate::compare::settling;
 use crate::compare::side_differences;
@@ -44,7 +45,7 @@ pub fn compare(results: &Results) -> Comparison {
 
 fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let plan = &results.plan;
-    let cells = cells(&results.runs, plan.revisions.len(), plan.baseline);
+    let cells = cells(results);
     let mut notes = plan.notes.clone();
     notes.extend(results.notes.iter().cloned());
     notes.extend(all_build_notes(results));
@@ -62,6 +63,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         traces: results.traces.clone(),
         runs: results.runs.clone(),
         not_measured: not_measured(results),
+        added_tests: results.added_tests.clone(),
         failed_builds: results.failed_builds.clone(),
         cells,
         notes,
@@ -74,6 +76,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     evaluation::judge_all(&mut comparison, &plan.request.judging);
     let settling = settling::notes(&comparison, &results.builds);
     comparison.notes.extend(settling);
+    comparison.notes.extend(one_sided::notes(&comparison));
     comparison
 }
 
@@ -103,11 +106,11 @@ fn apart(results: &Results) -> Vec<Vec<IncomparableMetrics>> {
     (0..results.plan.revisions.len()).map(of).collect()
 }
 
-fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
-    let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
+fn cells(results: &Results) -> Vec<Cell> {
+    let indexed: Vec<(usize, &Run)> = results.runs.iter().enumerate().collect();
     // Runs are ordered by cell.
     let groups = indexed.chunk_by(|(_, a), (_, b)| a.record.cell == b.record.cell);
-    let mut cells: Vec<Cell> = groups.map(|group| cell(group, revisions, baseline)).collect();
+    let mut cells: Vec<Cell> = groups.map(|group| cell(results, group)).collect();
     let mut namesakes: HashMap<_, usize> = HashMap::new();
     for cell in &cells {
         *namesakes.entry((cell.id.title.clone(), cell.id.params.clone())).or_default() += 1;
@@ -118,18 +121,29 @@ fn cells(runs: &[Run], revisions: usize, baseline: usize) -> Vec<Cell> {
     cells
 }
 
-fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
+fn cell(results: &Results, runs: &[(usize, &Run)]) -> Cell {
+    let (revisions, baseline) = (results.plan.revisions.len(), results.plan.baseline);
+    let id = runs[0].1.record.cell.clone();
     let mut labels = Names::default();
     let of = |revision| runs.iter().filter(move |(_, run)| run.record.revision == revision).copied();
-    let sides: Vec<Aggregate> = (0..revisions)
+    let mut sides: Vec<Aggregate> = (0..revisions)
         .map(|revision| Aggregate::new(&of(revision).collect::<Vec<_>>(), &mut labels))
         .collect();
+    for (revision, added) in &results.added_tests {
+        if let Some(side) = sides.get_mut(*revision) {
+            side.is_added = added.iter().any(|added| added.has(&id.test));
+        }
+    }
     let pairs = (0..revisions)
         .filter(|&candidate| candidate != baseline)
         // Without a run on either side there is nothing to compare.
         .filter(|&candidate| {
-            let mut both = of(baseline).chain(of(candidate));
-            both.any(|(_, run)| run.record.outcome.status.is_ok() || run.record.outcome.status.is_failure())
+            let mut own = [baseline, candidate].into_iter().filter(|&side| !sides[side].fails_as_added());
+            let is_run = |run: &Run| {
+                let status = &run.record.outcome.status;
+                status.is_ok() || status.is_failure()
+            };
+            own.any(|side| of(side).any(|(_, run)| is_run(run)))
         })
         .map(|candidate| {
             let (old, new) = (&sides[baseline], &sides[candidate]);
@@ -141,7 +155,6 @@ fn cell(runs: &[(usize, &Run)], revisions: usize, baseline: usize) -> Cell {
         })
         .collect();
     let alone = (revisions == 1).then(|| alone(&sides[0]));
-    let id = runs[0].1.record.cell.clone();
     Cell { id, has_namesake: false, labels, sides, pairs, origins: None, alone }
 }
 
@@ -284,13 +297,25 @@ pub fn merge(a: Results, b: Results) -> Results {
     let runs = of_a.chain(of_b).collect();
     let apart = (offset..plan.revisions.len()).map(|revision| (revision, apart.clone())).collect();
     plan.id = format!("{} / {}", plan.id, b.plan.id);
+    let mut added_tests = a.added_tests;
+    added_tests.extend(b.added_tests.into_iter().map(|(revision, list)| (revision + offset, list)));
     let mut failed_builds = a.failed_builds;
     failed_builds.extend(b.failed_builds.into_iter().map(|(revision, failed)| (revision + offset, failed)));
     let mut traces = a.traces;
     traces.extend(b.traces.into_iter().map(|(revision, facts)| (revision + offset, facts)));
     let environment = json!({ "a": a.environment, "b": b.environment });
-    let mut merged =
-        Results { plan, environment, builds, not_measured, failed_builds, traces, runs, notes, apart };
+    let mut merged = Results {
+        plan,
+        environment,
+        builds,
+        not_measured,
+        added_tests,
+        failed_builds,
+        traces,
+        runs,
+        notes,
+        apart,
+    };
     merged.sort();
     merged
 }

@@ -10,6 +10,7 @@ pub mod evaluation;
 pub mod from_results;
 pub mod matching;
 pub mod noise;
+pub mod one_sided;
 pub mod paired_tests;
 pub mod repeats;
 pub mod settling;

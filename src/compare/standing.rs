@@ -16,9 +16,10 @@ use crate::verdict::limits;
 pub enum Standing {
     /// A figure grew beyond its limit.
     Regressed,
-    /// A figure exceeds an absolute limit, or memory leaked.
+    /// A figure exceeds an absolute limit, memory leaked, or a memory assertion of the test does not
+    /// hold.
     OverLimit,
-    /// The test failed at a revision.
+    /// The test failed at the candidate, or does not always pass at the baseline.
     Failed,
     /// A side did not build, was not run, or has no figure that may be compared.
     NotCompared,
@@ -38,6 +39,8 @@ pub enum Standing {
     OnlyInBaseline,
     /// Only the candidate has the test.
     OnlyInCandidate,
+    /// The test failed at the baseline and passes at the candidate.
+    Fixed,
     /// A side ignores the test.
     Ignored,
 }
@@ -71,7 +74,13 @@ impl Standing {
     pub fn of(comparison: &Comparison, view: &PairView<'_>) -> Self {
         let [old, new] = [view.baseline, view.candidate].map(|side| SideState::of(comparison, side));
         let of_sides = match (old, new) {
-            (SideState::Failed, _) | (_, SideState::Failed) => Some(Self::Failed),
+            (_, SideState::Failed) => Some(Self::Failed),
+            (SideState::Failed, SideState::Measured) if has_always_failed(comparison, view.baseline) => {
+                Some(Self::Fixed)
+            }
+            (SideState::Failed, SideState::Lacking) => Some(Self::OnlyInBaseline),
+            (SideState::Failed, SideState::Ignored) => Some(Self::Ignored),
+            (SideState::Failed, _) => Some(Self::Failed),
             (SideState::NotBuilt, _) | (_, SideState::NotBuilt) => Some(Self::NotCompared),
             (SideState::Ignored, _) | (_, SideState::Ignored) => Some(Self::Ignored),
             (_, SideState::Lacking) => Some(Self::OnlyInBaseline),
@@ -92,7 +101,7 @@ impl Standing {
         let has = |verdict| rulings().any(|ruling| ruling.verdict == verdict);
         if rulings().any(Ruling::counts) {
             Self::Regressed
-        } else if view.pair.breaches.iter().any(Breach::counts) {
+        } else if view.pair.breaches.iter().any(Breach::counts) || view.breaks_own_limit() {
             Self::OverLimit
         } else if !has_comparable_figure(view) {
             Self::NotCompared
@@ -125,6 +134,9 @@ enum SideState {
 impl SideState {
     fn of(comparison: &Comparison, side: &Aggregate) -> Self {
         let mut failed = side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
+        if side.fails_as_added() {
+            return Self::Lacking;
+        }
         let worst = failed.clone().find(|status| status.is_failure() || status.is_ok());
         match (worst, failed.next(), side.availability) {
             (Some(Status::BuildFailed | Status::NotMeasured), ..) => Self::NotBuilt,
@@ -136,6 +148,12 @@ impl SideState {
             (None, None, _) => Self::NotBuilt,
         }
     }
+}
+
+/// Whether the test itself failed in every run of a revision.
+fn has_always_failed(comparison: &Comparison, side: &Aggregate) -> bool {
+    let failed = || side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
+    side.availability != Availability::Measured && failed().all(Status::is_of_the_test)
 }
 
 /// Whether any row has figures of both sides that may be compared; of judged metrics, if any is

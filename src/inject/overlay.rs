@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 use crate::git::repository::Repository;
 use crate::git::reserved_names::reserved_part;
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
+use crate::support::counted::counted;
 use crate::support::user_error::UserError;
 
 /// One file of an overlay.
@@ -22,6 +23,16 @@ pub struct OverlayFile {
     pub content: Vec<u8>,
     /// How it becomes part of the build.
     pub mode: OverlayMode,
+}
+
+/// Returns the first names of files: `tests/a.rs, tests/b.rs and 3 more files`.
+pub fn some_names(files: &[OverlayFile]) -> String {
+    let most = 3;
+    let first: Vec<&str> = files.iter().take(most).map(|file| file.destination.as_str()).collect();
+    match files.len().saturating_sub(most) {
+        0 => first.join(", "),
+        more => format!("{} and {}", first.join(", "), counted(more, "more file")),
+    }
 }
 
 /// Reads all files of all overlays. `commits` are the overlays' sources, as in the plan.

@@ -137,7 +137,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns what became of the tests that no line names: `52 tests unchanged · 12 changed by less
-    /// than a limit · 896 only in pr/7 · 3 ignored`.
+    /// than a limit · 896 only in pr/7 · 1 fixed · 3 ignored`.
     pub fn rest(&self) -> Option<String> {
         let [old, new] = [self.comparison.baseline, self.candidate]
             .map(|index| labels::one_line(&self.comparison.revisions[index].name));
@@ -152,6 +152,7 @@ impl<'a> Answer<'a> {
         let others = [
             (Standing::OnlyInBaseline, format!("only in {old}")),
             (Standing::OnlyInCandidate, format!("only in {new}")),
+            (Standing::Fixed, "fixed".to_owned()),
             (Standing::Ignored, "ignored".to_owned()),
         ];
         if self.partly > 0 {

@@ -11,6 +11,7 @@ use crate::report::text;
 use crate::report::titles;
 use crate::report::troubles;
 use crate::results::measurement::Kind;
+use crate::results::outcome::Status;
 use crate::support::counted::counted;
 use crate::support::labels;
 use crate::verdict::kinds::Verdict;
@@ -129,9 +130,16 @@ impl<'a> Finding<'a> {
     fn with_breach(self, comparison: &Comparison) -> Self {
         let broken =
             BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing == Standing::Expected);
-        let Some((first, others)) = broken.split_first() else { return self };
         let view = self.view;
-        let others: Vec<String> = others.iter().map(|other| other.sentence(comparison, &view)).collect();
+        let own = OwnLimit::of(comparison, &view);
+        let Some((first, others)) = broken.split_first() else {
+            return match own {
+                Some(own) => Self { remark: own.remark, source: own.source, ..self },
+                None => self,
+            };
+        };
+        let others = others.iter().map(|other| other.sentence(comparison, &view));
+        let others: Vec<String> = others.chain(own.map(|own| own.remark)).collect();
         let also = if others.is_empty() { String::new() } else { format!("; also {}", others.join("; ")) };
         Self {
             metric: first.breach.metric.clone(),
@@ -242,6 +250,33 @@ impl<'a> BrokenLimit<'a> {
 
     fn sentence(&self, comparison: &Comparison, view: &PairView) -> String {
         format!("{} {} {}: {}", self.breach.metric, self.figure(), self.place(view), self.remark(comparison))
+    }
+}
+
+/// A memory assertion of the test that does not hold.
+struct OwnLimit {
+    /// What the assertion says.
+    remark: String,
+    /// Its file and line.
+    source: Option<String>,
+}
+
+impl OwnLimit {
+    /// Reads the message of the candidate's first run in which an assertion does not hold.
+    fn of(comparison: &Comparison, view: &PairView) -> Option<Self> {
+        if !view.breaks_own_limit() {
+            return None;
+        }
+        let outcomes = view.candidate.failed.iter().map(|&run| &comparison.runs[run].record.outcome);
+        let mut of_limits = outcomes.filter(|outcome| outcome.status == Status::OverLimit);
+        let message = of_limits.next()?.message.as_deref()?;
+        // `tests/decode.rs:5:9: assert_heap_peak! at tests/decode.rs:5: the heap rose by …`
+        let (place, text) = message.split_once(": ")?;
+        let source = place.rsplit_once(':').map(|(source, _)| source.to_owned());
+        let says_where = source.as_deref().is_some_and(|source| text.contains(source));
+        let shown = if says_where { text } else { message };
+        let remark = labels::one_line(shown.lines().next().unwrap_or_default()).into_owned();
+        Some(Self { remark, source })
     }
 }
 

@@ -105,6 +105,12 @@ impl Case {
             Standing::Expected => case.output.push(format!("grew as expected: {}", finding.sentence())),
             Standing::Improved => case.output.push(format!("improved: {}", finding.sentence())),
             Standing::Restructured => case.output.push(finding.sentence()),
+            Standing::Fixed => {
+                case.output.extend(troubles.first().map(|trouble| format!("fixed: {}", trouble.headline)));
+            }
+            Standing::OnlyInBaseline | Standing::OnlyInCandidate => {
+                case.skipped = troubles.first().map(|trouble| trouble.headline.clone());
+            }
             _ => {}
         }
         case

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::standing::Standing;
 use crate::plan::resolved::Revision;
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
@@ -33,14 +34,36 @@ pub struct Trouble {
     pub is_failure: bool,
 }
 
-/// Returns what went wrong on either side of a pair.
+/// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
+/// failure here, because the test is listed with those over a limit.
 pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
+    let standing = Standing::of(comparison, view);
+    let is_of_both = standing.is_of_both();
+    let is_failure = |status: &Status| {
+        let is_shown_as_limit = standing == Standing::OverLimit && *status == Status::OverLimit;
+        is_of_both && is_failure(status) && !is_shown_as_limit
+    };
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
-    sides.into_iter().flat_map(|(revision, side)| side_troubles(comparison, revision, side)).collect()
+    let of_side = |(revision, side)| of_side(comparison, revision, side, &is_failure);
+    sides.into_iter().flat_map(of_side).collect()
 }
 
 /// Returns what went wrong at one revision.
 pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
+    of_side(comparison, revision, side, &is_failure)
+}
+
+/// Whether a run with this outcome, whose figures cannot be compared, is listed with the failures.
+fn is_failure(status: &Status) -> bool {
+    status.is_failure() || status.is_ok()
+}
+
+fn of_side(
+    comparison: &Comparison,
+    revision: &Revision,
+    side: &Aggregate,
+    is_failure: &dyn Fn(&Status) -> bool,
+) -> Vec<Trouble> {
     let name = &revision.name;
     let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
     if total == 0 {
@@ -52,7 +75,7 @@ pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggreg
         let failed = comparison.failed_builds.get(&run.record.revision);
         let trouble = match (&run.record.outcome.status, failed) {
             (Status::BuildFailed, Some(failed)) => failed_build(name, failed),
-            _ => run_trouble(run, revision),
+            _ => run_trouble(run, revision, side, is_failure),
         };
         match troubles.iter_mut().find(|(known, _)| *known == trouble) {
             Some((_, times)) => *times += 1,
@@ -84,7 +107,12 @@ pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggreg
     troubles
 }
 
-fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
+fn run_trouble(
+    run: &Run,
+    revision: &Revision,
+    side: &Aggregate,
+    is_failure: &dyn Fn(&Status) -> bool,
+) -> Trouble {
     let outcome = &run.record.outcome;
     let name = &revision.name;
     let headline = match &outcome.status {
@@ -95,13 +123,17 @@ fn run_trouble(run: &Run, revision: &Revision) -> Trouble {
             format!("{name} was {}", outcome.status)
         }
         Status::OutOfMemory => format!("{name} ran out of memory"),
+        Status::OverLimit => format!("{name} is {}", outcome.status),
         Status::Ok => format!("{name}: {}", run.trouble().unwrap_or_default()),
         status => format!("{name} {status}"),
     };
+    let headline = match side.is_added && outcome.status.is_of_the_test() {
+        true => format!("{headline}, with a test file of another revision"),
+        false => headline,
+    };
     let message = outcome.message.as_deref().unwrap_or_default();
     let details = quoted(message, MESSAGE_LINES, Some(run.folder.as_str()));
-    let is_failure = outcome.status.is_failure() || outcome.status.is_ok();
-    Trouble { headline, details, figures: None, is_failure }
+    Trouble { headline, details, figures: None, is_failure: is_failure(&outcome.status) }
 }
 
 /// Returns the first lines of a message, and where the rest is.

@@ -2,6 +2,7 @@
 //! Imports support, gpu, plan and verdict.
 //! Reads and writes the run's folder.
 
+pub mod added_test;
 pub mod comparability;
 pub mod environment;
 pub mod kept_baseline;

@@ -73,6 +73,8 @@ pub enum Status {
         /// The process's exit code.
         exit_code: i32,
     },
+    /// The test failed because a memory assertion of its own does not hold.
+    OverLimit,
     /// The process group was killed at the time limit.
     Timeout {
         /// The limit in seconds.
@@ -115,12 +117,13 @@ impl Status {
         )
     }
 
-    /// Returns the word for files: `ok`, `failed`, `timeout`, `killed`, `out_of_memory`,
+    /// Returns the word for files: `ok`, `failed`, `over_limit`, `timeout`, `killed`, `out_of_memory`,
     /// `build_failed`, …
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Failed { .. } => "failed",
+            Self::OverLimit => "over_limit",
             Self::Timeout { .. } => "timeout",
             Self::Killed { .. } => "killed",
             Self::Interrupted => "interrupted",
@@ -131,6 +134,19 @@ impl Status {
             Self::Ignored => "ignored",
             Self::Refused => "refused",
         }
+    }
+
+    /// Whether the test itself failed. The other failures are of the build, of this program, or of the
+    /// user.
+    pub fn is_of_the_test(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed { .. }
+                | Self::OverLimit
+                | Self::Timeout { .. }
+                | Self::Killed { .. }
+                | Self::OutOfMemory
+        )
     }
 
     /// Whether it makes a comparison impossible. A test that is ignored, or that a revision lacks,
@@ -145,6 +161,7 @@ impl std::fmt::Display for Status {
         match self {
             Self::Ok => formatter.pad("ok"),
             Self::Failed { exit_code } => write!(formatter, "failed (exit code {exit_code})"),
+            Self::OverLimit => formatter.pad("over its limit"),
             Self::Timeout { limit_seconds } => write!(formatter, "timed out after {limit_seconds} s"),
             Self::Killed { signal } => match name_of_signal(*signal) {
                 Some(name) => write!(formatter, "killed by signal {signal} ({name})"),

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::plan::listing::NotMeasured;
 use crate::plan::resolved::{self, CellId, Plan};
+use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
@@ -36,6 +38,8 @@ pub struct Results {
     pub builds: Builds,
     /// The executables that cannot be measured, by revision.
     pub not_measured: BTreeMap<usize, Vec<NotMeasured>>,
+    /// The test files of other revisions that were put into a revision, by revision.
+    pub added_tests: BTreeMap<usize, Vec<AddedTest>>,
     /// The revisions that did not build.
     pub failed_builds: BTreeMap<usize, FailedBuild>,
     /// Which functions were traced, by revision.
@@ -143,6 +147,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let environment = environment_of(folder)?;
     let mut facts = build_facts_of(folder)?;
     let not_measured = take_not_measured(folder, &mut facts)?;
+    let added_tests = take_lists(folder, &mut facts, ADDED_TESTS)?;
     let failed_builds = failed_builds(folder, &plan, &facts);
     let notes = take_notes(folder, &mut facts)?;
     let builds = builds(facts);
@@ -155,6 +160,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         environment,
         builds,
         not_measured,
+        added_tests,
         failed_builds,
         traces,
         runs,
@@ -183,6 +189,7 @@ pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
     let mut facts = build_facts_of(folder)?;
     take_not_measured(folder, &mut facts)?;
+    take_lists::<AddedTest>(folder, &mut facts, ADDED_TESTS)?;
     take_notes(folder, &mut facts)?;
     Ok(builds(facts))
 }
@@ -208,14 +215,26 @@ fn failed_builds(
     failed.collect()
 }
 
+/// The key in `builds.json` of the test files of other revisions.
+pub const ADDED_TESTS: &str = "added_tests";
+
 /// Takes the executables that cannot be measured from the facts about the builds.
 fn take_not_measured(
     folder: &RunFolder,
     revisions: &mut BTreeMap<String, Value>,
 ) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    take_lists(folder, revisions, "not_measured")
+}
+
+/// Takes each revision's list of this key from the facts about the builds.
+fn take_lists<T: DeserializeOwned>(
+    folder: &RunFolder,
+    revisions: &mut BTreeMap<String, Value>,
+    key: &str,
+) -> anyhow::Result<BTreeMap<usize, Vec<T>>> {
     let mut all = BTreeMap::new();
     for (revision, facts) in revisions {
-        let list = facts.as_object_mut().and_then(|facts| facts.remove("not_measured"));
+        let list = facts.as_object_mut().and_then(|facts| facts.remove(key));
         if let (Some(list), Ok(revision)) = (list, revision.parse()) {
             let list = serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
             all.insert(revision, list);

@@ -100,7 +100,11 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
             let other =
                 (evidence.exit_code != 0).then(|| format!("expected exit code {}", evidence.exit_code));
             let said = panic_message(&stderr).or_else(|| loader_message(&stderr));
-            (Status::Failed { exit_code }, said.or(other))
+            let status = match said.as_deref().is_some_and(is_of_memory_assertion) {
+                true => Status::OverLimit,
+                false => Status::Failed { exit_code },
+            };
+            (status, said.or_else(|| returned_error(&stderr)).or(other))
         }
     }
 }
@@ -235,6 +239,23 @@ fn panic_message(stderr: &str) -> Option<String> {
     Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
 }
 
+/// Returns what a test, or `main`, returned as `Err`: `Error: "bad result"`, with the lines below it.
+fn returned_error(stderr: &str) -> Option<String> {
+    let lines: Vec<&str> = stderr.lines().collect();
+    let first = lines.iter().rposition(|line| line.starts_with("Error: "))?;
+    Some(lines[first..].iter().take(10).copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
+}
+
+/// Whether the message is of a memory assertion that does not hold: one of the crate's macros, or an
+/// `assert!` that shows the `Usage`. If the figure is unavailable, nobody knows whether it holds.
+fn is_of_memory_assertion(message: &str) -> bool {
+    let of_macro = ["assert_heap_peak! at ", "assert_no_leak! at ", "assert_allocations! at "];
+    if of_macro.iter().any(|start| message.contains(start)) {
+        return !message.contains("nobody knows whether the limit");
+    }
+    message.contains("heap: consumed ") && message.contains("time: ") && !message.contains("unavailable")
+}
+
 /// Returns what Rust's handler of stack overflows printed, with what to do about it.
 fn stack_overflow(stderr: &str) -> Option<String> {
     let line = stderr.lines().rev().find(|line| line.ends_with("has overflowed its stack"))?;
@@ -357,6 +378,42 @@ mod tests {
         let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
         assert_eq!(status, Status::Failed { exit_code: 101 });
         assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+    }
+
+    #[test]
+    fn a_memory_assertion_that_does_not_hold_is_no_usual_failure() {
+        let after = |message: &str| {
+            let stderr = format!("\nthread 'a' panicked at tests/a.rs:5:9:\n{message}\nnote: run with …\n");
+            judged(Exit::Code(101), Some(BEGIN), "", &stderr)
+        };
+        let usage = "heap: consumed 0 B, peaked 2.00 MiB, used 9 B; cpu: unavailable (no /proc); time: 1ms";
+        let held = "assert_heap_peak! at tests/a.rs:5: the heap rose by 2.00 MiB, and the limit is 1 B";
+        let (status, message) = after(&format!("{held}\n{usage}"));
+        assert_eq!(status, Status::OverLimit);
+        assert_eq!(message.unwrap(), format!("tests/a.rs:5:9: {held}\n{usage}"));
+        assert_eq!(after(&usage.replace("unavailable (no /proc)", "used 1 B")).0, Status::OverLimit);
+        let failed = Status::Failed { exit_code: 101 };
+        assert_eq!(after(usage).0, failed, "perhaps it is about the figure that is unavailable");
+        let unknown =
+            "assert_no_leak! at tests/a.rs:5: nobody knows whether the limit of 0 B holds, because …";
+        assert_eq!(after(unknown).0, failed);
+        assert_eq!(after("assertion failed: used").0, failed);
+    }
+
+    #[test]
+    fn an_error_that_a_test_returned_is_quoted() {
+        let failed = Some(Status::Failed { exit_code: 101 });
+        let of = |stderr: &str| {
+            let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
+            (Some(status), message)
+        };
+        assert_eq!(
+            of("said\nError: \"bad result\"\n"),
+            (failed.clone(), Some("Error: \"bad result\"".into()))
+        );
+        let caused = "Error: outer\n\nCaused by:\n    inner";
+        assert_eq!(of(&format!("Error: of a child\n{caused}\n")), (failed.clone(), Some(caused.into())));
+        assert_eq!(of("no error\n"), (failed, None));
     }
 
     #[test]

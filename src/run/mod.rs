@@ -8,6 +8,7 @@ pub mod classify;
 pub mod delay;
 pub mod estimate;
 pub mod executables;
+pub mod files_beside;
 pub mod finished;
 pub mod follow;
 pub mod home;

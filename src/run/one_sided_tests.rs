@@ -17,7 +17,9 @@ use crate::inject::overlay::OverlayFile;
 use crate::plan::cells::{CellStatus, PlannedCell};
 use crate::plan::request::{OverlayMode, TargetKind};
 use crate::plan::resolved::{CellId, Plan, Revision};
+use crate::results::added_test::AddedTest;
 use crate::results::run_folder::RunFolder;
+use crate::run::files_beside;
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 
@@ -27,8 +29,20 @@ const MOST_BUILDS: usize = 4;
 /// How many warnings about files a revision gets.
 const MOST_WARNINGS: usize = 5;
 
-/// Notes for the report, by the index of the revision that they are about.
-pub type Notes = BTreeMap<usize, Vec<String>>;
+/// What became of the test files that a revision lacks.
+#[derive(Debug, Default)]
+pub struct Completed {
+    /// Notes for the report, on files that are not in the revision.
+    pub notes: Vec<String>,
+    /// The files that were put into the revision, and those that do not compile there.
+    pub added: Vec<AddedTest>,
+}
+
+/// What became of missing test files, by the index of the revision that lacks them.
+pub type AllCompleted = BTreeMap<usize, Completed>;
+
+/// Name at most this many tests of a file.
+const MOST_NAMES: usize = 5;
 
 /// The revisions to complete, and where to report.
 pub struct Completion<'a> {
@@ -52,7 +66,44 @@ struct Gap {
     package: String,
     binary: String,
     kind: TargetKind,
-    tests: usize,
+    /// Their names.
+    tests: Vec<String>,
+}
+
+impl Gap {
+    /// Whether the other tests are of the same target, revision and donor.
+    fn is_of_same_target(&self, other: &Self) -> bool {
+        let key = |gap: &Self| (gap.revision, gap.donor, gap.kind);
+        key(self) == key(other) && self.package == other.package && self.binary == other.binary
+    }
+}
+
+/// Returns ` (a, b and 3 more)`; nothing without a name.
+fn names(tests: &[String]) -> String {
+    let first = tests[..tests.len().min(MOST_NAMES)].join(", ");
+    match tests.len().saturating_sub(MOST_NAMES) {
+        _ if tests.is_empty() => String::new(),
+        0 => format!(" ({first})"),
+        more => format!(" ({first} and {more} more)"),
+    }
+}
+
+/// A test target at the revision that has it.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    package: &'a str,
+    /// Its root file, relative to the package's folder.
+    root: &'a Utf8Path,
+    donor: &'a Revision,
+    /// The package's folder at the donor.
+    folder: &'a Utf8Path,
+}
+
+impl Target<'_> {
+    fn file(&self, destination: &Utf8Path, content: Vec<u8>) -> OverlayFile {
+        let package = Some(self.package.to_owned());
+        OverlayFile { package, destination: destination.to_owned(), content, mode: OverlayMode::Package }
+    }
 }
 
 /// A gap and the files that would close it.
@@ -89,7 +140,7 @@ impl Completion<'_> {
         builder: &mut Builder<'_>,
         builds: &mut [Build],
         cells: &[PlannedCell],
-    ) -> anyhow::Result<Notes> {
+    ) -> anyhow::Result<AllCompleted> {
         let mut gaps = gaps(cells, self.plan.baseline);
         gaps.extend(unnamed_targets(self.plan, builds));
         self.tell_of_other_targets(&gaps);
@@ -98,7 +149,7 @@ impl Completion<'_> {
             by_revision.entry(gap.revision).or_default().push(gap);
         }
         let mut packages = Packages { repository: self.repository, known: HashMap::new() };
-        let mut notes = Notes::new();
+        let mut all = AllCompleted::new();
         for (revision, gaps) in by_revision {
             let mut refusals = Vec::new();
             let mut offers = Vec::new();
@@ -108,17 +159,17 @@ impl Completion<'_> {
                     Err(refusal) => refusals.push(refusal),
                 }
             }
-            let mut added = self.close(revision, offers, builder, builds, &mut refusals)?;
+            let added = self.close(revision, offers, builder, builds, &mut refusals)?;
             let refusals = self.with_other_versions_in_one(revision, refusals);
             self.warn(&refusals);
-            added.extend(refusals.into_iter().map(|refusal| refusal.message));
-            notes.insert(revision, added);
+            let notes = refusals.into_iter().map(|refusal| refusal.message).collect();
+            all.insert(revision, Completed { notes, added });
         }
-        Ok(notes)
+        Ok(all)
     }
 
     /// Builds the revision with the offered files, and again without those that do not compile.
-    /// Returns notes on the files that it got.
+    /// Returns the files that were tried.
     fn close(
         &self,
         revision: usize,
@@ -126,30 +177,39 @@ impl Completion<'_> {
         builder: &mut Builder<'_>,
         builds: &mut [Build],
         refusals: &mut Vec<Refusal>,
-    ) -> anyhow::Result<Vec<String>> {
+    ) -> anyhow::Result<Vec<AddedTest>> {
+        let mut tried = Vec::new();
         let log = self.folder.build_log(self.plan, revision).with_extension("overlay.log");
         for build in 1..=MOST_BUILDS {
             if offers.is_empty() {
                 break;
             }
-            let files = offers.iter().flat_map(|offer| offer.files.clone()).collect();
+            let mut files: Vec<OverlayFile> = Vec::new();
+            for file in offers.iter().flat_map(|offer| &offer.files) {
+                // Several tests may read one file.
+                if !files.contains(file) {
+                    files.push(file.clone());
+                }
+            }
             let failure = match builder.build_with(revision, files, &log)? {
                 Build::Failed(failure) => failure,
                 done @ Build::Done(_) => {
                     builds[revision] = done;
-                    return Ok(offers.iter().map(|offer| self.added(offer)).collect());
+                    tried.extend(offers.iter().map(|offer| self.added(offer, true)));
+                    return Ok(tried);
                 }
             };
-            let is_blamed =
-                |offer: &Offer| failure.first_errors.contains(offer.files[0].destination.as_str());
+            let is_named = |file: &OverlayFile| failure.first_errors.contains(file.destination.as_str());
+            let is_blamed = |offer: &Offer| offer.files.iter().any(is_named);
             let is_any_blamed = offers.iter().any(is_blamed);
             let gives_up = build == MOST_BUILDS || !is_any_blamed;
             let (refused, rest): (Vec<_>, Vec<_>) =
                 offers.into_iter().partition(|offer| gives_up || is_blamed(offer));
             refusals.extend(refused.iter().map(|offer| self.not_compiled(offer, &failure)));
+            tried.extend(refused.iter().map(|offer| self.added(offer, false)));
             offers = rest;
         }
-        Ok(Vec::new())
+        Ok(tried)
     }
 
     /// Returns the files that would close the gap, or why there are none.
@@ -190,34 +250,69 @@ impl Completion<'_> {
             if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
                 let reason = format!("{} has another {taken}, which is not replaced", revision.name);
                 let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
-                refusal.other_version = Some(OtherVersion { donor: gap.donor, path, tests: gap.tests });
+                refusal.other_version = Some(OtherVersion { donor: gap.donor, path, tests: gap.tests.len() });
                 return Ok(Err(refusal));
             }
         }
-        let files = self.files(donor, &folder, &root, &gap.package)?;
+        let target = Target { package: &gap.package, root: &root, donor, folder: &folder };
+        let mut files = self.files(&target)?;
+        self.add_files_beside(&target, (revision, &folder_there), &mut files)?;
         Ok(Ok(Offer { gap, path, files }))
     }
 
     /// Returns the target's files at the donor: its root, or the whole folder of a `main.rs`.
-    fn files(
-        &self,
-        donor: &Revision,
-        folder: &Utf8Path,
-        root: &Utf8Path,
-        package: &str,
-    ) -> anyhow::Result<Vec<OverlayFile>> {
+    fn files(&self, target: &Target<'_>) -> anyhow::Result<Vec<OverlayFile>> {
+        let Target { root, donor, folder, .. } = *target;
         let is_folder = root.file_name() == Some("main.rs");
         let below = root.parent().filter(|_| is_folder).unwrap_or(root);
         let mut files = Vec::new();
         for name in self.repository.files(&donor.commit, folder.join(below).as_str())? {
             let Some(content) = self.repository.show(&donor.commit, &name)? else { continue };
-            let destination = Utf8Path::new(&name).strip_prefix(folder)?.to_owned();
-            let package = Some(package.to_owned());
-            files.push(OverlayFile { package, destination, content, mode: OverlayMode::Package });
+            files.push(target.file(Utf8Path::new(&name).strip_prefix(folder)?, content));
         }
         // The root comes first, because errors are searched for its name.
         files.sort_by_key(|file| file.destination != root);
         Ok(files)
+    }
+
+    /// Adds the donor's files that the target's text names, and that the revision lacks.
+    fn add_files_beside(
+        &self,
+        target: &Target<'_>,
+        (revision, folder_there): (&Revision, &Utf8Path),
+        files: &mut Vec<OverlayFile>,
+    ) -> anyhow::Result<()> {
+        let listed = |commit: &str, folder: &Utf8Path| -> anyhow::Result<Vec<Utf8PathBuf>> {
+            let names = self.repository.files(commit, folder.as_str())?.into_iter();
+            Ok(names
+                .filter_map(|name| Some(Utf8Path::new(&name).strip_prefix(folder).ok()?.to_owned()))
+                .collect())
+        };
+        let there: HashSet<Utf8PathBuf> = listed(&revision.commit, folder_there)?.into_iter().collect();
+        let mut others = listed(&target.donor.commit, target.folder)?;
+        others.retain(|path| !there.contains(path) && !files.iter().any(|file| file.destination == *path));
+        let mut text = String::new();
+        let mut read = 0;
+        // A module may name further files.
+        while read < files.len() {
+            for file in files[read..].iter().filter(|file| file.destination.extension() == Some("rs")) {
+                text.push_str(&String::from_utf8_lossy(&file.content));
+                text.push('\n');
+            }
+            read = files.len();
+            let (named, rest): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|path| files_beside::is_named(path, &text));
+            others = rest;
+            for path in named {
+                // A link and an LFS pointer have no content of their own. The test says what it lacks.
+                if let Ok(Some(content)) =
+                    self.repository.show(&target.donor.commit, target.folder.join(&path).as_str())
+                {
+                    files.push(target.file(&path, content));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn shown(&self, revision: usize) -> String {
@@ -225,17 +320,26 @@ impl Completion<'_> {
         format!("{} ({})", revision.name, revision.short())
     }
 
-    fn added(&self, offer: &Offer) -> String {
-        let (donor, revision) = (self.shown(offer.gap.donor), self.shown(offer.gap.revision));
-        format!("{} of {donor} was put into {revision}, which lacks it", offer.path)
+    fn added(&self, offer: &Offer, compiles: bool) -> AddedTest {
+        let Gap { package, binary, donor, .. } = &offer.gap;
+        AddedTest {
+            package: package.clone(),
+            binary: binary.clone(),
+            file: offer.path.clone(),
+            files_beside: offer.files.len() - 1,
+            donor: self.shown(*donor),
+            compiles,
+        }
     }
 
     fn refusal(&self, gap: &Gap, what: &str, reason: &str, help: String) -> Refusal {
-        let tests = counted(gap.tests, "test");
-        let are = if gap.tests == 1 { "is" } else { "are" };
+        let tests = counted(gap.tests.len(), "test");
+        let are = if gap.tests.len() == 1 { "is" } else { "are" };
         let (donor, revision) = (self.shown(gap.donor), self.shown(gap.revision));
-        let message =
-            format!("{what}: {tests} of {donor} {are} not compared, because {revision} has none: {reason}");
+        let message = format!(
+            "{what}: {tests}{} {are} only comparable in {donor}, because {revision} has none: {reason}",
+            names(&gap.tests)
+        );
         Refusal { message, help, other_version: None }
     }
 
@@ -254,7 +358,7 @@ impl Completion<'_> {
                 let tests = files.iter().map(|(other, _)| other.tests).sum();
                 files.sort_by_key(|(other, _)| std::cmp::Reverse(other.tests));
                 let message = format!(
-                    "{} of {} are not compared, because {} has other versions of {}: {} and {} more",
+                    "{} of {} are only comparable there, because {} has other versions of {}: {} and {} more",
                     counted(tests, "test"),
                     self.shown(donor),
                     self.shown(revision),
@@ -306,12 +410,12 @@ impl Completion<'_> {
     fn tell_of_other_targets(&self, gaps: &[Gap]) {
         let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for gap in gaps.iter().filter(|gap| gap.kind != TargetKind::Test) {
-            *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests;
+            *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests.len();
         }
         for ((donor, revision), count) in counts {
             let are = if count == 1 { "is" } else { "are" };
             let message = format!(
-                "{} of {} {are} not compared, because {} has none, and they are not in files of their own in tests/",
+                "{} of {} {are} only comparable there, because {} has none, and they are not in files of their own in tests/",
                 counted(count, "test"),
                 self.shown(donor),
                 self.shown(revision),
@@ -345,10 +449,10 @@ fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
             package: test.package.clone(),
             binary: test.binary.clone(),
             kind: test.kind,
-            tests: 1,
+            tests: vec![cell.cell.title.clone()],
         };
-        match gaps.iter_mut().find(|known| Gap { tests: 1, ..(*known).clone() } == gap) {
-            Some(known) => known.tests += 1,
+        match gaps.iter_mut().find(|known| known.is_of_same_target(&gap)) {
+            Some(known) => known.tests.extend(gap.tests),
             None => gaps.push(gap),
         }
     }
@@ -358,7 +462,7 @@ fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
 /// Returns one gap for each target: the one with the most tests, because a file comes from one
 /// revision.
 fn one_donor_each(mut gaps: Vec<Gap>) -> Vec<Gap> {
-    gaps.sort_by_key(|gap| Reverse(gap.tests));
+    gaps.sort_by_key(|gap| Reverse(gap.tests.len()));
     let mut seen = HashSet::new();
     gaps.retain(|gap| seen.insert((gap.package.clone(), gap.binary.clone())));
     gaps
@@ -385,7 +489,7 @@ fn unnamed_targets(plan: &Plan, builds: &[Build]) -> Vec<Gap> {
                 package: executable.package.clone(),
                 binary: name.clone(),
                 kind: TargetKind::Test,
-                tests: executable.tests.len(),
+                tests: executable.tests.iter().map(|test| test.name.clone()).collect(),
             }));
         }
     }
@@ -478,7 +582,8 @@ mod tests {
         ];
         let shown = |baseline: usize| -> Vec<String> {
             let gaps = gaps(&cells, baseline);
-            let shown = |gap: Gap| format!("{} {}<-{} {}", gap.binary, gap.revision, gap.donor, gap.tests);
+            let shown =
+                |gap: Gap| format!("{} {}<-{} {}", gap.binary, gap.revision, gap.donor, gap.tests.len());
             gaps.into_iter().map(shown).collect()
         };
         assert_eq!(shown(0), ["mem 0<-1 2", "mem 2<-1 1", "bart 2<-0 1"]);

@@ -32,7 +32,7 @@ use crate::results::environment;
 use crate::results::run_folder::{self, RunFolder};
 use crate::results::sealed;
 use crate::results::shard_record::ShardRecord;
-use crate::results::stored::FailureFacts;
+use crate::results::stored::{self, FailureFacts};
 use crate::results::trace_facts::TraceFacts;
 use crate::run::attribution::Attribution;
 use crate::run::changed_sources;
@@ -40,7 +40,7 @@ use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
-use crate::run::one_sided_tests::{self, Notes};
+use crate::run::one_sided_tests::{self, AllCompleted};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::same_builds;
 use crate::run::spread;
@@ -145,8 +145,8 @@ impl<'a> Session<'a> {
                 builds.clear();
             }
         }
-        let mut notes = self.complete(plan, folder, &mut builder, &mut builds)?;
-        notes.entry(plan.baseline).or_default().extend(builder.notes());
+        let mut completed = self.complete(plan, folder, &mut builder, &mut builds)?;
+        completed.entry(plan.baseline).or_default().notes.extend(builder.notes());
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        let facts = facts_of(plan, &builds, notes);
+        let facts = facts_of(plan, &builds, completed);
         for revision in 0..builds.len() {
             same_builds::check(plan, folder, revision, &facts[&revision.to_string()])?;
         }
@@ -177,16 +177,16 @@ impl<'a> Session<'a> {
         Ok(Prepared { builder, builds, cells, all_tests })
     }
 
-    /// Puts test files that only one revision has into the others. Returns notes for the report.
+    /// Puts test files that only one revision has into the others.
     fn complete(
         &self,
         plan: &Plan,
         folder: &RunFolder,
         builder: &mut Builder<'_>,
         builds: &mut [Build],
-    ) -> anyhow::Result<Notes> {
+    ) -> anyhow::Result<AllCompleted> {
         if builds.len() < 2 || self.interrupt.load(Ordering::Relaxed) {
-            return Ok(Notes::new());
+            return Ok(AllCompleted::new());
         }
         // A mistake in the request is reported when the cells of the final builds are planned.
         let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
@@ -359,7 +359,7 @@ fn listed_revisions<'a>(
 }
 
 /// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
-fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, serde_json::Value> {
+fn facts_of(plan: &Plan, builds: &[Build], completed: AllCompleted) -> BTreeMap<String, serde_json::Value> {
     let mut all: BTreeMap<String, serde_json::Value> =
         builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect();
     for (index, build) in builds.iter().enumerate() {
@@ -368,11 +368,14 @@ fn facts_of(plan: &Plan, builds: &[Build], notes: Notes) -> BTreeMap<String, ser
             facts["notes"] = json!(own);
         }
     }
-    for (index, notes) in notes {
+    for (index, completed) in completed {
         if let Some(serde_json::Value::Object(facts)) = all.get_mut(&index.to_string()) {
+            if !completed.added.is_empty() {
+                facts.insert(stored::ADDED_TESTS.to_owned(), json!(completed.added));
+            }
             let known = facts.entry("notes").or_insert_with(|| json!([]));
             if let Some(known) = known.as_array_mut() {
-                known.extend(notes.into_iter().map(serde_json::Value::from));
+                known.extend(completed.notes.into_iter().map(serde_json::Value::from));
             }
         }
     }

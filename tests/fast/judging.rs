@@ -351,6 +351,88 @@ fn a_failed_test_is_3_and_a_regression_beside_it_is_1() {
     program(&["report", failed(off).folder().0.as_str()]).code(3);
 }
 
+/// A test that both sides pass, and one that ends like this at the baseline and at the candidate.
+fn beside_passing(baseline: Option<Status>, candidate: Option<Status>) -> Synthetic {
+    let log = log("heap.peak", &[("done", MIB)]);
+    let passing = Synthetic::new(&["main", "pr/1"]).passed("both", 0, 0, &log).passed("both", 1, 0, &log);
+    let sides = [(0, baseline), (1, candidate)];
+    sides.into_iter().fold(passing, |synthetic, (revision, status)| match status {
+        Some(status) => synthetic.failed("t", revision, status, "src/lib.rs:3:9: overflow", Some(&log)),
+        None => synthetic.passed("t", revision, 0, &log),
+    })
+}
+
+/// What the program prints about a run, and the count of this name in the JSON report.
+fn reported(synthetic: &Synthetic, count: &str, code: i32) -> (String, u64) {
+    let folder = synthetic.folder().0.as_str();
+    let text = |arguments: &[&str]| {
+        let printed = program(&[&["report", folder], arguments].concat()).code(code);
+        String::from_utf8(printed.get_output().stdout.clone()).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&text(&["--format", "json"])).unwrap();
+    let junit = text(&["--format", "junit"]);
+    assert_eq!(junit.contains("failures=\"0\""), code == 0, "{junit}");
+    (text(&[]), json["verdict"]["tests"][0][count].as_u64().unwrap())
+}
+
+#[test]
+fn a_test_that_fails_at_the_baseline_alone_is_fixed() {
+    let failed = Status::Failed { exit_code: 101 };
+    for status in [failed.clone(), Status::OverLimit, Status::OutOfMemory, Status::Killed { signal: 6 }] {
+        let (text, fixed) = reported(&beside_passing(Some(status), None), "fixed", 0);
+        assert!(text.starts_with("memory: 1 test unchanged · "), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(fixed == 1 && words.contains("1 test fixed"), "{text}");
+        assert!(words.contains("fixed in pr/1 (") && words.contains("1 test that fails in main ("), "{text}");
+        assert!(words.contains("): t (src/lib.rs:3:9: overflow)"), "{text}");
+    }
+    let refused = reported(&beside_passing(Some(Status::Refused), None), "failed", 3);
+    assert_eq!(refused.1, 1, "no test failed: {}", refused.0);
+    for baseline in [None, Some(failed.clone()), Some(Status::OverLimit)] {
+        let (text, count) = reported(&beside_passing(baseline, Some(failed.clone())), "failed", 3);
+        assert!(count == 1 && text.starts_with("memory: 1 of 2 tests failed · "), "{text}");
+    }
+}
+
+#[test]
+fn a_memory_assertion_of_the_candidate_is_a_limit() {
+    for baseline in [None, Some(Status::OverLimit)] {
+        let (text, count) = reported(&beside_passing(baseline, Some(Status::OverLimit)), "over_limit", 1);
+        assert!(count == 1 && text.starts_with("memory: 1 of 2 tests over a limit · "), "{text}");
+        assert!(text.contains("▲ t  src/lib.rs:3:9: overflow"), "{text}");
+    }
+    let log = log("heap.peak", &[("done", MIB)]);
+    let alone = Synthetic::new(&["main"]).failed("t", 0, Status::OverLimit, "", Some(&log));
+    program(&["report", alone.folder().0.as_str()]).code(1);
+    let failed = Status::Failed { exit_code: 101 };
+    let alone = Synthetic::new(&["main"]).failed("t", 0, failed, "", Some(&log));
+    program(&["report", alone.folder().0.as_str()]).code(3);
+}
+
+#[test]
+fn a_test_file_that_fails_where_it_was_put_is_comparable_in_its_own_revision_only() {
+    let added = |revision: &str| {
+        let file = serde_json::json!({
+            "package": "bart", "binary": "tests", "file": "tests/tests.rs", "donor": "pr/1 (0000001)",
+            "compiles": true,
+        });
+        serde_json::json!({ revision: { "key": "k", "added_tests": [file] } })
+    };
+    let failed = || Some(Status::Failed { exit_code: 101 });
+    let at_baseline = beside_passing(failed(), None).builds(&added("0"));
+    let (text, count) = reported(&at_baseline, "only_in_candidate", 0);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let note = "which lacks it: 1 test fails there and is only comparable in pr/1 (0000001): t \
+                (src/lib.rs:3:9: overflow)";
+    assert!(count == 1 && text.contains(note), "{text}");
+    assert!(text.contains("1 test only in pr/1"), "{text}");
+    let at_candidate = beside_passing(None, failed()).builds(&added("1"));
+    assert_eq!(reported(&at_candidate, "only_in_baseline", 0).1, 1);
+    // The candidate's own limit counts whatever the baseline has.
+    let over = beside_passing(failed(), Some(Status::OverLimit)).builds(&added("0"));
+    assert_eq!(reported(&over, "over_limit", 1).1, 1);
+}
+
 fn any_figures() -> impl Strategy<Value = Vec<Vec<i64>>> {
     let figure = prop_oneof![3 => Just(MIB), 2 => 0..4 * MIB, 1 => MIB..MIB + 4096];
     proptest::collection::vec(proptest::collection::vec(figure, 3), 1..6)

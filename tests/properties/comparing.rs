@@ -80,6 +80,7 @@ pub fn results(baseline: &Measurement, candidate: &Measurement) -> Results {
         environment: serde_json::Value::Null,
         builds: BTreeMap::new(),
         not_measured: BTreeMap::new(),
+        added_tests: BTreeMap::new(),
         traces: BTreeMap::new(),
         runs: vec![run(0, baseline), run(1, candidate)],
         notes: Vec::new(),

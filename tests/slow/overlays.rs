@@ -78,6 +78,13 @@ fn a_test_file_that_does_not_build_in_the_other_revision_stays_one_sided_with_th
     write("src/lib.rs", &format!("{library}\npub fn brand_new() {{}}\n"));
     write("tests/fails.rs", "#[test]\nfn one_sided_fails() { single::brand_new() }\n");
     write("tests/works.rs", "#[test]\nfn one_sided_works() {}\n");
+    std::fs::create_dir_all(root.join("tests/data")).expect("a folder");
+    write("tests/data/kept.txt", "kept");
+    write("tests/helper.rs", "pub const FILE: &str = \"tests/data/kept.txt\";\n");
+    let reads = "#[test]\nfn one_sided_reads() { assert_eq!(std::fs::read(helper::FILE).unwrap(), b\"kept\") }\n\
+                 #[test]\nfn one_sided_misses() { std::fs::metadata(\"src/more.rs\").unwrap(); }\n";
+    write("tests/reads.rs", &format!("mod helper;\n{reads}"));
+    write("src/more.rs", "");
     let usual = ["--refs", "new,.", "--offline", "--repeat", "1", "-k", "one_sided", "--format", "csv"];
     let printed = memprof(&root, home.path(), &usual);
     assert_eq!(printed.code, 0, "{}", printed.everything());
@@ -86,16 +93,26 @@ fn a_test_file_that_does_not_build_in_the_other_revision_stays_one_sided_with_th
     let pair = |name: &str, at: &str| (test(name), at.to_owned());
     assert_eq!(
         measured,
-        [pair("fails", "."), pair("works", "."), pair("works", "new")],
+        [
+            pair("fails", "."),
+            ("single::reads::one_sided_misses".to_owned(), ".".to_owned()),
+            pair("reads", "."),
+            pair("reads", "new"),
+            pair("works", "."),
+            pair("works", "new")
+        ],
         "{}",
         printed.everything()
     );
-    let reason = "tests/fails.rs: 1 test of . (";
+    let reason = "tests/fails.rs: 1 test (one_sided_fails) is only comparable in . (";
     let told = printed.stderr.lines().find(|line| line.contains(reason)).expect("a warning");
     assert!(told.contains("brand_new") && told.contains("does not build there"), "{told}");
     let notes = notes(&root, home.path());
     assert!(notes.iter().any(|note| note.starts_with(reason) && note.contains("brand_new")), "{notes:?}");
     assert!(notes.iter().any(|note| note.starts_with("tests/works.rs of . (")), "{notes:?}");
+    let read = notes.iter().find(|note| note.starts_with("tests/reads.rs of . (")).expect("a note");
+    let fails = "with 2 files beside it: 1 test fails there and is only comparable in . (";
+    assert!(read.contains(fails) && read.contains("one_sided_misses (tests/reads.rs:"), "{read}");
 }
 
 #[test]

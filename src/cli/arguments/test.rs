@@ -20,7 +20,7 @@ Examples:
 
 Exit codes:
     0  every test passed, within its limits
-    1  a figure exceeds a limit, or a test leaks more than its limit
+    1  a figure exceeds a limit, a memory assertion does not hold, or a test leaks
     3  a test or the build failed, or a limit could not be checked";
 
 /// `test`.

@@ -20,6 +20,7 @@ use crate::report::bisect::headline::Searched;
 use crate::report::github::{self, Actions};
 use crate::report::options::{Format, Options, Rows};
 use crate::report::why::exports;
+use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::runner::Interrupted;
@@ -223,16 +224,29 @@ fn write(
 /// The worst of the verdicts, of tests that failed or could not be compared, and of executables that
 /// cannot be measured. A test that only one side has is no fault, unless there is no other.
 fn exit_code(comparison: &Comparison) -> ExitCode {
-    let failed = comparison.runs.iter().any(|run| run.record.outcome.status.is_failure());
+    let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
+    let has_failed = |run: &usize| {
+        let status = &comparison.runs[*run].record.outcome.status;
+        status.is_failure() && *status != Status::OverLimit
+    };
     let is_unanswered = |candidate: usize| {
         let standings = Standing::counts(comparison, candidate);
+        let has = |standing| standings.contains_key(&standing);
         let is_compared = standings.keys().any(|standing| standing.is_compared());
-        !is_compared || standings.contains_key(&Standing::NotCompared)
+        let is_answered = is_compared || has(Standing::Fixed) || has_added_test(comparison, candidate);
+        !is_answered || has(Standing::Failed) || has(Standing::NotCompared)
     };
-    let is_incomplete =
-        failed || !comparison.not_measured.is_empty() || comparison.candidates().any(is_unanswered);
+    let is_incomplete = alone.any(has_failed)
+        || !comparison.not_measured.is_empty()
+        || comparison.candidates().any(is_unanswered);
     let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
     code.worst(Conclusion::of(comparison).exit_code())
+}
+
+/// Whether a file with tests of one side was tried at the other one. So nobody forgot to compare them.
+fn has_added_test(comparison: &Comparison, candidate: usize) -> bool {
+    let mut views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
+    views.any(|view| view.baseline.is_added || view.candidate.is_added)
 }
 
 /// The path as the user would write it from the current folder.

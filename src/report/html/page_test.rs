@@ -104,6 +104,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::Unchanged => "unchanged",
         Standing::OnlyInBaseline => "only in the baseline",
         Standing::OnlyInCandidate => "new",
+        Standing::Fixed => "fixed",
         Standing::Ignored => "ignored",
     }
 }

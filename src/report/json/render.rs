@@ -102,6 +102,7 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
             unchanged: count(Standing::Unchanged),
             only_in_baseline: count(Standing::OnlyInBaseline),
             only_in_candidate: count(Standing::OnlyInCandidate),
+            fixed: count(Standing::Fixed),
             ignored: count(Standing::Ignored),
         }
     };

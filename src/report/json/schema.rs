@@ -95,7 +95,8 @@ pub struct Answer {
     pub exit_code: u8,
     /// Unexpected regressions.
     pub regressed: usize,
-    /// Unexpected figures above an upper limit, and unexpected leaks.
+    /// Unexpected figures above an upper limit, unexpected leaks, and memory assertions of tests that do
+    /// not hold.
     pub breaches: usize,
     /// Regressions, breached limits and leaks that `allow` expects.
     pub expected: usize,
@@ -121,9 +122,10 @@ pub struct TestCounts {
     pub tests: usize,
     /// Tests with an unexpected regression.
     pub regressed: usize,
-    /// Tests with a figure above an absolute limit, or a leak, and no regression.
+    /// Tests with a figure above an absolute limit, a leak or a memory assertion that does not hold,
+    /// and no regression.
     pub over_limit: usize,
-    /// Tests that failed at a revision.
+    /// Tests that failed at the candidate, or that do not always pass at the baseline.
     pub failed: usize,
     /// Tests without a comparable figure, such as after a failed build.
     pub not_compared: usize,
@@ -143,6 +145,8 @@ pub struct TestCounts {
     pub only_in_baseline: usize,
     /// Tests that only the candidate has.
     pub only_in_candidate: usize,
+    /// Tests that failed at the baseline and pass at the candidate.
+    pub fixed: usize,
     /// Tests that a revision ignores.
     pub ignored: usize,
 }
@@ -358,7 +362,7 @@ pub struct CellRun<'a> {
     pub program: Option<Cow<'a, ProgramCall>>,
     /// The number of the repeat, from 0.
     pub repeat: u32,
-    /// `ok`, `failed`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
+    /// `ok`, `failed`, `over_limit`, `timeout`, `killed`, `out_of_memory`, `build_failed`, `not_measured`,
     /// `not_in_this_ref`, `ignored`, `refused`, `interrupted`.
     pub outcome: Cow<'a, str>,
     /// The outcome in words, with exit code, signal or limit.
