@@ -29,6 +29,9 @@ use crate::support::labels;
 /// The parts of a scope's figures, with their headings.
 const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
 
+/// What the headings mean.
+const LEGEND: &str = "Consumed: end minus beginning. Peaked: above both ends. Used: at the end.";
+
 /// With `--compact`, a scope's name has at least this width.
 const LEAST_SCOPE: usize = 24;
 
@@ -169,6 +172,7 @@ impl ScopeView<'_> {
             let line = format!("… {} not shown: --rows all or --format csv", counted(tree.left_out, "scope"));
             self.page.line(&line, " ", Tone::Quiet, out)?;
         }
+        self.page.line(LEGEND, " ", Tone::Quiet, out)?;
         writeln!(out)
     }
 }

@@ -139,7 +139,7 @@ impl Drop for Scope {
 ///
 /// ```
 /// let (sum, used) = memprof::measure("sum", || (1..=10).sum::<u32>());
-/// assert!(used.heap.peaked < 4 << 20, "{used}");
+/// assert!(used.heap.rise < 4 << 20, "{used}");
 /// # assert_eq!(sum, 55);
 /// ```
 #[track_caller]

@@ -152,17 +152,14 @@ impl Recorder {
             Some(both) => both,
             None => return Memory::unavailable(metric.lost),
         };
-        let consumed = i128::from(after) - i128::from(before);
-        let highest = self.histories.of(peak).since(start.number);
-        Memory {
-            consumed: Figure::measured(i64::try_from(consumed).unwrap_or(i64::MAX)),
-            peaked: match highest {
-                Some(highest) => Figure::measured(highest.saturating_sub(before.max(after))),
-                None => Figure::unavailable(metric.lost),
-            },
-            // A test that freed what was there before it uses nothing.
-            used: Figure::measured(after.saturating_sub(self.catalogue.metric(level).base)),
-        }
+        let kept = i128::from(after) - i128::from(before);
+        let transient = match self.histories.of(peak).since(start.number) {
+            Some(highest) => Ok(highest.saturating_sub(before.max(after))),
+            None => Err(metric.lost),
+        };
+        // A test that freed what was there before it uses nothing.
+        let at_end = after.saturating_sub(self.catalogue.metric(level).base);
+        Memory::measured(i64::try_from(kept).unwrap_or(i64::MAX), transient, at_end)
     }
 
     /// What a total grew by.

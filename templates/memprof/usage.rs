@@ -15,7 +15,7 @@ use crate::gpus::Gpus;
 ///
 /// ```
 /// let (sum, used) = memprof::measure("sum", || (1..=10).sum::<u32>());
-/// assert!(used.heap.peaked < 4 << 20, "{used}");
+/// assert!(used.heap.rise < 4 << 20, "{used}");
 /// # assert_eq!(sum, 55);
 /// ```
 #[derive(Clone, Debug)]
@@ -35,16 +35,19 @@ pub struct Usage {
     pub time: Figure<Duration>,
 }
 
-/// One kind of memory at the end of a piece of code, compared with its beginning. In bytes.
+/// One kind of memory over a piece of code, in bytes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Memory {
+    /// The highest point above the beginning: all that the code needed, its result included.
+    pub rise: Figure<u64>,
+    /// The part of the rise that was needed only in between: the highest point above the larger of
+    /// the two ends. A result that the code returns is not in it.
+    pub transient: Figure<u64>,
     /// Memory at the end minus memory at the beginning. Negative if memory was given back.
-    pub consumed: Figure<i64>,
-    /// The highest point in between, above the larger of the two ends.
-    pub peaked: Figure<u64>,
+    pub kept: Figure<i64>,
     /// Memory in use at the end.
-    pub used: Figure<u64>,
+    pub at_end: Figure<u64>,
 }
 
 /// One GPU in a [`Usage`].
@@ -107,26 +110,32 @@ impl<T: Copy> Figure<T> {
 }
 
 impl Memory {
-    pub(crate) const NOT_MEASURED: Self =
-        Self { consumed: Figure::NOT_MEASURED, peaked: Figure::NOT_MEASURED, used: Figure::NOT_MEASURED };
+    pub(crate) const NOT_MEASURED: Self = Self {
+        rise: Figure::NOT_MEASURED,
+        transient: Figure::NOT_MEASURED,
+        kept: Figure::NOT_MEASURED,
+        at_end: Figure::NOT_MEASURED,
+    };
 
     pub(crate) const fn unavailable(reason: &'static str) -> Self {
         Self {
-            consumed: Figure::unavailable(reason),
-            peaked: Figure::unavailable(reason),
-            used: Figure::unavailable(reason),
+            rise: Figure::unavailable(reason),
+            transient: Figure::unavailable(reason),
+            kept: Figure::unavailable(reason),
+            at_end: Figure::unavailable(reason),
         }
     }
 
-    /// Returns the highest point above the beginning: what the code needed, its result included.
-    pub fn rise(&self) -> Figure<u64> {
-        match (self.consumed.0, self.peaked.0) {
-            (State::Measured(consumed), State::Measured(peaked)) => {
-                Figure::measured(peaked.saturating_add(u64::try_from(consumed).unwrap_or(0)))
+    /// Without the transient part, its reason: the highest point in between is unknown, too.
+    pub(crate) fn measured(kept: i64, transient: Result<u64, &'static str>, at_end: u64) -> Self {
+        let (rise, transient) = match transient {
+            Ok(bytes) => {
+                let rise = bytes.saturating_add(u64::try_from(kept).unwrap_or(0));
+                (Figure::measured(rise), Figure::measured(bytes))
             }
-            (State::Unavailable(reason), _) | (_, State::Unavailable(reason)) => Figure::unavailable(reason),
-            _ => Figure::NOT_MEASURED,
-        }
+            Err(reason) => (Figure::unavailable(reason), Figure::unavailable(reason)),
+        };
+        Self { rise, transient, kept: Figure::measured(kept), at_end: Figure::measured(at_end) }
     }
 }
 
@@ -219,23 +228,21 @@ impl fmt::Display for Usage {
 
 impl fmt::Display for Memory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.consumed.0, self.peaked.0, self.used.0) {
-            (State::Measured(consumed), State::Measured(peaked), State::Measured(used)) => write!(
-                formatter,
-                "consumed {}, peaked {}, used {}",
-                Bytes(consumed.into()),
-                Bytes(peaked.into()),
-                Bytes(used.into())
-            ),
-            (State::Measured(consumed), State::Unavailable(reason), State::Measured(used)) => write!(
-                formatter,
-                "consumed {}, used {}, peak unavailable ({reason})",
-                Bytes(consumed.into()),
-                Bytes(used.into())
-            ),
-            (State::Unavailable(reason), ..)
-            | (_, State::Unavailable(reason), _)
-            | (.., State::Unavailable(reason)) => write!(formatter, "unavailable ({reason})"),
+        let (kept, at_end) = match (self.kept.0, self.at_end.0) {
+            (State::Measured(kept), State::Measured(at_end)) => (Bytes(kept.into()), Bytes(at_end.into())),
+            (State::Unavailable(reason), _) | (_, State::Unavailable(reason)) => {
+                return write!(formatter, "unavailable ({reason})");
+            }
+            _ => return formatter.write_str(NOT_MEASURED),
+        };
+        match (self.rise.0, self.transient.0) {
+            (State::Measured(rise), State::Measured(transient)) => {
+                let (rise, transient) = (Bytes(rise.into()), Bytes(transient.into()));
+                write!(formatter, "rise {rise}, transient {transient}, kept {kept}, {at_end} at the end")
+            }
+            (State::Unavailable(reason), _) | (_, State::Unavailable(reason)) => {
+                write!(formatter, "kept {kept}, {at_end} at the end, peak unavailable ({reason})")
+            }
             _ => formatter.write_str(NOT_MEASURED),
         }
     }

@@ -30,10 +30,10 @@ fn a_usage_has_the_figures_of_its_scope_in_the_log() {
     assert!(scope["at"].as_str().unwrap().ends_with("usage.rs:14"), "{scope}");
     let stdout = text(&record.output.stdout);
     let lines: Vec<&str> = stdout.lines().collect();
-    let heap = "heap: consumed 977 KiB, peaked 1.91 MiB, used ";
-    assert!(lines[0].starts_with(heap) && lines[0].contains("; cpu: consumed "), "{stdout}");
+    let heap = "heap: rise 2.86 MiB, transient 1.91 MiB, kept 977 KiB, ";
+    assert!(lines[0].starts_with(heap) && lines[0].contains("; cpu: rise "), "{stdout}");
     assert!(lines[0].contains(", 2 allocations of 3.81 MiB; "), "{stdout}");
-    assert!(lines[1].starts_with(heap) && lines[2].starts_with("cpu: consumed "), "{stdout}");
+    assert!(lines[1].starts_with(heap) && lines[2].starts_with("cpu: rise "), "{stdout}");
     assert!(lines[3].contains("time: "), "{stdout}");
     assert_eq!(lines[4], "-1000000");
     assert_eq!(figure(record.scope("finished 1000000"), "heap.consumed"), -1_000_000);
@@ -42,9 +42,9 @@ fn a_usage_has_the_figures_of_its_scope_in_the_log() {
 #[test]
 fn a_failed_assertion_shows_figure_limit_place_and_usage() {
     let operator = failure("operator", "Some(\"operator\")");
-    assert!(operator.contains("peaked 1.91 MiB"), "{operator}");
+    assert!(operator.contains("transient 1.91 MiB"), "{operator}");
     let peak = failure("peak", "Some(\"peak\")");
-    let told = "the heap rose by 2.86 MiB (3000000 B), and the limit is 2.00 MiB (2097152 B)\nheap: consumed";
+    let told = "the heap rose by 2.86 MiB (3000000 B), and the limit is 2.00 MiB (2097152 B)\nheap: rise";
     assert!(peak.contains("assert_heap_peak! at ") && peak.contains(told), "{peak}");
     let message = failure("message", "Some(\"message\")");
     assert!(message.contains(": it freed -1000000: the heap rose by 2.86 MiB"), "{message}");

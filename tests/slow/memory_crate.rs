@@ -70,8 +70,8 @@ fn kept_at(values: &[Value], name: &str) -> u64 {
 }
 
 const MEASURES: &str = "let (kept, used) = memprof::measure(\"measured\", engine::kept);\n    \
-    assert!(used.heap.peaked < 4 << 20, \"{used}\");\n    memprof::assert_allocations!(used, 1);\n    \
-    assert_eq!(used.heap.consumed.get().is_some(), cfg!(memprof), \"{used}\");\n    std::mem::forget(kept);\n    \
+    assert!(used.heap.rise < 4 << 20, \"{used}\");\n    memprof::assert_allocations!(used, 1);\n    \
+    assert_eq!(used.heap.kept.get().is_some(), cfg!(memprof), \"{used}\");\n    std::mem::forget(kept);\n    \
     memprof::checkpoint!(\"kept\");";
 
 #[test]

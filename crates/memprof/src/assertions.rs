@@ -109,14 +109,14 @@ enum Amount {
 impl Broken {
     pub fn heap_peak(usage: &Usage, limit: u64) -> Option<Self> {
         let amount = |bytes: u64| Amount::Bytes(bytes.into(), "the heap rose by ");
-        Self::unless_within("assert_heap_peak!", usage, usage.heap.rise(), limit, amount)
+        Self::unless_within("assert_heap_peak!", usage, usage.heap.rise, limit, amount)
     }
 
     pub fn leak(usage: &Usage, limit: u64) -> Option<Self> {
         // A leak that the limit's type cannot hold does not exist.
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let amount = |bytes: i64| Amount::Bytes(bytes.into(), "the heap grew by ");
-        Self::unless_within("assert_no_leak!", usage, usage.heap.consumed, limit, amount)
+        Self::unless_within("assert_no_leak!", usage, usage.heap.kept, limit, amount)
     }
 
     pub fn allocations(usage: &Usage, limit: u64) -> Option<Self> {

@@ -69,7 +69,7 @@ pub(crate) fn cells() -> Cells {
 struct Figures {
     heap: Option<(i64, u64)>,
     resident: Option<(i64, u64)>,
-    resident_peaked: Option<u64>,
+    resident_transient: Option<u64>,
     nanoseconds: u64,
 }
 
@@ -128,7 +128,7 @@ impl Start {
         Figures {
             heap: grown(self.heap, heap),
             resident: grown(self.resident, resident),
-            resident_peaked: peak.map(|peak| peak.saturating_sub(ends)),
+            resident_transient: peak.map(|peak| peak.saturating_sub(ends)),
             nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -137,21 +137,15 @@ impl Start {
 impl Figures {
     fn usage(&self) -> Usage {
         let no_heap = malloc_statistics::find().err().unwrap_or("the C library has no figure");
-        let mut heap = Memory::unavailable(no_heap);
-        if let Some((consumed, used)) = self.heap {
-            heap.consumed = Figure::measured(consumed);
-            heap.used = Figure::measured(used);
-            heap.peaked = Figure::unavailable(NO_PEAK);
-        }
-        let mut cpu = Memory::unavailable("/proc/self/statm cannot be read");
-        if let Some((consumed, used)) = self.resident {
-            cpu.consumed = Figure::measured(consumed);
-            cpu.used = Figure::measured(used);
-            cpu.peaked = match self.resident_peaked {
-                Some(peaked) => Figure::measured(peaked),
-                None => Figure::unavailable("/proc/self/clear_refs cannot be written"),
-            };
-        }
+        let heap = match self.heap {
+            Some((kept, at_end)) => Memory::measured(kept, Err(NO_PEAK), at_end),
+            None => Memory::unavailable(no_heap),
+        };
+        let transient = self.resident_transient.ok_or("/proc/self/clear_refs cannot be written");
+        let cpu = match self.resident {
+            Some((kept, at_end)) => Memory::measured(kept, transient, at_end),
+            None => Memory::unavailable("/proc/self/statm cannot be read"),
+        };
         Usage {
             heap,
             cpu,
@@ -178,11 +172,11 @@ fn add(label: &str, figures: &Figures) {
     let number = |value: Option<i128>| value.map_or_else(String::new, |value| value.to_string());
     let fields = [
         label,
-        number(figures.heap.map(|(consumed, _)| consumed.into())),
+        number(figures.heap.map(|(kept, _)| kept.into())),
         number(figures.heap.map(|(_, used)| used.into())),
-        number(figures.resident.map(|(consumed, _)| consumed.into())),
+        number(figures.resident.map(|(kept, _)| kept.into())),
         number(figures.resident.map(|(_, used)| used.into())),
-        number(figures.resident_peaked.map(i128::from)),
+        number(figures.resident_transient.map(i128::from)),
         figures.nanoseconds.to_string(),
     ];
     let mut records = stored();
@@ -201,13 +195,13 @@ fn read(record: &str) -> Option<CellUsage> {
     let label = fields.next()?.to_owned();
     let mut numbers = fields.map(|field| field.parse::<i128>().ok());
     let mut next = || numbers.next().flatten();
-    let pair = |consumed: Option<i128>, used: Option<i128>| {
-        Some((i64::try_from(consumed?).ok()?, u64::try_from(used?).ok()?))
+    let pair = |kept: Option<i128>, at_end: Option<i128>| {
+        Some((i64::try_from(kept?).ok()?, u64::try_from(at_end?).ok()?))
     };
     let (heap, resident) = (pair(next(), next()), pair(next(), next()));
-    let resident_peaked = next().and_then(|value| u64::try_from(value).ok());
+    let resident_transient = next().and_then(|value| u64::try_from(value).ok());
     let nanoseconds = next().and_then(|value| u64::try_from(value).ok())?;
-    let figures = Figures { heap, resident, resident_peaked, nanoseconds };
+    let figures = Figures { heap, resident, resident_transient, nanoseconds };
     Some(CellUsage { label, used: figures.usage() })
 }
 
@@ -229,16 +223,16 @@ mod tests {
         assert!(cells().is_empty(), "they were asked for");
         if malloc_statistics::find().is_ok() {
             // Other tests allocate meanwhile, but not millions of bytes.
-            let consumed = outer.heap.consumed.get().unwrap();
-            assert!((consumed - (16 << 20)).abs() < 1 << 20, "{consumed}");
-            assert_eq!(outer.heap.peaked.why_unavailable(), Some(NO_PEAK));
-            assert_eq!(reports[1].used.heap.consumed.get(), Some(consumed));
+            let kept = outer.heap.kept.get().unwrap();
+            assert!((kept - (16 << 20)).abs() < 1 << 20, "{kept}");
+            assert_eq!(outer.heap.rise.why_unavailable(), Some(NO_PEAK));
+            assert_eq!(reports[1].used.heap.kept.get(), Some(kept));
         }
-        if let Some(peaked) = outer.cpu.peaked.get() {
-            assert!(peaked > 40 << 20, "the outer call had 64 MiB: {peaked}");
-            let inner = reports[0].used.cpu.peaked.get().unwrap();
+        if let Some(transient) = outer.cpu.transient.get() {
+            assert!(transient > 40 << 20, "the outer call had 64 MiB: {transient}");
+            let inner = reports[0].used.cpu.transient.get().unwrap();
             assert!(inner < 16 << 20, "the inner one ends with all it had: {inner}");
         }
-        assert!(format!("{reports}").contains("inner <a>: heap: consumed 16."), "{reports}");
+        assert!(format!("{reports}").contains("inner <a>: heap: kept 16."), "{reports}");
     }
 }

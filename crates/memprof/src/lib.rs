@@ -4,7 +4,7 @@
 //! ```
 //! # fn decode(bytes: &[u8]) -> Vec<u8> { bytes.to_vec() }
 //! let (image, used) = memprof::measure("decode", || decode(b"sample"));
-//! assert!(used.heap.peaked < 4 << 20, "{used}");
+//! assert!(used.heap.rise < 4 << 20, "{used}");
 //! memprof::checkpoint!("decoded {} bytes", image.len());
 //! ```
 //!
