@@ -36,13 +36,19 @@ impl Advice for FetchError {
                 "an earlier run fetched {short}, which may be out of date; write {local} to use it"
             ));
         }
-        let wrong_forge = self.git.stderr().contains("couldn't find remote ref");
-        wrong_forge.then(|| {
+        self.is_missing_there().then(|| {
             format!(
                 "{} has no {}; write pr/NUMBER for GitHub and Gitea, mr/NUMBER for GitLab, and choose the remote with --remote",
                 self.remote, self.remote_ref
             )
         })
+    }
+}
+
+impl FetchError {
+    /// Whether the remote answered that it has no such ref.
+    pub fn is_missing_there(&self) -> bool {
+        self.git.stderr().contains("couldn't find remote ref")
     }
 }
 

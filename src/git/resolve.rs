@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
-use crate::git::fetch::fetch;
+use crate::git::fetch::{FetchError, fetch};
 use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
@@ -14,7 +14,8 @@ use crate::git::workspace_folder;
 use crate::plan::request::{BaselineRequest, LockfileRequest, OverlayMode, RefRequest, Request};
 use crate::plan::resolved::{self, Plan, Revision};
 use crate::plan::side_lockfile::SideLockfile;
-use crate::support::advice::Advice;
+use crate::support::advice::{self, Advice};
+use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 
 /// The name of the revision that `--baseline merge-base` adds.
@@ -295,14 +296,61 @@ impl<'a> Resolver<'a> {
         ResolveError::NoRef { spec, nearest, branches, shallow: self.repository.is_shallow() }
     }
 
-    /// Finds a pull request in the repository, or else fetches it.
+    /// Asks the remote for a pull request. If that fails, takes the repository's own copy.
     fn forge(&self, wanted: &ForgeRef) -> anyhow::Result<ResolvedCommit> {
-        if let Some(found) = self.local_copy(wanted)? {
-            return Ok(found);
+        let copy = self.local_copy(wanted);
+        let remote = match self.remote(&wanted.name) {
+            Ok(remote) => remote,
+            Err(no_remote) => return copy?.ok_or(no_remote),
+        };
+        match (fetch(self.repository, &remote, &wanted.name, &wanted.remote), copy) {
+            (Ok(commit), copy) => {
+                self.warn_of_another_copy(&wanted.name, &remote, &commit, copy.ok().flatten());
+                Ok(ResolvedCommit::new(commit, Some(format!("fetched from {remote}"))))
+            }
+            (Err(_), Err(several)) => Err(several),
+            (Err(error), Ok(None)) => Err(error),
+            (Err(error), Ok(Some(copy))) => {
+                // A branch of this name may be no pull request at all.
+                let is_unknown_there =
+                    advice::find::<FetchError>(&error).is_some_and(FetchError::is_missing_there);
+                if !is_unknown_there {
+                    self.warn_of_an_old_copy(&copy, &error)?;
+                }
+                Ok(copy)
+            }
         }
-        let remote = self.remote(&wanted.name)?;
-        let commit = fetch(self.repository, &remote, &wanted.name, &wanted.remote)?;
-        Ok(ResolvedCommit::new(commit, Some(format!("fetched from {remote}"))))
+    }
+
+    /// Warns if the remote's pull request replaces a branch or tag of this name.
+    fn warn_of_another_copy(&self, name: &str, remote: &str, commit: &str, copy: Option<ResolvedCommit>) {
+        let Some(copy) = copy.filter(|copy| copy.commit != commit) else { return };
+        let own = ["refs/heads/", "refs/tags/"].map(|kind| format!("{kind}{name}"));
+        if let Some(place) = copy.note.filter(|place| own.contains(place)) {
+            let short = copy.commit.get(..7).unwrap_or(&copy.commit);
+            self.sink.emit(Event::Warning {
+                message: format!(
+                    "{place} is at {short}, and {name} of {remote} at another commit; using {remote}'s"
+                ),
+                help: Some(format!("write {} for your own", place.trim_start_matches("refs/"))),
+            });
+        }
+    }
+
+    /// Warns that a copy may be out of date.
+    fn warn_of_an_old_copy(&self, copy: &ResolvedCommit, error: &anyhow::Error) -> anyhow::Result<()> {
+        const DAY: i64 = 24 * 60 * 60;
+        let seconds = jiff::Timestamp::now().as_second() - self.repository.commit(&copy.commit)?.time;
+        let age = match seconds / DAY {
+            ..1 => "less than a day".to_owned(),
+            days => counted(usize::try_from(days)?, "day"),
+        };
+        let place = copy.note.as_deref().unwrap_or(&copy.commit);
+        self.sink.emit(Event::Warning {
+            message: format!("{error:#}; using {place}, whose commit is {age} old"),
+            help: None,
+        });
+        Ok(())
     }
 
     fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<ResolvedCommit>> {

@@ -197,25 +197,43 @@ fn a_failed_fetch_quotes_gits_message_and_command() {
 }
 
 #[test]
-fn a_users_own_copy_of_a_pull_request_is_found_first() {
+fn the_remote_is_asked_before_a_copy_of_a_pull_request_is_used() {
+    let (remote, clone, pull_request) = remote_and_clone();
+    let main = clone.git(["rev-parse", "main"]);
+    clone.git(["branch", "pr/7", "main"]);
+    let events = RefCell::new(Vec::new());
+    let sink = |event: Event| events.borrow_mut().push(format!("{event:?}"));
+    let found = || {
+        let plan = resolve(&request(&["main", "pr/7"]), &clone.open(), &sink).unwrap();
+        let told = events.take();
+        (plan.revisions[1].commit.clone(), plan.revisions[1].found.clone().unwrap(), told.join("\n"))
+    };
+    let (commit, place, told) = found();
+    assert_eq!((commit.as_str(), place.as_str()), (pull_request.as_str(), "fetched from origin"));
+    assert!(told.contains("using origin's") && told.contains("heads/pr/7"), "{told}");
+    let own = revision(&clone, "heads/pr/7");
+    assert_eq!(own.commit, main);
+
+    std::fs::rename(remote.root(), remote.beside("moved")).unwrap();
+    let (commit, place, told) = found();
+    assert_eq!((commit, place.as_str()), (main, "refs/heads/pr/7"));
+    assert!(told.contains("could not fetch 'pr/7'") && told.contains(" old"), "{told}");
+}
+
+#[test]
+fn a_copy_of_a_pull_request_that_the_remote_lacks_is_used() {
     let (_remote, clone, pull_request) = remote_and_clone();
     let main = clone.git(["rev-parse", "main"]);
-    clone.git(["update-ref", "refs/remotes/fork/pr/7", &main]);
+    clone.git(["update-ref", "refs/remotes/fork/pr/9", &main]);
     clone.git(["remote", "add", "fork", "/nowhere"]);
-    let only_copy = revision(&clone, "pr/7");
+    let only_copy = revision(&clone, "pr/9");
     assert_eq!(
         (only_copy.commit, only_copy.found.as_deref()),
-        (main.clone(), Some("refs/remotes/fork/pr/7"))
+        (main.clone(), Some("refs/remotes/fork/pr/9"))
     );
+    assert_eq!(revision(&clone, "pr/7").commit, pull_request);
 
-    clone.git(["fetch", "--quiet", "origin", "refs/pull/7/head:refs/remotes/origin/pr/7"]);
-    let preferred = revision(&clone, "pr/7");
-    assert_eq!(
-        (preferred.commit, preferred.found.as_deref()),
-        (pull_request, Some("refs/remotes/origin/pr/7"))
-    );
-
-    let explicit = Request { remote: Some("fork".to_owned()), ..request(&["main", "pr/7"]) };
+    let explicit = Request { remote: Some("fork".to_owned()), ..request(&["main", "pr/9"]) };
     let plan = resolve(&explicit, &clone.open(), &|_| ()).unwrap();
     assert_eq!(plan.revisions[1].commit, main);
 }
@@ -267,7 +285,7 @@ fn a_mirror_has_pull_requests_under_the_forges_names_and_needs_no_working_tree()
     let mirror = TestRepository::clone_of(&remote, &["--mirror"]);
     let plan = plan(&mirror, &["main", "pr/7"]);
     assert_eq!(plan.revisions[1].commit, pull_request);
-    assert_eq!(plan.revisions[1].found.as_deref(), Some("refs/pull/7/head"));
+    assert_eq!(plan.revisions[1].found.as_deref(), Some("fetched from origin"));
     assert_eq!(plan.workspace, "");
     let message = format!("{:#}", error(&mirror, &["main", "."]));
     assert!(message.contains("which a bare repository lacks"), "{message}");
