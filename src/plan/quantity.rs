@@ -60,28 +60,22 @@ impl FromStr for Limit {
 }
 
 impl Limit {
-    /// Returns the limit, unless it lacks the unit that growth in bytes needs: 5 may mean 5 % or
-    /// five bytes. Zero is zero in any unit.
-    pub fn with_unit(self, unit: Unit) -> Result<Self, String> {
-        match (self, unit) {
-            (Self::Plain(amount @ 1..), Unit::Bytes) => {
-                Err(format!("{amount} needs a unit: {amount}% of growth, or a size: {amount}B, {amount}MiB"))
-            }
-            (limit, _) => Ok(limit),
-        }
-    }
-
     /// Returns the threshold that this limit sets for a metric of this unit.
     ///
     /// # Errors
-    /// The unit does not fit, such as bytes for a count.
+    /// The unit does not fit, such as bytes for a count, or is missing: 64 may mean bytes, MiB or
+    /// percent. Zero is zero in any unit.
     pub fn on(self, unit: Unit) -> Result<Threshold, String> {
         let absolute = |amount| Ok(Threshold { percent: None, bytes: Some(amount) });
         match (self, unit) {
             (Self::Percent(percent), _) => Ok(Threshold { percent: Some(percent), bytes: None }),
-            (Self::Plain(amount), Unit::Bytes | Unit::Count)
+            (Self::Plain(amount), Unit::Count)
+            | (Self::Plain(amount @ 0), Unit::Bytes)
             | (Self::Bytes(amount), Unit::Bytes)
             | (Self::Nanoseconds(amount), Unit::Nanoseconds) => absolute(amount),
+            (Self::Plain(amount), Unit::Bytes) => {
+                Err(format!("{amount} needs a unit: write {amount}MiB, {amount}B or, for growth, {amount}%"))
+            }
             (_, Unit::Bytes) => {
                 Err("this metric needs a size such as 16MiB, or a percentage such as 5%".to_owned())
             }
@@ -209,9 +203,9 @@ mod tests {
         assert_eq!(on("5%", Unit::Count).unwrap().percent, Some(5.0));
         assert_eq!(on("16MiB", Unit::Bytes).unwrap().bytes, Some(16 << 20));
         assert_eq!(on("100", Unit::Count).unwrap().bytes, Some(100));
-        let growth = |text: &str| text.parse::<Limit>().and_then(|limit| limit.with_unit(Unit::Bytes));
-        assert!(growth("0").is_ok() && growth("5%").is_ok());
-        assert_eq!(growth("5").unwrap_err(), "5 needs a unit: 5% of growth, or a size: 5B, 5MiB");
+        assert_eq!(on("0", Unit::Bytes).unwrap().bytes, Some(0));
+        let told = "64 needs a unit: write 64MiB, 64B or, for growth, 64%";
+        assert_eq!(on("64", Unit::Bytes).unwrap_err(), told);
         assert_eq!(on("50ms", Unit::Nanoseconds).unwrap().bytes, Some(50_000_000));
         assert!(on("16MiB", Unit::Count).unwrap_err().contains("a number such as 100"));
         assert!(on("100", Unit::Nanoseconds).unwrap_err().contains("50ms"));

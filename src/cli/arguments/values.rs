@@ -85,7 +85,7 @@ pub fn threshold(text: &str) -> Result<Rule, String> {
             return Ok(());
         }
         let unit = Unit::of(&rule.metric);
-        let one = limit.parse::<Limit>()?.with_unit(unit)?.on(unit)?;
+        let one = limit.parse::<Limit>()?.on(unit)?;
         let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
         let Growth::Within(both) = growth else {
             return Err("`off` cannot be combined with a limit".to_owned());
