@@ -35,6 +35,10 @@ pub struct BuildFailure {
     pub lockfile: Option<String>,
 }
 
+/// Help for a manifest that wants the crate for memory tests from a registry.
+const NOT_IN_A_REGISTRY: &str = "the crate `memprof` is in no registry yet; write where your clone of cargo-memprof is: \
+     `memprof = { path = \"../cargo-memprof/crates/memprof\" }` or `memprof = { git = \"URL\" }`";
+
 /// The number of compiler errors to show. The log has all of them.
 const SHOWN: usize = 3;
 
@@ -98,7 +102,9 @@ impl BuildFailure {
         today: bool,
         toolchain_files: &[(String, Option<String>)],
     ) {
-        if today && self.of_dependencies {
+        if self.first_errors.contains("no matching package named `memprof` found") {
+            self.hints.push(NOT_IN_A_REGISTRY.to_owned());
+        } else if today && self.of_dependencies {
             self.hints.push(format!(
                 "{} has no Cargo.lock of its own; use the dependencies of its commit's date \
                  (`--lockfile-date commit`), or the lock file of another ref (`--lockfile-from REF`)",
@@ -245,8 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn hints_mention_a_missing_lock_file_and_differing_toolchain_files() {
-        let revision = Revision {
+    fn a_manifest_that_wants_memprof_from_a_registry_gets_the_forms_that_work() {
+        let mut failure = BuildFailure {
+            first_errors: "error: no matching package named `memprof` found".to_owned(),
+            of_dependencies: true,
+            ..BuildFailure::default()
+        };
+        failure.add_hints(&revision(), true, &[]);
+        assert_eq!(failure.hints, [NOT_IN_A_REGISTRY]);
+    }
+
+    fn revision() -> Revision {
+        Revision {
             name: "old".into(),
             spec: "old".into(),
             commit: "c".into(),
@@ -255,10 +271,14 @@ mod tests {
             time: 1_683_000_000,
             found: None,
             working_tree: false,
-        };
+        }
+    }
+
+    #[test]
+    fn hints_mention_a_missing_lock_file_and_differing_toolchain_files() {
         let mut failure = BuildFailure { of_dependencies: true, ..BuildFailure::default() };
         let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
-        failure.add_hints(&revision, true, &files);
+        failure.add_hints(&revision(), true, &files);
         assert!(failure.hints[0].contains("--lockfile-date commit"), "{:?}", failure.hints);
         assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
     }

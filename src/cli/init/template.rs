@@ -136,6 +136,10 @@ timeout: 10m
 
 # Metrics to show.
 # metrics: [heap.peak, cpu.peak]
+
+# Tests can assert how much memory a piece of code needs: docs/memory-tests.md. The crate for that is in
+# no registry yet, so Cargo.toml names a clone of cargo-memprof below [dev-dependencies], or its URL with `git`:
+# `memprof = { path = \"../cargo-memprof/crates/memprof\" }`
 ";
 
 #[cfg(test)]
