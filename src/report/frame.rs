@@ -42,7 +42,7 @@ impl Foot<'_> {
         for note in notes::notes(self.comparison, self.filter).into_iter().chain(left_out(self.options)) {
             page.line(&note, "", Tone::Plain, out)?;
         }
-        let answers = if self.options.is_search_step { &[] } else { self.answers };
+        let answers = if self.options.hides_next { &[] } else { self.answers };
         for next in answers.iter().filter_map(Answer::next_command) {
             // A command is for copying, so it is never wrapped.
             writeln!(out, "{next}")?;

@@ -26,8 +26,8 @@ pub struct Options {
     pub rows: Rows,
     /// Write the table of one revision as a list of tests with their results.
     pub is_test: bool,
-    /// The comparison is a step of a search, so no further search is suggested.
-    pub is_search_step: bool,
+    /// Suggest no next command: the comparison is a step of a search, or its repository is removed.
+    pub hides_next: bool,
     /// The report's path, for the last line.
     pub report_path: Option<String>,
     /// Write changed source lines into a page.

@@ -47,6 +47,9 @@ pub struct PresentationArguments {
     /// Whether the table is a list of tests with their results.
     #[arg(skip)]
     pub is_test: bool,
+    /// Whether repository and runs are removed afterwards, so that no path or command leads to them.
+    #[arg(skip)]
+    pub is_temporary: bool,
     /// Write the report to a file (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Vec<Utf8PathBuf>,

@@ -35,9 +35,10 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
     let folder = tempfile::Builder::new().prefix("memprof-demo-").tempdir()?;
     let root = crate::support::paths::utf8(folder.path().canonicalize()?)?;
     let demo = repository::create(root.as_std_path())?;
+    let place =
+        if arguments.keep { demo.path.display().to_string() } else { "a temporary folder".to_owned() };
     context.console.print(&format!(
-        "The demo's repository: {}\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
-        demo.path.display(),
+        "The demo's repository is in {place}.\n$ cargo memprof --refs {} --overlay {} -k '{}'\n\n",
         demo.refs.join(","),
         demo.overlay,
         demo.filter
@@ -47,12 +48,17 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
             .help("choose another folder for temporary files: TMPDIR=/var/tmp cargo memprof demo")
     })?;
     let repository = Repository::discover(&crate::support::paths::utf8(demo.path.clone())?)?;
-    let run = run_arguments(&demo)?;
+    let mut run = run_arguments(&demo)?;
+    run.presentation.is_temporary = !arguments.keep;
     let kept = measure(context, &repository, &root.join("cache"), &run)?;
     let presentation = Presentation { arguments: &run.presentation, outputs: &outputs, metrics: &[] };
     let code = presentation.of_run(context.console, &stored::read(&kept)?, &kept)?;
     if arguments.keep {
-        context.console.print(&format!("kept the repository in {}\n", folder.keep().display()))?;
+        _ = folder.keep();
+    } else {
+        context
+            .console
+            .print("The repository is removed. To keep it and go on there: cargo memprof demo --keep\n")?;
     }
     // The demo shows a regression, which is not the user's.
     let is_expected = matches!(code, ExitCode::Regression | ExitCode::Inconclusive);

@@ -126,7 +126,10 @@ impl Presentation<'_> {
             only_changed: self.arguments.only_changed,
             rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
             is_test: self.arguments.is_test,
-            report_path: folder.map(|folder| relative_to_current(&folder.0)),
+            report_path: folder
+                .filter(|_| !self.arguments.is_temporary)
+                .map(|folder| relative_to_current(&folder.0)),
+            hides_next: self.arguments.is_temporary,
             with_source: self.arguments.with_source,
             why: why.cloned(),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))

@@ -93,7 +93,7 @@ fn rows(step: &ComparedStep, options: &Options, out: &mut dyn Write) -> io::Resu
         all: options.metrics.is_none(),
         only_changed: true,
         compact: false,
-        is_search_step: true,
+        hides_next: true,
         report_path: None,
         why: step.why.clone(),
         ..options.clone()
