@@ -1,7 +1,8 @@
 //! What a change has to do with a site: its code changed, a caller's, a dependency, or nothing.
 
 use crate::why::frame::Frame;
-use crate::why::hunks::{Changes, HunkAt, Side};
+use crate::why::function_path::names;
+use crate::why::hunks::{Changes, HunkAt, Replacement, Side};
 use crate::why::stacks::shown;
 use crate::why::versions::{ChangedDependency, Versions};
 
@@ -19,6 +20,18 @@ pub enum Class {
 }
 
 impl Class {
+    /// Returns its name in files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Changed(Existence::Both, _) => "changed",
+            Self::Changed(Existence::New, _) => "new",
+            Self::Changed(Existence::Deleted, _) => "deleted",
+            Self::CalledFrom(..) => "called_from_changed",
+            Self::Dependency(_) => "dependency_changed",
+            Self::Unchanged => "unchanged",
+        }
+    }
+
     /// Returns how much it says, from the least to the most.
     pub(super) fn weight(&self) -> u8 {
         match self {
@@ -66,6 +79,18 @@ pub(super) struct FrameFacts {
     hunk: Option<HunkAt>,
     /// Its package, if that changed.
     dependency: Option<ChangedDependency>,
+    /// The functions that types have in its place on the other side.
+    replacements: Vec<Replacement>,
+}
+
+impl FrameFacts {
+    /// Returns what a type has in the frame's place. The frames inside name the type.
+    fn replacement(&self, inner: &[&Frame]) -> Option<&Replacement> {
+        let is_named = |of_type: &str| {
+            inner.iter().any(|frame| frame.function.as_deref().is_some_and(|path| names(path, of_type)))
+        };
+        self.replacements.iter().find(|one| is_named(&one.of_type))
+    }
 }
 
 impl Diff {
@@ -76,10 +101,10 @@ impl Diff {
     }
 
     pub(super) fn facts(&self, side: Side, frame: &Frame) -> FrameFacts {
-        let place = frame.checkout_path().zip(frame.line);
         FrameFacts {
-            hunk: place.and_then(|(path, line)| self.changes().hunk(side, path, line)),
+            hunk: self.changes().hunk(side, frame),
             dependency: self.versions.change(side, frame),
+            replacements: self.changes().replacements(side, frame),
         }
     }
 
@@ -102,14 +127,17 @@ impl Diff {
                 let caller = Caller { function: frame.name(), location };
                 return Some(Class::CalledFrom(caller, hunk.clone()));
             }
+            if let Some(replacement) = facts.replacement(&stack[..index]) {
+                let Replacement { function, location, hunk, .. } = replacement.clone();
+                return Some(Class::CalledFrom(Caller { function, location }, hunk));
+            }
         }
         Some(Class::Unchanged)
     }
 
     fn existence(&self, side: Side, frame: &Frame) -> Existence {
-        let (Some(path), Some(line)) = (frame.checkout_path(), frame.line) else { return Existence::Both };
         match side {
-            _ if !self.changes().is_only_here(side, path, line) => Existence::Both,
+            _ if !self.changes().is_only_here(side, frame) => Existence::Both,
             Side::Baseline => Existence::Deleted,
             Side::Candidate => Existence::New,
         }
@@ -181,6 +209,23 @@ mod tests {
             (&*changed.name, changed.old.as_deref(), changed.new.as_deref()),
             ("d", Some("1.0.0"), Some("1.1.0"))
         );
+    }
+
+    #[test]
+    fn a_function_that_the_trait_provides_may_have_been_replaced() {
+        let old = "struct M<K>(K);\nfn a() {\n    x();\n}\n";
+        let new = format!("{old}impl<K> Clone for M<K> {{\n    fn clone_from(&mut self) {{\n    }}\n}}\n");
+        let diff = Diff { changes: Some(changes(old, &new)), ..Diff::default() };
+        let class = |inner: &str| {
+            let frames = [inner, "core::clone::Clone::clone_from", "a::a@src/lib.rs:3"].map(frame);
+            let facts = frames.each_ref().map(|frame| diff.facts(Side::Baseline, frame));
+            diff.class(Side::Baseline, &frames.each_ref(), &facts.each_ref())
+        };
+        let Some(Class::CalledFrom(caller, _)) = class("core::ptr::drop_in_place<a::M<u8>>") else {
+            panic!("the type has its own function now");
+        };
+        assert_eq!((&*caller.function, &*caller.location), ("<M<K> as Clone>::clone_from", "src/lib.rs:6"));
+        assert_eq!(class("core::ptr::drop_in_place<a::N<u8>>"), Some(Class::Unchanged), "another type");
     }
 
     #[test]

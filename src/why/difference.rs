@@ -162,6 +162,13 @@ impl Group {
         }
     }
 
+    /// Whether both sides allocated as many blocks, with other bytes: a caller passes another length,
+    /// or a type has another size.
+    pub fn has_other_sizes(&self) -> bool {
+        let [old, new] = self.figures;
+        old.count == new.count && old.count > 0 && old.allocated != new.allocated
+    }
+
     /// A function that both sides have under different names is neither new nor deleted.
     pub(super) fn settled(mut self) -> Self {
         if let Some(Class::Changed(existence, _)) = &mut self.class

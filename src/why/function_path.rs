@@ -1,5 +1,53 @@
 //! Paths of functions as a demangler writes them: `<a::Type<u8> as b::Trait>::f::{{closure}}`.
 
+/// A function that a type has by a trait. The names are the last parts of their paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraitFunction {
+    /// The type: `Type`.
+    pub of_type: String,
+    /// The trait: `Clone`.
+    pub of_trait: String,
+    /// The function: `clone`.
+    pub name: String,
+}
+
+impl TraitFunction {
+    /// Takes it from `<a::Type<u8> as b::Trait>::f`, or from `a::<impl b::Trait for a::Type<u8>>::f`.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let path = normalised(path);
+        let path = without_closures(&path);
+        let (of_type, of_trait, name) = if let Some((_, of)) = path.split_once("<impl ") {
+            let (of_trait, rest) = of.split_once(" for ")?;
+            let (of_type, name) = rest.rsplit_once(">::")?;
+            (of_type, of_trait, name)
+        } else {
+            let (of_type, rest) = path.strip_prefix('<')?.split_once(" as ")?;
+            let (of_trait, name) = rest.split_once(">::")?;
+            (of_type, of_trait, name)
+        };
+        let [of_type, of_trait, name] = [of_type, of_trait, name].map(|path| last_name(path).to_owned());
+        Some(Self { of_type, of_trait, name })
+    }
+}
+
+/// Returns the trait and the function of `b::Trait::f`, which a trait provides for all types.
+pub fn provided(path: &str) -> Option<(String, String)> {
+    let path = normalised(path);
+    let (of_trait, name) = without_closures(&path).rsplit_once("::")?;
+    let is_name = !of_trait.contains(['<', ' ']) && last_name(of_trait).starts_with(char::is_uppercase);
+    is_name.then(|| (last_name(of_trait).to_owned(), name.to_owned()))
+}
+
+/// Whether a path names this type or function: `a::Map<b::Key>` names `Key`.
+pub fn names(path: &str, name: &str) -> bool {
+    path.split(|one: char| !one.is_alphanumeric() && one != '_').any(|part| part == name)
+}
+
+fn last_name(path: &str) -> &str {
+    let path = path.rsplit("::").next().unwrap_or(path);
+    path.trim_start_matches(['&', '*', '(', '[']).trim_start_matches("mut ").trim_start_matches("dyn ")
+}
+
 /// Returns the path without the hash of the old mangling and without crates' hashes:
 /// `a[1f]::f::h0123456789abcdef` is `a::f`.
 pub fn readable(path: &str) -> String {
@@ -221,6 +269,26 @@ mod tests {
         assert_eq!(shortened(path, 20), "<a::T<…> as b::Into<…>>::into::<…>");
     }
 
+    #[test]
+    fn a_function_of_a_trait_has_a_type() {
+        let of = |path: &str| {
+            TraitFunction::of_path(path).map(|one| format!("{} {} {}", one.of_type, one.of_trait, one.name))
+        };
+        for (path, expected) in [
+            ("<a::T<u8> as b::Clone>::clone", Some("T Clone clone")),
+            ("<&mut a::T as b::Clone>::clone::{{closure}}", Some("T Clone clone")),
+            ("a::_::<impl b::Clone for a::T<u8>>::clone", Some("T Clone clone")),
+            ("a::T<u8>::f", None),
+            ("a::f", None),
+        ] {
+            assert_eq!(of(path).as_deref(), expected, "{path}");
+        }
+        assert_eq!(provided("core::clone::Clone::clone_from"), Some(("Clone".into(), "clone_from".into())));
+        assert_eq!(provided("a::b::f"), None);
+        assert_eq!(provided("<a::T as b::C>::f"), None);
+        assert!(names("core::ptr::drop_in_place<a::Map<u8>>", "Map") && !names("a::IndexMap", "Map"));
+    }
+
     proptest! {
         #[test]
         fn any_text_is_taken(path in "[a-c:<>{}#\\[\\]>\\- é]{0,40}") {
@@ -228,6 +296,8 @@ mod tests {
                 prop_assert!(text.len() <= 3 * path.len() + 8);
             }
             crate_name(&path);
+            TraitFunction::of_path(&path);
+            provided(&path);
         }
     }
 }

@@ -7,7 +7,8 @@ use similar::{Algorithm, DiffTag};
 
 use crate::git::changed_files::ChangedFile;
 use crate::why::frame::Frame;
-use crate::why::functions::{self, FunctionLines};
+use crate::why::function_path::{TraitFunction, provided};
+use crate::why::functions::{self, Derive, Functions};
 
 /// One of the two revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ pub struct Changes {
 struct FileChange {
     paths: [Option<String>; 2],
     hunks: Vec<Hunk>,
-    functions: [Vec<FunctionLines>; 2],
+    functions: [Functions; 2],
 }
 
 /// Lines that were replaced, added or deleted. Lines count from 1. An empty range is a place before
@@ -107,28 +108,69 @@ impl Changes {
         self.of_path[side as usize].get(path).map(|index| &self.files[*index])
     }
 
-    /// Returns the hunk that has a line, or else one in the function around it.
-    pub fn hunk(&self, side: Side, path: &str, line: u32) -> Option<HunkAt> {
+    /// Returns the hunk that has a frame's line, or else one in the function around it.
+    pub fn hunk(&self, side: Side, frame: &Frame) -> Option<HunkAt> {
+        let (path, line) = frame.checkout_path().zip(frame.line)?;
         let file = self.file(side, path)?;
-        let own = |hunk: &&Hunk| hunk.of(side).contains(&line);
-        let function = functions::at(&file.functions[side as usize], line);
-        let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
-        // The nearest one, if the function has several.
-        let distance = |hunk: &&Hunk| hunk.of(side).start.abs_diff(line);
-        let hunks = || file.hunks.iter();
-        let found = hunks().find(own).or_else(|| hunks().filter(touches).min_by_key(distance))?;
-        let path = file.paths.iter().rev().flatten().next()?;
-        Some(HunkAt { path: path.clone(), hunk: found.clone() })
+        let found = match file.derive(side, frame) {
+            Some((derive, _)) => file.hunk_of_derive(side, derive, line),
+            None => file.hunk_at(side, line),
+        };
+        Some(HunkAt { path: file.path()?.clone(), hunk: found?.clone() })
     }
 
-    /// Whether the function at this line is on this side alone.
-    pub fn is_only_here(&self, side: Side, path: &str, line: u32) -> bool {
+    /// Whether the function of this frame is on this side alone.
+    pub fn is_only_here(&self, side: Side, frame: &Frame) -> bool {
+        let Some((path, line)) = frame.checkout_path().zip(frame.line) else { return false };
         let Some(file) = self.file(side, path) else { return false };
         let other = 1 - side as usize;
-        match functions::at(&file.functions[side as usize], line) {
-            Some(function) => file.functions[other].iter().all(|one| one.name != function.name),
+        if let Some((_, function)) = file.derive(side, frame) {
+            return !file.functions[other].have(&function);
+        }
+        match functions::at(&file.functions[side as usize].written, line) {
+            Some(function) => !file.has(other, function),
             None => file.paths[other].is_none(),
         }
+    }
+
+    /// Returns the functions that types have on the other side alone, in place of the one that a
+    /// trait provides in this frame.
+    pub fn replacements(&self, side: Side, frame: &Frame) -> Vec<Replacement> {
+        let Some(path) = frame.function.as_deref().filter(|_| !self.files.is_empty()) else {
+            return Vec::new();
+        };
+        let (of_type, of_trait, name) = match TraitFunction::of_path(path) {
+            Some(TraitFunction { of_type, of_trait, name }) => (Some(of_type), of_trait, name),
+            None => match provided(path) {
+                Some((of_trait, name)) => (None, of_trait, name),
+                None => return Vec::new(),
+            },
+        };
+        let other = if side == Side::Baseline { Side::Candidate } else { Side::Baseline };
+        let is_meant = |own: &TraitFunction| {
+            own.of_trait == of_trait
+                && own.name == name
+                && of_type.as_ref().is_none_or(|of_type| *of_type == own.of_type)
+        };
+        let mut found = Vec::new();
+        for file in &self.files {
+            for own in &file.functions[other as usize].written {
+                let Some(of_trait) = own.of_trait.as_ref().filter(|of_trait| is_meant(of_trait)) else {
+                    continue;
+                };
+                let hunk = file.hunks.iter().find(|hunk| hunk.touches(other, &own.lines));
+                let path = file.paths[other as usize].as_ref();
+                if let (Some(hunk), Some(path), false) = (hunk, path, file.has(side as usize, own)) {
+                    found.push(Replacement {
+                        of_type: of_trait.of_type.clone(),
+                        function: own.name.clone(),
+                        location: format!("{path}:{}", own.lines.start),
+                        hunk: HunkAt { path: file.path().unwrap_or(path).clone(), hunk: hunk.clone() },
+                    });
+                }
+            }
+        }
+        found
     }
 
     /// Returns where a line of the baseline is in the candidate; `None` if its file is gone.
@@ -152,6 +194,61 @@ impl Changes {
         let Some(file) = self.file(Side::Candidate, path) else { return true };
         file.hunks.iter().all(|hunk| !hunk.new.contains(&line))
     }
+}
+
+/// A function of a type that takes the place of one that its trait provides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The last name of the type: `Map`.
+    pub of_type: String,
+    /// The function, as its file names it: `<Map<K> as Clone>::clone_from`.
+    pub function: String,
+    /// Its file and first line.
+    pub location: String,
+    /// Its hunk.
+    pub hunk: HunkAt,
+}
+
+impl FileChange {
+    fn path(&self) -> Option<&String> {
+        self.paths.iter().rev().flatten().next()
+    }
+
+    /// Whether a side has a function of the other one.
+    fn has(&self, side: usize, function: &functions::FunctionLines) -> bool {
+        let functions = &self.functions[side];
+        functions.written.iter().any(|one| one.name == function.name)
+            || function.of_trait.as_ref().is_some_and(|function| functions.have(function))
+    }
+
+    fn hunk_at(&self, side: Side, line: u32) -> Option<&Hunk> {
+        let own = |hunk: &&Hunk| hunk.of(side).contains(&line);
+        let function = functions::at(&self.functions[side as usize].written, line);
+        let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
+        let hunks = || self.hunks.iter();
+        hunks().find(own).or_else(|| nearest(hunks().filter(touches), side, line))
+    }
+
+    /// Returns the derive that makes a frame's function.
+    fn derive(&self, side: Side, frame: &Frame) -> Option<(&Derive, TraitFunction)> {
+        let function = TraitFunction::of_path(frame.function.as_deref()?)?;
+        let derive = self.functions[side as usize].derived(frame.line?, &function)?;
+        Some((derive, function))
+    }
+
+    /// A derived function changes with the fields, or if the attribute no longer derives it. Another
+    /// trait in the attribute changes nothing.
+    fn hunk_of_derive(&self, side: Side, derive: &Derive, line: u32) -> Option<&Hunk> {
+        let mut others = self.functions[1 - side as usize].derived.iter();
+        let stays = others.any(|other| other.of_type == derive.of_type && other.of_trait == derive.of_trait);
+        let lines = if stays { &derive.item } else { &derive.attribute };
+        nearest(self.hunks.iter().filter(|hunk| hunk.touches(side, lines)), side, line)
+    }
+}
+
+/// Returns the hunk that begins nearest to a line.
+fn nearest<'a>(hunks: impl Iterator<Item = &'a Hunk>, side: Side, line: u32) -> Option<&'a Hunk> {
+    hunks.min_by_key(|hunk| hunk.of(side).start.abs_diff(line))
 }
 
 impl Hunk {
@@ -245,6 +342,7 @@ pub fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a s
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::why::stacks::tests::frame;
 
     pub(crate) fn changed(old: &str, new: &str) -> ChangedFile {
         let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
@@ -296,13 +394,14 @@ fn b() {
     #[test]
     fn a_line_is_changed_if_its_function_is() {
         let changes = changes(OLD, NEW);
-        let hunk = |side, line| changes.hunk(side, "src/lib.rs", line).map(|found| found.hunk.to_string());
+        let at = |line: u32| frame(&format!("a::f@src/lib.rs:{line}"));
+        let hunk = |side, line| changes.hunk(side, &at(line)).map(|found| found.hunk.to_string());
         assert_eq!(hunk(Side::Candidate, 8).as_deref(), Some("@@ -5 +8 @@"));
         assert_eq!(hunk(Side::Candidate, 9).as_deref(), Some("@@ -5 +8 @@"), "another line of the function");
         assert_eq!(hunk(Side::Candidate, 5), None, "its function only moved");
         assert_eq!(hunk(Side::Candidate, 2).as_deref(), Some("@@ -0,0 +1,3 @@"));
         assert_eq!(hunk(Side::Baseline, 9).as_deref(), Some("@@ -8,3 +10,0 @@"));
-        let only = |side, line| changes.is_only_here(side, "src/lib.rs", line);
+        let only = |side, line| changes.is_only_here(side, &at(line));
         assert!(only(Side::Candidate, 2) && only(Side::Baseline, 9));
         assert!(!only(Side::Candidate, 8) && !only(Side::Baseline, 5));
     }
@@ -311,8 +410,73 @@ fn b() {
     fn a_deleted_line_changes_the_function_around_it_and_no_neighbour() {
         let changes =
             changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
-        assert!(changes.hunk(Side::Candidate, "src/lib.rs", 2).is_some());
-        assert_eq!(changes.hunk(Side::Candidate, "src/lib.rs", 4), None);
+        assert!(changes.hunk(Side::Candidate, &frame("a::a@src/lib.rs:2")).is_some());
+        assert_eq!(changes.hunk(Side::Candidate, &frame("a::b@src/lib.rs:4")), None);
+    }
+
+    const DERIVED: &str = "\
+#[derive(Clone, Debug)]
+struct T {
+    a: u8,
+    b: u8,
+}
+";
+    const WRITTEN: &str = "\
+#[derive(Debug)]
+struct T {
+    a: u8,
+    b: u8,
+}
+
+impl Clone for T {
+    fn clone(&self) -> Self { T { ..*self } }
+    fn clone_from(&mut self, other: &Self) {}
+}
+";
+
+    #[test]
+    fn a_derive_that_became_an_impl_is_a_change() {
+        let at = |function: &str, line: u32| frame(&format!("<a::T as b::{function}@src/lib.rs:{line}"));
+        let (derived, written) = (at("Clone>::clone", 4), at("Clone>::clone", 8));
+        for (changes, derived_on, written_on) in [
+            (changes(DERIVED, WRITTEN), Side::Baseline, Side::Candidate),
+            (changes(WRITTEN, DERIVED), Side::Candidate, Side::Baseline),
+        ] {
+            let lines = |side, frame: &Frame| Some(changes.hunk(side, frame)?.hunk.of(side).clone());
+            assert_eq!(lines(derived_on, &derived), Some(1..2), "the hunk of the attribute");
+            assert_eq!(lines(derived_on, &at("Debug>::fmt", 4)), None, "it is still derived");
+            assert_eq!(lines(written_on, &written), Some(6..11));
+            assert!(!changes.is_only_here(derived_on, &derived));
+            assert!(!changes.is_only_here(written_on, &written));
+            assert!(changes.is_only_here(written_on, &at("Clone>::clone_from", 9)));
+        }
+    }
+
+    #[test]
+    fn a_derived_function_changes_with_the_fields() {
+        let changes = changes(DERIVED, &DERIVED.replace("a: u8", "a: u16"));
+        let hunk = |line: u32| {
+            let frame = frame(&format!("<a::T as b::Clone>::clone@src/lib.rs:{line}"));
+            changes.hunk(Side::Baseline, &frame).map(|found| found.hunk.to_string())
+        };
+        assert_eq!([hunk(4), hunk(1)].map(Option::unwrap), ["@@ -3 +3 @@", "@@ -3 +3 @@"]);
+    }
+
+    #[test]
+    fn a_function_may_take_the_place_of_one_that_the_trait_provides() {
+        let changes = changes(DERIVED, WRITTEN);
+        let replaced = |side, function: &str| {
+            let found = changes.replacements(side, &frame(function)).into_iter();
+            found
+                .map(|one| format!("{} {} {}", one.function, one.location, one.hunk.hunk))
+                .collect::<Vec<_>>()
+        };
+        let expected = ["<T as Clone>::clone_from src/lib.rs:9 @@ -5,0 +6,5 @@"];
+        assert_eq!(replaced(Side::Baseline, "core::clone::Clone::clone_from"), expected);
+        assert_eq!(replaced(Side::Baseline, "<a::T as core::clone::Clone>::clone_from"), expected);
+        assert!(replaced(Side::Baseline, "<a::U as core::clone::Clone>::clone_from").is_empty());
+        assert!(replaced(Side::Baseline, "core::clone::Clone::clone").is_empty(), "it was derived");
+        assert!(replaced(Side::Candidate, "core::clone::Clone::clone_from").is_empty());
     }
 
     #[test]
@@ -332,8 +496,9 @@ fn b() {
         let changes = Changes::new(&files, |_, path| path != "src/unused.rs", text);
         let moved = changes.moved("src/old.rs", 1).unwrap();
         assert_eq!((&*moved.path, moved.line), ("src/new.rs", 2));
-        assert!(changes.is_only_here(Side::Candidate, "src/added.rs", 1));
-        assert!(changes.hunk(Side::Candidate, "src/bin.rs", 500).is_some(), "changed, but unknown where");
+        assert!(changes.is_only_here(Side::Candidate, &frame("a::n@src/added.rs:1")));
+        let unknown = changes.hunk(Side::Candidate, &frame("a::n@src/bin.rs:500"));
+        assert!(unknown.is_some(), "changed, but unknown where");
     }
 
     proptest::proptest! {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::plan::metric::Unit;
 use crate::results::stack_log::Figures;
 use crate::why::agreement::Agreement;
-use crate::why::class::{Class, Existence};
+use crate::why::class::Class;
 use crate::why::difference::{CheckpointName, Difference, Group, GroupKind};
 use crate::why::frame::Frame;
 use crate::why::hunks::{Hunk, HunkAt};
@@ -148,6 +148,9 @@ pub struct WhyGroup {
     pub candidate: WhyFigures,
     /// Candidate minus baseline of the row's figure.
     pub difference: i64,
+    /// Whether both sides allocated as many blocks since the last checkpoint, with other bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_other_sizes: bool,
     /// The number of call stacks.
     pub stacks: usize,
     /// The call stack that differs most, the innermost frame first.
@@ -270,6 +273,7 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
         baseline: group.figures[0].into(),
         candidate: group.figures[1].into(),
         difference: difference.of(group),
+        has_other_sizes: group.has_other_sizes(),
         stacks: group.stacks,
         stack: group.stack.iter().map(WhyFrame::from).collect(),
     }
@@ -298,14 +302,6 @@ impl From<&HunkAt> for WhyHunk {
 
 impl From<&Class> for WhyClass {
     fn from(class: &Class) -> Self {
-        let kind = match class {
-            Class::Changed(Existence::Both, _) => "changed",
-            Class::Changed(Existence::New, _) => "new",
-            Class::Changed(Existence::Deleted, _) => "deleted",
-            Class::CalledFrom(..) => "called_from_changed",
-            Class::Dependency(_) => "dependency_changed",
-            Class::Unchanged => "unchanged",
-        };
         let (mut hunk, mut caller, mut dependency) = (None, None, None);
         match class {
             Class::Changed(_, at) => hunk = Some(at.into()),
@@ -320,6 +316,6 @@ impl From<&Class> for WhyClass {
             }
             Class::Unchanged => {}
         }
-        Self { kind: kind.to_owned(), hunk, caller, dependency }
+        Self { kind: class.kind().to_owned(), hunk, caller, dependency }
     }
 }

@@ -9,36 +9,103 @@ const MOST_OF_CALLER: usize = 40;
 
 /// Returns the words for a class. `candidate` is the name of the ref.
 pub(in crate::report) fn class(group: &Group, candidate: &str) -> String {
-    let class = group.class.as_ref();
+    let Some(class) = &group.class else { return String::new() };
     let candidate = if candidate == "." { "the working tree" } else { candidate };
-    match class {
-        Some(Class::Changed(Existence::Both, _)) => format!("changed in {candidate}"),
-        Some(Class::Changed(Existence::New, _)) => format!("new in {candidate}"),
-        Some(Class::Changed(Existence::Deleted, _)) => format!("deleted in {candidate}"),
-        Some(Class::CalledFrom(caller, _)) => {
+    let words = match class {
+        Class::Changed(Existence::Both, _) => format!("changed in {candidate}"),
+        Class::Changed(Existence::New, _) => format!("new in {candidate}"),
+        Class::Changed(Existence::Deleted, _) => format!("deleted in {candidate}"),
+        Class::CalledFrom(caller, _) => {
             format!("called from changed {}", shortened(&caller.function, MOST_OF_CALLER))
         }
-        Some(Class::Dependency(changed)) => match (&changed.old, &changed.new) {
+        Class::Dependency(changed) => match (&changed.old, &changed.new) {
             (Some(old), Some(new)) => format!("{} {} → {}", changed.name, version(old), version(new)),
-            (None, Some(new)) => format!("{} {} is new", changed.name, version(new)),
             (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),
-            (None, None) => format!("{} changed", changed.name),
+            // One side has it.
+            (None, new) => {
+                format!("{} {} is new", changed.name, version(new.as_deref().unwrap_or_default()))
+            }
         },
-        // Maybe a type has another size, or a buffer another length.
-        Some(Class::Unchanged) if has_other_sizes(group) => "unchanged, blocks of another size".to_owned(),
-        Some(Class::Unchanged) => "unchanged".to_owned(),
-        None => String::new(),
+        Class::Unchanged => "unchanged".to_owned(),
+    };
+    let is_of_other_code = matches!(class, Class::CalledFrom(..) | Class::Unchanged);
+    if is_of_other_code && group.has_other_sizes() {
+        return format!("{words}, blocks of another size");
     }
-}
-
-/// Whether both sides allocated as many blocks, with other bytes.
-fn has_other_sizes(group: &Group) -> bool {
-    let [old, new] = group.figures;
-    old.count == new.count && old.count > 0 && old.allocated != new.allocated
+    words
 }
 
 /// Shortens a commit.
 fn version(text: &str) -> &str {
     let is_commit = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit { &text[..9] } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::results::stack_log::Figures;
+    use crate::why::class::Caller;
+    use crate::why::difference::GroupKind;
+    use crate::why::hunks::{Hunk, HunkAt};
+    use crate::why::versions::ChangedDependency;
+
+    fn group(class: Class, figures: [Figures; 2]) -> Group {
+        let kind = GroupKind::OutOfFocus;
+        Group { kind, figures, class: Some(class), stack: Vec::new(), first: 0, stacks: 1 }
+    }
+
+    /// All classes. A new one does not compile without a place here.
+    fn classes() -> Vec<Class> {
+        let hunk = || HunkAt { path: "src/lib.rs".to_owned(), hunk: Hunk { old: 1..2, new: 1..2 } };
+        let dependency = |old: Option<&str>, new: Option<&str>| {
+            let [old, new] = [old, new].map(|version| version.map(str::to_owned));
+            Class::Dependency(ChangedDependency { name: "serde".to_owned(), old, new })
+        };
+        let caller = || Caller { function: "F".to_owned(), location: "src/lib.rs:7".to_owned() };
+        let next = |class: &Class| match class {
+            Class::Changed(Existence::Both, _) => Some(Class::Changed(Existence::New, hunk())),
+            Class::Changed(Existence::New, _) => Some(Class::Changed(Existence::Deleted, hunk())),
+            Class::Changed(Existence::Deleted, _) => Some(Class::CalledFrom(caller(), hunk())),
+            Class::CalledFrom(..) => Some(dependency(Some("1.0.180"), Some("1.0.200"))),
+            Class::Dependency(ChangedDependency { old: Some(_), new: Some(_), .. }) => {
+                Some(dependency(None, Some("1.0.200")))
+            }
+            Class::Dependency(ChangedDependency { old: None, new: Some(_), .. }) => {
+                Some(dependency(Some("1.0.180"), None))
+            }
+            Class::Dependency(_) => Some(Class::Unchanged),
+            Class::Unchanged => None,
+        };
+        std::iter::successors(Some(Class::Changed(Existence::Both, hunk())), next).collect()
+    }
+
+    /// The texts between backticks in the first column of a table, below the heading `| text |`.
+    fn documented(page: &str, heading: &str) -> BTreeSet<String> {
+        let rows = page.lines().skip_while(|line| !line.starts_with(heading)).skip(2);
+        let cells = rows.map_while(|row| row.strip_prefix("| ")?.split(" | ").next());
+        let texts = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        texts.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_text_is_in_the_guide_and_no_other() {
+        let blocks = |allocated: i64| Figures { allocated, count: 1, ..Figures::default() };
+        let said: BTreeSet<String> = classes()
+            .into_iter()
+            .flat_map(|class| {
+                [[blocks(1), blocks(1)], [blocks(1), blocks(2)]].map(|figures| group(class.clone(), figures))
+            })
+            .map(|group| super::class(&group, "pr/7"))
+            .collect();
+        assert_eq!(said, documented(include_str!("../../../docs/why.md"), "| text | means |"));
+    }
+
+    #[test]
+    fn each_kind_is_in_the_reference_of_the_json_and_no_other() {
+        let kinds: BTreeSet<String> = classes().iter().map(|class| class.kind().to_owned()).collect();
+        assert_eq!(kinds, documented(include_str!("../../../docs/call-sites.md"), "| kind | means |"));
+    }
 }
