@@ -96,6 +96,50 @@ pub struct Interval {
     pub total: Figures,
     /// The sites that changed, by their numbers.
     pub(super) changes: Vec<(u32, Figures)>,
+    /// The pairs of sites that released more.
+    pub(super) releases: Vec<(ReleasingPair, Released)>,
+}
+
+/// A site that allocates, and one where its blocks end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReleasingPair {
+    /// The site that allocates.
+    pub site: u32,
+    /// The site that ends the block.
+    pub by: u32,
+    /// How it does so.
+    pub way: Way,
+}
+
+/// How bytes of a site end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// The block is freed.
+    Freed,
+    /// The block is reallocated, and smaller.
+    Shrunk,
+    /// The block is reallocated, and larger: it belongs to another site from then on.
+    Grown,
+}
+
+impl Way {
+    /// Returns its name in files and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Freed => "freed",
+            Self::Shrunk => "shrunk",
+            Self::Grown => "grown",
+        }
+    }
+}
+
+/// The bytes that ended since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// Up to the moment of the interval's peak.
+    pub at_peak: i64,
+    /// Up to the interval's end.
+    pub at_end: i64,
 }
 
 /// The figures of a site, or of several.
@@ -166,6 +210,20 @@ impl Family {
         let mut live = Levels::default();
         self.intervals[..interval].iter().for_each(|earlier| live.pass(earlier));
         settled(&self.intervals[interval], live.during(&self.intervals[interval]))
+    }
+
+    /// Returns where blocks ended up to an interval: since the run began, for each pair of sites.
+    ///
+    /// # Panics
+    /// There is no such interval.
+    pub fn releases(&self, interval: usize) -> BTreeMap<ReleasingPair, Released> {
+        let mut releases = BTreeMap::new();
+        for earlier in &self.intervals[..interval] {
+            let still = |released: Released| Released { at_peak: released.at_end, ..released };
+            releases.extend(earlier.releases.iter().map(|(pair, released)| (*pair, still(*released))));
+        }
+        releases.extend(self.intervals[interval].releases.iter().copied());
+        releases
     }
 
     /// Returns the figures of every site in the whole run: at its highest peak, at its end, and

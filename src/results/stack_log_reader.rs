@@ -14,7 +14,9 @@ use serde::de::{Deserializer, Visitor};
 
 use crate::results::live_sizes::LiveSizes;
 use crate::results::shim_log::{LineError, LogError, VERSION, each_line, known_label};
-use crate::results::stack_log::{Family, Figures, Interval, Module, Node, Recording, StackLog, Timeline};
+use crate::results::stack_log::{
+    Family, Figures, Interval, Module, Node, Recording, Released, ReleasingPair, StackLog, Timeline, Way,
+};
 use crate::support::counted::{counted, grouped};
 
 /// The most frames, sites, and figures of sites in a log. They take at most 40 bytes each.
@@ -71,6 +73,7 @@ struct LoggedInterval {
     parts: [u32; 2],
     total: Figures,
     sites: Vec<(u32, Figures)>,
+    releases: Vec<(ReleasingPair, Released)>,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +130,14 @@ struct IntervalLine {
     count: i64,
     allocated: i64,
     sites: Vec<i64>,
+}
+
+#[derive(Deserialize)]
+struct ReleasesLine {
+    family: String,
+    label: String,
+    occurrence: u32,
+    pairs: Vec<i64>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +203,7 @@ impl StackLogReader {
             "frames" => self.take_frames(&parsed(bytes)?, line)?,
             "sites" => self.take_sites(&parsed(bytes)?, line)?,
             "interval" => self.take_interval(parsed(bytes)?, &head, line)?,
+            "releases" => self.take_releases(&parsed(bytes)?)?,
             "timeline" => self.take_timeline(parsed(bytes)?)?,
             "stacks_incomplete" => {
                 let IncompleteLine { reason } = parsed(bytes)?;
@@ -292,6 +304,7 @@ impl StackLogReader {
                     parts: [0, line.parts],
                     total,
                     sites: Vec::new(),
+                    releases: Vec::new(),
                 });
                 self.intervals.len() - 1
             }
@@ -305,6 +318,41 @@ impl StackLogReader {
         interval.parts[0] += 1;
         if interval.parts[0] < interval.parts[1] {
             self.open.insert(key, index);
+        }
+        Ok(())
+    }
+
+    /// Takes where blocks ended in the interval before this line.
+    fn take_releases(&mut self, line: &ReleasesLine) -> Result<(), LineError> {
+        let is_meant = |interval: &&mut LoggedInterval| {
+            let names = (&interval.family, &interval.label, interval.occurrence);
+            names == (&line.family, &line.label, line.occurrence)
+        };
+        let interval = self.intervals.iter_mut().rfind(is_meant);
+        let interval = interval.ok_or_else(|| malformed("there is no such interval before it"))?;
+        let (pairs, rest) = line.pairs.as_chunks::<5>();
+        if !rest.is_empty() {
+            return Err(malformed("a pair of sites has five numbers"));
+        }
+        self.figures += pairs.len();
+        limit(self.figures, "figures of sites")?;
+        for &[site, by, way, at_peak, at_end] in pairs {
+            let known = |site: i64| {
+                let is_known = |site: &u32| (1..=self.log.sites.len()).contains(&(*site as usize));
+                let site = u32::try_from(site).ok().filter(is_known);
+                site.ok_or_else(|| malformed("a pair names a site that the log does not have"))
+            };
+            let way = match way {
+                0 => Way::Freed,
+                1 => Way::Shrunk,
+                2 => Way::Grown,
+                _ => return Err(malformed(&format!("there is no way {way}"))),
+            };
+            if !(0..=MOST_OF_FIGURE).contains(&at_end) || !(0..=at_end).contains(&at_peak) {
+                return Err(malformed("a figure is out of range"));
+            }
+            let pair = ReleasingPair { site: known(site)?, by: known(by)?, way };
+            interval.releases.push((pair, Released { at_peak, at_end }));
         }
         Ok(())
     }
@@ -363,7 +411,8 @@ impl StackLogReader {
             level.check(&interval, self.log.sites.len(), is_sampled).map_err(broken)?;
             let LoggedInterval { family: name, occurrence, nanoseconds, total, sites: changes, .. } =
                 interval;
-            let interval = Interval { label, occurrence, nanoseconds, total, changes };
+            let releases = interval.releases;
+            let interval = Interval { label, occurrence, nanoseconds, total, changes, releases };
             match self.log.families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.intervals.push(interval),
                 None => self.log.families.push(Family { name, is_sampled, intervals: vec![interval] }),

@@ -12,6 +12,7 @@ use crate::why::frame::Frame;
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
+use crate::why::releases::{Release, Releases};
 use crate::why::stacks::{StackFigures, Stacks};
 
 /// One side: what a run recorded, with its functions.
@@ -94,7 +95,13 @@ impl<'a> Attribution<'a> {
         let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
         let mut pairs = self.matching.pairs(nodes(0), nodes(1));
         pair_leftovers(&mut pairs, stacks, self.diff.changes());
-        let sheet = Sheet { stacks, diff: Some((self.diff, &self.facts)), grouping };
+        let measure = Measure::of(&question.metric).map(|(_, measure)| measure);
+        let at = [0, 1].map(|side| {
+            self.sides[side].interval(&question.metric, question.checkpoints[side].as_ref()?).ok()
+        });
+        let releases = measure
+            .and_then(|measure| Releases::new(stacks, at, measure, &self.matching, self.diff.changes()));
+        let sheet = Sheet { stacks, diff: Some((self.diff, &self.facts)), releases, grouping };
         sheet.difference(&question.metric, &sides, &pairs, self.sides.map(|side| side.log))
     }
 }
@@ -134,14 +141,19 @@ impl RecordedRun<'_> {
     }
 
     fn sheet<'b>(&'b self, grouping: &'b Grouping) -> Sheet<'b> {
-        Sheet { stacks: [self.stacks; 2], diff: None, grouping }
+        Sheet { stacks: [self.stacks; 2], diff: None, releases: None, grouping }
     }
 
-    fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
+    /// Finds the interval that ends at a checkpoint.
+    fn interval(&self, metric: &str, checkpoint: &CheckpointName) -> Result<(&Family, usize), NoAnswer> {
         let (family, _) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
         let family: &Family = self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
         let interval = family.at(&checkpoint.label, checkpoint.occurrence);
-        let interval = interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?;
+        Ok((family, interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?))
+    }
+
+    fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
+        let (family, interval) = self.interval(metric, checkpoint)?;
         Ok(OneSide {
             checkpoint: checkpoint.clone(),
             figures: self.stacks.figures(&family.figures(interval)),
@@ -154,6 +166,7 @@ impl RecordedRun<'_> {
 struct Sheet<'a> {
     stacks: [&'a Stacks; 2],
     diff: Option<(&'a Diff, &'a [Vec<FrameFacts>; 2])>,
+    releases: Option<Releases<'a>>,
     grouping: &'a Grouping,
 }
 
@@ -196,7 +209,8 @@ impl Sheet<'_> {
             if figures == [Figures::default(); 2] {
                 continue;
             }
-            let mut draft = self.draft(*pair, figures, index);
+            let [old, new] = figures.map(|figures| measure.get(figures));
+            let mut draft = self.draft(*pair, figures, index, new - old);
             draft.largest = difference.of(&draft.group).unsigned_abs();
             match drafts.entry(draft.key.clone()) {
                 Entry::Vacant(entry) => _ = entry.insert(draft),
@@ -223,7 +237,7 @@ impl Sheet<'_> {
     }
 
     /// Returns the group of one stack.
-    fn draft(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize) -> Draft {
+    fn draft(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize, difference: i64) -> Draft {
         let stacks = [0, 1].map(|side| pair[side].map(|node| self.stacks[side].stack(node)));
         let is_in_focus = stacks.iter().flatten().any(|stack| self.grouping.contains(stack));
         let side = if pair[1].is_some() { Side::Candidate } else { Side::Baseline };
@@ -234,6 +248,7 @@ impl Sheet<'_> {
         let (class, key, kind) = match frame {
             Some(frame) => {
                 let class = self.class(pair, &stacks);
+                let class = class.map(|class| self.with_release(class, pair, difference));
                 let (name, location) = by.title(frame, class.as_ref());
                 let key = by.key(side, frame, class.as_ref(), self.changes(), index);
                 (class, (0, key), GroupKind::Sites { name, location })
@@ -271,6 +286,29 @@ impl Sheet<'_> {
             None => of(0),
             Some(Class::Unchanged) => of(0).or(Some(Class::Unchanged)),
             changed => changed,
+        }
+    }
+}
+
+impl Sheet<'_> {
+    /// Code that is the same may have blocks that end elsewhere. If a caller is changed, only an end
+    /// in changed code says more.
+    fn with_release(&self, class: Class, pair: [Option<u32>; 2], difference: i64) -> Class {
+        let (Class::Unchanged | Class::CalledFrom(..), Some((diff, facts))) = (&class, self.diff) else {
+            return class;
+        };
+        let found = self.releases.as_ref().and_then(|releases| releases.explain(pair, difference));
+        let ended = found.and_then(|Release { side, way, node }| {
+            let stacks = self.stacks[side as usize];
+            let facts: Vec<_> =
+                stacks.chain(node).map(|node| &facts[side as usize][stacks.position(node)]).collect();
+            diff.ended(side, way, &stacks.stack(node), &facts)
+        });
+        match ended {
+            Some(ended) if ended.change.is_some() || class == Class::Unchanged => {
+                Class::Ended(Box::new(ended))
+            }
+            _ => class,
         }
     }
 }

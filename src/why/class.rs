@@ -1,5 +1,6 @@
 //! What a change has to do with a site: its code changed, a caller's, a dependency, or nothing.
 
+use crate::results::stack_log::Way;
 use crate::why::frame::Frame;
 use crate::why::function_path::names;
 use crate::why::hunks::{Changes, HunkAt, Replacement, Side};
@@ -15,19 +16,75 @@ pub enum Class {
     CalledFrom(Caller, HunkAt),
     /// The memory is allocated in a dependency, or on its behalf, and its version differs.
     Dependency(ChangedDependency),
+    /// Its blocks end elsewhere on one of the sides.
+    Ended(Box<Ended>),
     /// None of these.
     Unchanged,
 }
 
+/// Where one side ends blocks that live on, on the other one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ended {
+    /// The side that ends them.
+    pub side: Side,
+    /// How it does so.
+    pub way: Way,
+    /// The function: the nearest one that is in the diff, or else the one that names the stack.
+    pub function: String,
+    /// The file and the line of its call.
+    pub location: Option<String>,
+    /// What the diff has to do with it.
+    pub change: Option<ChangedEnd>,
+}
+
+/// Why a side ends blocks elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ChangedEnd {
+    /// A function is in the diff.
+    Code {
+        /// The function, or the one that takes its place.
+        function: String,
+        /// On which sides it exists.
+        existence: Existence,
+        /// Its place in the diff.
+        hunk: HunkAt,
+    },
+    /// The blocks end in a dependency, or on its behalf, and its version differs.
+    Dependency(ChangedDependency),
+}
+
 impl Class {
+    /// Returns the place in the diff.
+    pub fn hunk(&self) -> Option<&HunkAt> {
+        match self {
+            Self::Changed(_, hunk) | Self::CalledFrom(_, hunk) => Some(hunk),
+            Self::Ended(ended) => match ended.change.as_ref()? {
+                ChangedEnd::Code { hunk, .. } => Some(hunk),
+                ChangedEnd::Dependency(_) => None,
+            },
+            Self::Dependency(_) | Self::Unchanged => None,
+        }
+    }
+
+    /// Returns the dependency whose version differs.
+    pub fn dependency(&self) -> Option<&ChangedDependency> {
+        match self {
+            Self::Dependency(changed) => Some(changed),
+            Self::Ended(ended) => match ended.change.as_ref()? {
+                ChangedEnd::Dependency(changed) => Some(changed),
+                ChangedEnd::Code { .. } => None,
+            },
+            Self::Changed(..) | Self::CalledFrom(..) | Self::Unchanged => None,
+        }
+    }
+
     /// Returns its name in files.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Changed(Existence::Both, _) => "changed",
-            Self::Changed(Existence::New, _) => "new",
-            Self::Changed(Existence::Deleted, _) => "deleted",
+            Self::Changed(existence, _) => existence.as_str(),
             Self::CalledFrom(..) => "called_from_changed",
             Self::Dependency(_) => "dependency_changed",
+            Self::Ended(_) => "ended_elsewhere",
             Self::Unchanged => "unchanged",
         }
     }
@@ -36,9 +93,10 @@ impl Class {
     pub(super) fn weight(&self) -> u8 {
         match self {
             Self::Unchanged => 0,
-            Self::Dependency(_) => 1,
-            Self::CalledFrom(..) => 2,
-            Self::Changed(..) => 3,
+            Self::Ended(ended) if ended.change.is_none() => 1,
+            Self::Dependency(_) => 2,
+            Self::CalledFrom(..) | Self::Ended(_) => 3,
+            Self::Changed(..) => 4,
         }
     }
 }
@@ -52,6 +110,17 @@ pub enum Existence {
     New,
     /// At the baseline alone.
     Deleted,
+}
+
+impl Existence {
+    /// Returns its name in files and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Both => "changed",
+            Self::New => "new",
+            Self::Deleted => "deleted",
+        }
+    }
 }
 
 /// A function that leads to a site.
@@ -133,6 +202,38 @@ impl Diff {
             }
         }
         Some(Class::Unchanged)
+    }
+
+    /// Says where blocks end, by the stack that ends them; `None` if nothing can be said.
+    pub(super) fn ended(
+        &self,
+        side: Side,
+        way: Way,
+        stack: &[&Frame],
+        facts: &[&FrameFacts],
+    ) -> Option<Ended> {
+        self.changes.as_ref()?;
+        let change = |index: usize| {
+            let (frame, facts) = (stack[index], facts[index]);
+            if let Some(changed) = &facts.dependency {
+                return Some(ChangedEnd::Dependency(changed.clone()));
+            }
+            if let Some(hunk) = &facts.hunk {
+                let (function, existence) = (frame.name(), self.existence(side, frame));
+                return Some(ChangedEnd::Code { function, existence, hunk: hunk.clone() });
+            }
+            let Replacement { function, hunk, .. } = facts.replacement(&stack[..index])?.clone();
+            let existence = if side == Side::Baseline { Existence::New } else { Existence::Deleted };
+            Some(ChangedEnd::Code { function, existence, hunk })
+        };
+        let found = (0..stack.len()).find_map(|index| Some((index, change(index)?)));
+        let (index, change) = match found {
+            Some((index, change)) => (index, Some(change)),
+            None => (shown(stack)?, None),
+        };
+        let frame = stack[index];
+        frame.place.as_ref()?;
+        Some(Ended { side, way, function: frame.name(), location: frame.location(), change })
     }
 
     fn existence(&self, side: Side, frame: &Frame) -> Existence {

@@ -133,10 +133,10 @@ fn line(side: Side, frame: &Frame, changes: &Changes) -> String {
 }
 
 fn hunk(class: Option<&Class>) -> String {
-    match class {
-        Some(Class::Changed(_, hunk) | Class::CalledFrom(_, hunk)) => format!("{} {}", hunk.path, hunk.hunk),
-        Some(Class::Dependency(changed)) => format!("dependency {}", changed.name),
-        Some(Class::Unchanged) => "outside of the diff".to_owned(),
-        None => "not known".to_owned(),
+    let Some(class) = class else { return "not known".to_owned() };
+    match (class.hunk(), class.dependency()) {
+        (Some(hunk), _) => format!("{} {}", hunk.path, hunk.hunk),
+        (None, Some(changed)) => format!("dependency {}", changed.name),
+        (None, None) => "outside of the diff".to_owned(),
     }
 }

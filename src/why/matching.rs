@@ -12,7 +12,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::why::frame::Frame;
 use crate::why::function_path::readable;
-use crate::why::hunks::Changes;
+use crate::why::hunks::{Changes, Side};
 use crate::why::stacks::{Stacks, shown};
 
 /// At most this many frames in a row are skipped.
@@ -21,8 +21,8 @@ const MOST_SKIPPED: usize = 16;
 /// Which nodes of the two trees are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching {
-    /// The candidate's node of each node of the baseline.
-    candidate_of: FxHashMap<u32, u32>,
+    /// The candidate's node of each node of the baseline, and the other way.
+    of: [FxHashMap<u32, u32>; 2],
 }
 
 /// The frames below matched ones, on both sides.
@@ -49,6 +49,16 @@ impl Matching {
         matcher.matched
     }
 
+    /// Returns the other side's node of a node.
+    pub fn counterpart(&self, side: Side, node: u32) -> Option<u32> {
+        self.of[side as usize].get(&node).copied()
+    }
+
+    fn add(&mut self, old: u32, new: u32) {
+        self.of[0].insert(old, new);
+        self.of[1].insert(new, old);
+    }
+
     /// Pairs the stacks of two sides: matched ones, then those that only one side has.
     pub fn pairs<'a>(
         &'a self,
@@ -57,7 +67,7 @@ impl Matching {
     ) -> Vec<[Option<u32>; 2]> {
         let mut rest: FxHashSet<u32> = candidate.copied().collect();
         let mut pairs: Vec<[Option<u32>; 2]> = baseline
-            .map(|&node| [Some(node), self.candidate_of.get(&node).copied().filter(|of| rest.remove(of))])
+            .map(|&node| [Some(node), self.of[0].get(&node).copied().filter(|of| rest.remove(of))])
             .collect();
         let mut rest: Vec<u32> = rest.into_iter().collect();
         rest.sort_unstable();
@@ -136,7 +146,7 @@ impl Matcher<'_> {
             for is_same_line in [true, false] {
                 let matches = self.matches(&rest, function_of, is_same_line);
                 for &[old, new] in &matches {
-                    self.matched.candidate_of.insert(old, new);
+                    self.matched.add(old, new);
                     let nodes = [self.stacks[0].children(old), self.stacks[1].children(new)];
                     pools.push(Pool { nodes: nodes.map(<[u32]>::to_vec), skipped: 0 });
                 }
@@ -212,6 +222,11 @@ pub fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], c
     for likeness in [Likeness::Line, Likeness::Function, Likeness::Name] {
         pair_alike(pairs, stacks, changes, likeness);
     }
+}
+
+/// Pairs stacks that only one side has, if their site is the same function and line.
+pub(super) fn pair_lines(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
+    pair_alike(pairs, stacks, changes, Likeness::Line);
 }
 
 /// What two stacks have in common that are taken for one site.

@@ -13,6 +13,7 @@ pub mod functions;
 pub mod grouping;
 pub mod hunks;
 pub mod matching;
+mod releases;
 pub mod stacks;
 pub mod stored;
 pub mod versions;

@@ -128,18 +128,22 @@ impl Stacks {
 
     /// Returns the stack of a site, the innermost frame first; empty if it is not known.
     pub fn of_site(&self, site: u32) -> Vec<&Frame> {
+        self.node_of(site).map_or_else(Vec::new, |node| self.stack(node))
+    }
+
+    /// Returns the innermost node of a site's stack; `None` if it is not known.
+    pub fn node_of(&self, site: u32) -> Option<u32> {
         let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
-        node.filter(|node| *node != 0).map_or_else(Vec::new, |node| self.stack(node))
+        node.filter(|node| *node != 0)
     }
 
     /// Adds up the figures of sites with the same stack.
     pub fn figures(&self, of_sites: &[(u32, Figures)]) -> StackFigures {
         let mut figures = StackFigures::default();
         for (site, of_site) in of_sites {
-            let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
-            let sum = match node.unwrap_or(0) {
-                0 => &mut figures.without_stack,
-                node => figures.of_node.entry(node).or_default(),
+            let sum = match self.node_of(*site) {
+                None => &mut figures.without_stack,
+                Some(node) => figures.of_node.entry(node).or_default(),
             };
             *sum = sum.plus(*of_site);
         }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::live::Epoch;
 use crate::lock::Lock;
 use crate::own_memory;
+use crate::releases::{self, Release, Releases};
 use crate::site_figures::{AtNextMark, Change, Changed, Interval, SiteFigures};
 use crate::tally::Totals;
 use crate::thread_number;
@@ -48,7 +49,7 @@ struct Place {
     written: AtomicU32,
     /// 0 if the clock was not read.
     time: UnsafeCell<u32>,
-    /// The upper bit of the new site is set if there is no new block, and that of the old one if the
+    /// The upper bit of the new site is set if there is no new block, but a site that frees, and that of the old one if the
     /// block only shrinks.
     sites: UnsafeCell<(u32, u32)>,
     sizes: UnsafeCell<(u64, u64)>,
@@ -83,6 +84,7 @@ static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 #[repr(align(128))]
 struct Applied {
     figures: SiteFigures,
+    releases: Releases,
     /// The peak since the last mark.
     mark_peak: u64,
     timeline: Timeline,
@@ -178,6 +180,10 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     applied.apply_all();
     let live = applied.figures.live();
     let epoch = Epoch { live, peak: std::mem::replace(&mut applied.mark_peak, live) };
+    if applied.figures.at_next_mark == AtNextMark::End {
+        let peak = applied.figures.epoch();
+        applied.releases.end_interval(peak);
+    }
     applied.figures.mark();
     Some((epoch, applied.totals()))
 }
@@ -187,6 +193,12 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
 pub(crate) fn take_interval(into: &mut Untracked<Changed>) -> Option<Interval> {
     let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
     Some(applied.figures.take_interval(into))
+}
+
+/// Hands over where blocks ended in that interval. Returns whether pairs of sites are missing.
+pub(crate) fn take_releases(into: &mut Untracked<Release>) -> bool {
+    let applied = APPLIED_EVENTS.hold_as(thread_number::place());
+    applied.map_or(false, |mut applied| applied.releases.take_interval(into))
 }
 
 /// Hands over the timeline.
@@ -199,7 +211,12 @@ pub(crate) fn with_timeline(use_it: impl FnOnce(&Timeline)) {
 
 impl Applied {
     const fn new() -> Self {
-        Self { figures: SiteFigures::new(), mark_peak: 0, timeline: Timeline::new() }
+        Self {
+            figures: SiteFigures::new(),
+            releases: Releases::new(),
+            mark_peak: 0,
+            timeline: Timeline::new(),
+        }
     }
 
     fn totals(&self) -> Totals {
@@ -230,14 +247,19 @@ impl Applied {
             }
             // SAFETY: the event is written, and its place is not used again before it is applied.
             let (time, sites, sizes) = unsafe { (*place.time.get(), *place.sites.get(), *place.sizes.get()) };
-            self.figures.apply(Change {
+            let change = Change {
                 new_site: sites.0 & !NO_BLOCK,
                 old_site: sites.1 & !SHRINKS,
                 new_size: sizes.0,
                 old_size: sizes.1,
                 allocates: sites.0 & NO_BLOCK == 0,
                 shrinks: sites.1 & SHRINKS != 0,
-            });
+            };
+            if let Some((pair, bytes)) = releases::released(&change) {
+                let (bytes, _) = self.figures.share(pair.0, bytes);
+                self.releases.add(pair, bytes, self.figures.epoch());
+            }
+            self.figures.apply(change);
             if (self.figures.live() as i64) > self.mark_peak as i64 {
                 self.mark_peak = self.figures.live();
             }

@@ -22,7 +22,8 @@
 //!   `tally` (totals), and `live_sizes` (blocks of each size);
 //! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
 //!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
-//!   `loaded`; `events` orders them, and `site_figures` adds up, with a `timeline`; `stack_log` writes;
+//!   `loaded`; `events` orders them, and `site_figures` adds up, with `releases` (where blocks end)
+//!   and a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
 //!   `pool_metrics` asks the program's memory pools through `callback`; `pools` makes them known;
@@ -130,6 +131,8 @@ mod pool_metrics;
 mod pools;
 mod reading;
 mod recorder;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod releases;
 mod resident;
 mod scope;
 mod scope_log;

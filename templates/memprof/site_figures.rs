@@ -18,6 +18,7 @@ use crate::untracked::Untracked;
 /// A block that comes, goes, or does both: a reallocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Change {
+    /// If there is no new block, the site that frees the old one.
     pub(crate) new_site: u32,
     pub(crate) old_site: u32,
     pub(crate) new_size: u64,
@@ -123,6 +124,12 @@ impl SiteFigures {
         self.live
     }
 
+    /// The number of the peak so far.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Bytes and blocks allocated so far.
     pub(crate) fn totals(&self) -> (u64, u64) {
         self.totals
@@ -181,7 +188,7 @@ impl SiteFigures {
     /// The bytes and blocks that a block of this site stands for. Site 0 has those outside the
     /// sample, which stand for nothing else.
     #[inline(always)]
-    fn share(&self, number: u32, size: u64) -> (u64, u64) {
+    pub(crate) fn share(&self, number: u32, size: u64) -> (u64, u64) {
         if self.sample == 0 || number == 0 { (size, 1) } else { estimate(size, self.sample) }
     }
 

@@ -82,6 +82,10 @@ const COMPARE: u32 = 256;
 const TOO_MANY_STACKS: u32 = 1;
 const IN_SIGNAL_HANDLER: u32 = 2;
 const WALKS_DISAGREE: u32 = 4;
+const TOO_MANY_THAT_FREE: u32 = 8;
+
+/// Whether half of the room is used.
+static IS_HALF_FULL: AtomicBool = AtomicBool::new(false);
 
 struct Stacks {
     /// The frame at place 0 is never used.
@@ -145,6 +149,13 @@ pub(crate) fn current() -> u32 {
         None if !is_confirmed(table, start, first) => by_unwinder(setup, first),
         None => add_by_table(setup.index, table, start, hash.value()),
     }
+}
+
+/// Returns the site of the calling thread's stack, which frees a block. Half of the room is for stacks
+/// that allocate.
+#[inline(always)]
+pub(crate) fn current_that_frees() -> u32 {
+    if IS_HALF_FULL.load(Ordering::Relaxed) { leave_out(TOO_MANY_THAT_FREE) } else { current() }
 }
 
 /// Most frames of a stack that is walked once only.
@@ -357,6 +368,9 @@ fn add(index: &[Place], hash: u64, walk: impl FnOnce(&mut Untracked<usize>)) -> 
         Some(site) => site,
         None => return leave_out(TOO_MANY_STACKS),
     };
+    if stacks.is_half_full() {
+        IS_HALF_FULL.store(true, Ordering::Relaxed);
+    }
     let mut place = (hash >> 32) as usize & (PLACES - 1);
     while index[place].hash.load(Ordering::Relaxed) != 0 {
         place = (place + 1) & (PLACES - 1);
@@ -367,6 +381,7 @@ fn add(index: &[Place], hash: u64, walk: impl FnOnce(&mut Untracked<usize>)) -> 
     site
 }
 
+#[cold]
 fn leave_out(reason: u32) -> u32 {
     LEFT_OUT.fetch_or(reason, Ordering::Relaxed);
     NOT_ATTRIBUTED
@@ -379,6 +394,8 @@ pub(crate) fn left_out() -> Option<&'static str> {
         Some("there are more than 390,000 call stacks, or they have more than 2,000,000 frames")
     } else if reasons & WALKS_DISAGREE != 0 {
         Some("the unwind table and the unwinder disagreed about a call stack; since then the unwinder walked")
+    } else if reasons & TOO_MANY_THAT_FREE != 0 {
+        Some("there are more than 190,000 call stacks, so it is not known where all blocks were freed")
     } else if reasons & IN_SIGNAL_HANDLER != 0 || blocks::were_interrupted() {
         Some("a signal handler allocated while the interrupted thread recorded a call stack")
     } else {
@@ -411,6 +428,10 @@ impl Stacks {
         }
         self.sites.push(parent);
         Some((self.sites.len() - 1) as u32)
+    }
+
+    fn is_half_full(&self) -> bool {
+        self.sites.len() > MOST_SITES / 2 || self.frames.len() > MOST_FRAMES / 2
     }
 
     fn find_or_add(&mut self, frame: Frame) -> u32 {

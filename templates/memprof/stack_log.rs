@@ -11,6 +11,7 @@ use crate::events;
 use crate::gpu::Gpu;
 use crate::loaded::{self, Module};
 use crate::log::Log;
+use crate::releases::{self, Release};
 use crate::site_figures::{AtNextMark, Changed, Interval};
 use crate::sites::{self, Frame};
 use crate::sources::Sources;
@@ -29,7 +30,9 @@ pub(crate) struct StackLog {
     logged_sites: usize,
     new: (Untracked<Frame>, Untracked<u32>),
     changed: Untracked<Changed>,
+    released: Untracked<Release>,
     has_told_what_is_left_out: bool,
+    has_told_of_releases: bool,
 }
 
 impl StackLog {
@@ -45,7 +48,9 @@ impl StackLog {
             logged_sites: 1,
             new: (Untracked::new(), Untracked::new()),
             changed: Untracked::new(),
+            released: Untracked::new(),
             has_told_what_is_left_out: false,
+            has_told_of_releases: false,
         })
     }
 
@@ -91,11 +96,13 @@ impl StackLog {
             Some(interval) => interval,
             None => return Ok(()),
         };
+        let has_all_releases = !events::take_releases(&mut self.released);
         self.new_stacks(log, nanoseconds)?;
         // Without the tracking allocator there is no heap to speak of.
         if counts::are_used() {
             let heap = OfFamily { family: "heap", interval, changed: &self.changed };
             heap.write(log, nanoseconds, checkpoint)?;
+            self.releases(log, nanoseconds, checkpoint)?;
         }
         let mut result = Ok(());
         let each = &mut |family: &str, interval: Interval, changed: &[Changed]| {
@@ -106,7 +113,27 @@ impl StackLog {
         sources.malloc.each_interval(each);
         sources.gpu.each_interval(each);
         result?;
+        if !has_all_releases && !std::mem::replace(&mut self.has_told_of_releases, true) {
+            log.write("stacks_incomplete", nanoseconds, |json| json.text("reason", releases::TOO_MANY))?;
+        }
         self.what_is_left_out(log, sources, nanoseconds)
+    }
+
+    /// Logs where blocks of the heap ended in the last interval: for each pair of sites, how, the
+    /// bytes up to the peak, and the bytes up to the checkpoint.
+    fn releases(&self, log: &mut Log, nanoseconds: u64, checkpoint: (&str, u64)) -> io::Result<()> {
+        for part in self.released.chunks(LONGEST) {
+            log.write("releases", nanoseconds, |json| {
+                json.text("family", "heap");
+                json.text("label", checkpoint.0);
+                json.figure("occurrence", checkpoint.1);
+                let numbers = part.iter().flat_map(|one| {
+                    [one.site.into(), one.by.into(), one.way.into(), one.at_peak, one.bytes]
+                });
+                json.numbers("pairs", numbers.map(Some));
+            })?;
+        }
+        Ok(())
     }
 
     /// Logs frames and sites that are new, and the files that they are in.

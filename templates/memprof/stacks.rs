@@ -406,13 +406,23 @@ fn record_gone(site: u32, size: usize) {
         let site = counted(site);
         live_sizes::change((size, site), (0, 0));
         events::record(Change {
-            new_site: 0,
+            new_site: site_that_frees(site),
             old_site: site,
             new_size: 0,
             old_size: size as u64,
             allocates: false,
             shrinks: false,
         });
+    }
+}
+
+/// The site that frees a block, unless it is not known who made it.
+#[inline(always)]
+fn site_that_frees(made_by: u32) -> u32 {
+    if made_by == sites::NOT_ATTRIBUTED || body::owner_of_new() != Owner::Test {
+        sites::NOT_ATTRIBUTED
+    } else {
+        sites::current_that_frees()
     }
 }
 

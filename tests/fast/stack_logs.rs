@@ -1,10 +1,10 @@
 //! Logs of runs with call stacks: what is read, and what is refused with its line.
 
 use cargo_memprof::results::shim_log;
-use cargo_memprof::results::stack_log::{Figures, Node, StackLog};
+use cargo_memprof::results::stack_log::{Figures, Node, Released, ReleasingPair, StackLog, Way};
 use cargo_memprof::results::stack_log_reader::read;
 
-use crate::support::stacks::lines;
+use crate::support::stacks::{Recorded, lines};
 
 const F: &[&str] = &["a::t@src/lib.rs:3", "a::f@src/lib.rs:7"];
 const G: &[&str] = &["a::t@src/lib.rs:3", "a::g@src/lib.rs:9"];
@@ -51,6 +51,28 @@ fn a_site_that_is_not_listed_keeps_its_bytes() {
         heap.figures_of_run(),
         [(0, figures(5, 5, 0, 0)), (1, figures(40, 40, 160, 4)), (2, figures(300, 0, 330, 3)),]
     );
+}
+
+#[test]
+fn where_blocks_ended_is_read() {
+    let first: &[_] = &[(1, [100, 40, 160, 4]), (2, [0, 0, 0, 0])];
+    let recorded = Recorded::with_releases(&[F, G], &[("done", first)], &[[1, 2, 0, 5, 60], [1, 2, 1, 0, 7]]);
+    let releases = recorded.log.family("heap").unwrap().releases(0);
+    let pair = |way: Way| ReleasingPair { site: 1, by: 2, way };
+    assert_eq!(releases[&pair(Way::Freed)], Released { at_peak: 5, at_end: 60 });
+    assert_eq!(releases[&pair(Way::Shrunk)], Released { at_peak: 0, at_end: 7 });
+    for (pairs, problem) in [
+        ("[1,2,0,5]", "a pair of sites has five numbers"),
+        ("[1,3,0,5,60]", "a pair names a site that the log does not have"),
+        ("[1,2,3,5,60]", "there is no way 3"),
+        ("[1,2,0,61,60]", "a figure is out of range"),
+    ] {
+        let line = format!(
+            r#"{{"v":1,"seq":9,"ns":9,"pid":7,"event":"releases","family":"heap","label":"done","occurrence":1,"pairs":{pairs}}}"#
+        );
+        let error = log(&format!("{}{line}\n", usual())).unwrap_err();
+        assert!(error.contains(problem), "{error} instead of {problem}");
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_memprof::git::changed_files::{ChangedFile, changed_files};
+use cargo_memprof::results::stack_log::Way;
 use cargo_memprof::why::attribution::{Attribution, NoAnswer, Question};
-use cargo_memprof::why::class::{Class, Diff, Existence};
+use cargo_memprof::why::class::{ChangedEnd, Class, Diff, Existence};
 use cargo_memprof::why::difference::{CheckpointName, Difference, GroupKind};
 use cargo_memprof::why::frame::Frame;
 use cargo_memprof::why::grouping::{GroupBy, Grouping};
@@ -186,6 +187,52 @@ fn sites_are_sorted_by_difference_and_have_a_class() {
     let Some(Class::CalledFrom(caller, _)) = class(4) else { panic!("{:?}", class(4)) };
     assert_eq!((&*caller.function, &*caller.location), ("i::index", "src/lib.rs:5"));
     assert_eq!((class(5), class(6)), (Some(&Class::Unchanged), None));
+}
+
+/// What is said of `keep`, which allocates a block on both sides. `ends` are the stacks that end it,
+/// `live` is what is left of it, and `releases` says how much ended.
+fn end_of_keep(ends: [&[&str]; 2], live: [i64; 2], releases: [&[[i64; 5]]; 2]) -> Option<Class> {
+    let runs = [(OLD_SITES[3], 0), (NEW_SITES[3], 1)].map(|(keep, side): (_, usize)| {
+        let figures: &[OfSite] = &[(1, [live[side], live[side], 100, 1])];
+        Recorded::with_releases(&[keep, ends[side]], &[("done", figures)], releases[side])
+    });
+    let diff = diff(&runs);
+    let found = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    let found = found.answer(&question("heap.live"), &Grouping::default()).unwrap();
+    assert_adds_up(&found);
+    found.groups[0].class.clone()
+}
+
+#[test]
+fn the_same_code_may_have_blocks_that_end_elsewhere() {
+    const IN_PUSH: [&[&str]; 2] = [
+        &["main", "i::t@tests/t.rs:7", "i::push@src/lib.rs:7", "core::ptr::drop_in_place"],
+        &["main", "i::t@tests/t.rs:7", "i::push@src/lib.rs:9", "core::ptr::drop_in_place"],
+    ];
+    let Some(Class::Ended(end)) = end_of_keep(IN_PUSH, [10, 100], [&[[1, 2, 0, 0, 90]], &[]]) else {
+        panic!("the baseline frees it");
+    };
+    assert_eq!((end.side, end.way, &*end.function), (Side::Baseline, Way::Freed, "i::push"));
+    assert!(matches!(end.change, Some(ChangedEnd::Code { existence: Existence::Both, .. })), "{end:?}");
+    let Some(Class::Ended(end)) = end_of_keep(IN_PUSH, [100, 40], [&[], &[[1, 2, 1, 0, 60]]]) else {
+        panic!("the candidate shrinks it");
+    };
+    assert_eq!((end.side, end.way), (Side::Candidate, Way::Shrunk));
+    let Some(Class::Ended(end)) = end_of_keep(IN_PUSH, [0, 100], [&[[1, 2, 0, 0, 100]], &[]]) else {
+        panic!("the baseline has none left");
+    };
+    assert_eq!(end.side, Side::Baseline);
+
+    let both = end_of_keep(IN_PUSH, [10, 100], [&[[1, 2, 0, 0, 90]], &[[1, 2, 0, 0, 90]]]);
+    assert_eq!(both, Some(Class::Unchanged), "both free as much, so more was allocated");
+    let little = end_of_keep(IN_PUSH, [10, 100], [&[[1, 2, 0, 0, 20]], &[]]);
+    assert_eq!(little, Some(Class::Unchanged), "this is not most of the difference");
+
+    let elsewhere: &[&str] = &["main", "i::t@tests/t.rs:7", "i::other@src/other.rs:3"];
+    let Some(Class::Ended(end)) = end_of_keep([elsewhere; 2], [10, 100], [&[[1, 2, 0, 0, 90]], &[]]) else {
+        panic!("the baseline frees it");
+    };
+    assert_eq!((&*end.function, end.change), ("i::other", None), "the innermost function of the repository");
 }
 
 #[test]

@@ -264,6 +264,32 @@ fn without_a_table_the_unwinder_walks() {
 }
 
 #[test]
+fn blocks_that_end_are_counted_where_they_do() {
+    let executable = program("stacks", &["-Cdebuginfo=1"]);
+    for blocks in ["headers", "table"] {
+        let record = check(&executable, blocks, &["generics", "realloc"], |_| true);
+        let of_label = |line: &&Value| line["label"] == "realloc";
+        let numbers = record.events("releases").into_iter().filter(of_label).flat_map(|line| {
+            line["pairs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|number| number.as_i64().unwrap())
+                .collect::<Vec<_>>()
+        });
+        let numbers: Vec<i64> = numbers.collect();
+        let has = |way: i64, bytes: i64| numbers.chunks(5).any(|pair| pair[2] == way && pair[4] == bytes);
+        // The vector doubles up to 131,072 bytes, shrinks to fit, and is freed.
+        assert!(has(1, 31_072) && has(0, 100_000), "{numbers:?}");
+        // None of it was the peak before: at that, the vector was whole.
+        let before = |way: i64, bytes: i64| {
+            numbers.chunks(5).any(|pair| pair[2] == way && pair[3] == 0 && pair[4] == bytes)
+        };
+        assert!(before(1, 31_072) && before(0, 100_000), "{numbers:?}");
+    }
+}
+
+#[test]
 fn live_bytes_over_time_lie_between_zero_and_the_peak() {
     let record =
         recording(&program("stacks", &["-Copt-level=3"]), "headers").arg("threads").arg("realloc").succeed();

@@ -26,7 +26,16 @@ pub struct Recorded {
 
 impl Recorded {
     pub fn new(sites: &[&[&str]], intervals: &[(&str, &[OfSite])]) -> Self {
-        let (text, names) = lines(sites, intervals);
+        Self::with_releases(sites, intervals, &[])
+    }
+
+    /// `releases` has pairs of sites behind the last interval: the one that allocates, the one that ends
+    /// the block, how (0 frees, 1 shrinks, 2 grows), and the bytes up to the peak and to the end.
+    pub fn with_releases(sites: &[&[&str]], intervals: &[(&str, &[OfSite])], releases: &[[i64; 5]]) -> Self {
+        let (mut text, names) = lines(sites, intervals);
+        if let (false, Some((label, _))) = (releases.is_empty(), intervals.last()) {
+            text = before_timeline(&text, &releases_line(label, releases));
+        }
         let log =
             stack_log_reader::read(text.as_bytes(), "log.jsonl").unwrap_or_else(|error| panic!("{error}"));
         let stacks = Stacks::new(&log, |_, address| resolved(&names[usize::try_from(address).unwrap()]));
@@ -91,6 +100,23 @@ pub fn lines(sites: &[&[&str]], intervals: &[(&str, &[OfSite])]) -> (String, Vec
     );
     lines.push(json!({"event": "end"}));
     (text(&lines), names)
+}
+
+fn releases_line(label: &str, releases: &[[i64; 5]]) -> String {
+    let line = json!({
+        "v": 1, "seq": 99, "ns": 99, "pid": 7, "thread": 1, "event": "releases", "family": "heap",
+        "label": label, "occurrence": 1, "pairs": releases.concat(),
+    });
+    format!("{line}\n")
+}
+
+/// Puts a line before the one with the timeline.
+fn before_timeline(text: &str, line: &str) -> String {
+    let lines = text.lines().map(|one| match one.contains("\"event\":\"timeline\"") {
+        true => format!("{line}{one}\n"),
+        false => format!("{one}\n"),
+    });
+    lines.collect()
 }
 
 /// Returns the lines, completed with the fields that every line has.

@@ -146,7 +146,7 @@ fn callers(group: &Group) -> Markup {
 
 fn class(group: &Group, candidate: &str, sources: &[StoredFile]) -> Markup {
     let words = words::class(group, &one_line(candidate));
-    let Some(Class::Changed(_, at) | Class::CalledFrom(_, at)) = &group.class else {
+    let Some(at) = group.class.as_ref().and_then(Class::hunk) else {
         return html! { (words) };
     };
     html! {

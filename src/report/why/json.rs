@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::plan::metric::Unit;
 use crate::results::stack_log::Figures;
 use crate::why::agreement::Agreement;
-use crate::why::class::Class;
+use crate::why::class::{ChangedEnd, Class, Ended};
 use crate::why::difference::{CheckpointName, Difference, Group, GroupKind};
 use crate::why::frame::Frame;
-use crate::why::hunks::{Hunk, HunkAt};
+use crate::why::hunks::{Hunk, HunkAt, Side};
+use crate::why::versions::ChangedDependency;
 
 /// The version of this format. Within a version, fields may be added, but not removed or changed.
 pub const VERSION: u32 = 1;
@@ -171,6 +172,26 @@ pub struct WhyClass {
     /// The changed dependency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency: Option<WhyDependency>,
+    /// Where one side ends blocks that live on, on the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<WhyEnded>,
+}
+
+/// Where one side ends blocks that live on, on the other one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyEnded {
+    /// The side that ends them: `baseline` or `candidate`.
+    pub side: String,
+    /// How it does so: `freed`, `shrunk`, or `grown` if another site owns the block from then on.
+    pub way: String,
+    /// The nearest function that is in the diff, or else the innermost one of the repository.
+    pub function: String,
+    /// The file and the line of its call.
+    pub location: Option<String>,
+    /// The changed function: this one, or the one that takes its place on the other side.
+    pub changed: Option<String>,
+    /// Whether the changed function is `changed`, `new` or `deleted`.
+    pub change: Option<String>,
 }
 
 /// A place in the diff.
@@ -292,6 +313,37 @@ impl From<&Frame> for WhyFrame {
     }
 }
 
+impl From<&ChangedDependency> for WhyDependency {
+    fn from(changed: &ChangedDependency) -> Self {
+        let ChangedDependency { name, old, new } = changed.clone();
+        Self { name, old, new }
+    }
+}
+
+impl From<&Ended> for WhyEnded {
+    fn from(ended: &Ended) -> Self {
+        let side = match ended.side {
+            Side::Baseline => "baseline",
+            Side::Candidate => "candidate",
+        };
+        let (changed, change) = match &ended.change {
+            Some(ChangedEnd::Code { function, existence, .. }) => {
+                (Some(function.clone()), Some(existence.as_str().to_owned()))
+            }
+            Some(ChangedEnd::Dependency(_)) | None => (None, None),
+        };
+        let (function, location) = (ended.function.clone(), ended.location.clone());
+        Self {
+            side: side.to_owned(),
+            way: ended.way.as_str().to_owned(),
+            function,
+            location,
+            changed,
+            change,
+        }
+    }
+}
+
 impl From<&HunkAt> for WhyHunk {
     fn from(at: &HunkAt) -> Self {
         let Hunk { old, new } = &at.hunk;
@@ -302,20 +354,19 @@ impl From<&HunkAt> for WhyHunk {
 
 impl From<&Class> for WhyClass {
     fn from(class: &Class) -> Self {
-        let (mut hunk, mut caller, mut dependency) = (None, None, None);
-        match class {
-            Class::Changed(_, at) => hunk = Some(at.into()),
-            Class::CalledFrom(from, at) => {
-                hunk = Some(at.into());
-                let location = Some(from.location.clone());
-                caller = Some(WhyFrame { function: from.function.clone(), location, is_inlined: false });
-            }
-            Class::Dependency(changed) => {
-                let (name, old, new) = (changed.name.clone(), changed.old.clone(), changed.new.clone());
-                dependency = Some(WhyDependency { name, old, new });
-            }
-            Class::Unchanged => {}
+        let caller = if let Class::CalledFrom(from, _) = class {
+            let location = Some(from.location.clone());
+            Some(WhyFrame { function: from.function.clone(), location, is_inlined: false })
+        } else {
+            None
+        };
+        let ended = if let Class::Ended(ended) = class { Some(WhyEnded::from(&**ended)) } else { None };
+        Self {
+            kind: class.kind().to_owned(),
+            hunk: class.hunk().map(WhyHunk::from),
+            caller,
+            dependency: class.dependency().map(WhyDependency::from),
+            ended,
         }
-        Self { kind: class.kind().to_owned(), hunk, caller, dependency }
     }
 }

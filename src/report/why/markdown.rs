@@ -61,7 +61,7 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
 /// Returns what the diff has to do with a site. A comment has room for the place in the diff.
 fn class(group: &Group, candidate: &str) -> String {
     let words = escape(&words::class(group, candidate));
-    let Some(Class::Changed(_, at) | Class::CalledFrom(_, at)) = &group.class else { return words };
+    let Some(at) = group.class.as_ref().and_then(Class::hunk) else { return words };
     let is_beside = group.location().is_some_and(|location| location.starts_with(&format!("{}:", at.path)));
     let file = if is_beside { String::new() } else { format!(" {}", escape(&at.path)) };
     format!("{words},{file} {}", code(&at.hunk.to_string()))

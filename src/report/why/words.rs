@@ -1,8 +1,10 @@
 //! The words for what a change has to do with a site.
 
-use crate::why::class::{Class, Existence};
+use crate::why::class::{ChangedEnd, Class, Ended};
 use crate::why::difference::Group;
 use crate::why::function_path::shortened;
+use crate::why::hunks::Side;
+use crate::why::versions::ChangedDependency;
 
 /// A function in a remark is cut to this width.
 const MOST_OF_CALLER: usize = 40;
@@ -12,20 +14,12 @@ pub(in crate::report) fn class(group: &Group, candidate: &str) -> String {
     let Some(class) = &group.class else { return String::new() };
     let candidate = if candidate == "." { "the working tree" } else { candidate };
     let words = match class {
-        Class::Changed(Existence::Both, _) => format!("changed in {candidate}"),
-        Class::Changed(Existence::New, _) => format!("new in {candidate}"),
-        Class::Changed(Existence::Deleted, _) => format!("deleted in {candidate}"),
+        Class::Changed(existence, _) => format!("{} in {candidate}", existence.as_str()),
         Class::CalledFrom(caller, _) => {
             format!("called from changed {}", shortened(&caller.function, MOST_OF_CALLER))
         }
-        Class::Dependency(changed) => match (&changed.old, &changed.new) {
-            (Some(old), Some(new)) => format!("{} {} → {}", changed.name, version(old), version(new)),
-            (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),
-            // One side has it.
-            (None, new) => {
-                format!("{} {} is new", changed.name, version(new.as_deref().unwrap_or_default()))
-            }
-        },
+        Class::Dependency(changed) => dependency(changed),
+        Class::Ended(end) => ended(end, candidate),
         Class::Unchanged => "unchanged".to_owned(),
     };
     let is_of_other_code = matches!(class, Class::CalledFrom(..) | Class::Unchanged);
@@ -33,6 +27,32 @@ pub(in crate::report) fn class(group: &Group, candidate: &str) -> String {
         return format!("{words}, blocks of another size");
     }
     words
+}
+
+fn dependency(changed: &ChangedDependency) -> String {
+    match (&changed.old, &changed.new) {
+        (Some(old), Some(new)) => format!("{} {} → {}", changed.name, version(old), version(new)),
+        (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),
+        // One side has it.
+        (None, new) => format!("{} {} is new", changed.name, version(new.as_deref().unwrap_or_default())),
+    }
+}
+
+/// `freed in F at the baseline; F is changed in pr/7`
+fn ended(ended: &Ended, candidate: &str) -> String {
+    let short = |function: &str| shortened(function, MOST_OF_CALLER);
+    let side = match ended.side {
+        Side::Baseline => "the baseline",
+        Side::Candidate => candidate,
+    };
+    let end = format!("{} in {} at {side}", ended.way.as_str(), short(&ended.function));
+    match &ended.change {
+        Some(ChangedEnd::Code { function, existence, .. }) => {
+            format!("{end}; {} is {} in {candidate}", short(function), existence.as_str())
+        }
+        Some(ChangedEnd::Dependency(changed)) => format!("{end}; {}", dependency(changed)),
+        None => format!("unchanged, {end}"),
+    }
 }
 
 /// Shortens a commit.
@@ -46,11 +66,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::results::stack_log::Figures;
-    use crate::why::class::Caller;
+    use crate::results::stack_log::{Figures, Way};
+    use crate::why::class::{Caller, Existence};
     use crate::why::difference::GroupKind;
     use crate::why::hunks::{Hunk, HunkAt};
-    use crate::why::versions::ChangedDependency;
 
     fn group(class: Class, figures: [Figures; 2]) -> Group {
         let kind = GroupKind::OutOfFocus;
@@ -65,6 +84,17 @@ mod tests {
             Class::Dependency(ChangedDependency { name: "serde".to_owned(), old, new })
         };
         let caller = || Caller { function: "F".to_owned(), location: "src/lib.rs:7".to_owned() };
+        let serde = || ChangedDependency {
+            name: "serde".to_owned(),
+            old: Some("1.0.180".to_owned()),
+            new: Some("1.0.200".to_owned()),
+        };
+        let code = |function: &str, existence| {
+            Some(ChangedEnd::Code { function: function.to_owned(), existence, hunk: hunk() })
+        };
+        let end = |side, way, change| {
+            Class::Ended(Box::new(Ended { side, way, function: "F".to_owned(), location: None, change }))
+        };
         let next = |class: &Class| match class {
             Class::Changed(Existence::Both, _) => Some(Class::Changed(Existence::New, hunk())),
             Class::Changed(Existence::New, _) => Some(Class::Changed(Existence::Deleted, hunk())),
@@ -76,7 +106,23 @@ mod tests {
             Class::Dependency(ChangedDependency { old: None, new: Some(_), .. }) => {
                 Some(dependency(Some("1.0.180"), None))
             }
-            Class::Dependency(_) => Some(Class::Unchanged),
+            Class::Dependency(_) => Some(end(Side::Baseline, Way::Freed, code("F", Existence::Both))),
+            Class::Ended(ended) => match (ended.side, ended.way, &ended.change) {
+                (Side::Candidate, ..) => Some(end(Side::Baseline, Way::Shrunk, code("F", Existence::Both))),
+                (_, Way::Shrunk, _) => Some(end(Side::Baseline, Way::Grown, code("F", Existence::Both))),
+                (_, Way::Grown, _) => Some(Class::Unchanged),
+                (_, _, Some(ChangedEnd::Code { existence: Existence::Both, .. })) => {
+                    Some(end(Side::Baseline, Way::Freed, code("F", Existence::Deleted)))
+                }
+                (_, _, Some(ChangedEnd::Code { existence: Existence::Deleted, .. })) => {
+                    Some(end(Side::Baseline, Way::Freed, code("G", Existence::New)))
+                }
+                (_, _, Some(ChangedEnd::Code { existence: Existence::New, .. })) => {
+                    Some(end(Side::Baseline, Way::Freed, Some(ChangedEnd::Dependency(serde()))))
+                }
+                (_, _, Some(ChangedEnd::Dependency(_))) => Some(end(Side::Baseline, Way::Freed, None)),
+                (_, _, None) => Some(end(Side::Candidate, Way::Freed, code("F", Existence::Both))),
+            },
             Class::Unchanged => None,
         };
         std::iter::successors(Some(Class::Changed(Existence::Both, hunk())), next).collect()
