@@ -74,13 +74,12 @@ impl Standing {
     pub fn of(comparison: &Comparison, view: &PairView<'_>) -> Self {
         let [old, new] = [view.baseline, view.candidate].map(|side| SideState::of(comparison, side));
         let of_sides = match (old, new) {
-            (_, SideState::Failed) => Some(Self::Failed),
             (SideState::Failed, SideState::Measured) if has_always_failed(comparison, view.baseline) => {
                 Some(Self::Fixed)
             }
             (SideState::Failed, SideState::Lacking) => Some(Self::OnlyInBaseline),
             (SideState::Failed, SideState::Ignored) => Some(Self::Ignored),
-            (SideState::Failed, _) => Some(Self::Failed),
+            (SideState::Failed, _) | (_, SideState::Failed) => Some(Self::Failed),
             (SideState::NotBuilt, _) | (_, SideState::NotBuilt) => Some(Self::NotCompared),
             (SideState::Ignored, _) | (_, SideState::Ignored) => Some(Self::Ignored),
             (_, SideState::Lacking) => Some(Self::OnlyInBaseline),

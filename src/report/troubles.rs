@@ -127,9 +127,10 @@ fn run_trouble(
         Status::Ok => format!("{name}: {}", run.trouble().unwrap_or_default()),
         status => format!("{name} {status}"),
     };
-    let headline = match side.is_added && outcome.status.is_of_the_test() {
-        true => format!("{headline}, with a test file of another revision"),
-        false => headline,
+    let headline = if side.is_added && outcome.status.is_of_the_test() {
+        format!("{headline}, with a test file of another revision")
+    } else {
+        headline
     };
     let message = outcome.message.as_deref().unwrap_or_default();
     let details = quoted(message, MESSAGE_LINES, Some(run.folder.as_str()));

@@ -100,10 +100,8 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
             let other =
                 (evidence.exit_code != 0).then(|| format!("expected exit code {}", evidence.exit_code));
             let said = panic_message(&stderr).or_else(|| loader_message(&stderr));
-            let status = match said.as_deref().is_some_and(is_of_memory_assertion) {
-                true => Status::OverLimit,
-                false => Status::Failed { exit_code },
-            };
+            let is_of_limit = said.as_deref().is_some_and(is_of_memory_assertion);
+            let status = if is_of_limit { Status::OverLimit } else { Status::Failed { exit_code } };
             (status, said.or_else(|| returned_error(&stderr)).or(other))
         }
     }

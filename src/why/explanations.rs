@@ -5,6 +5,7 @@ use std::io::BufReader;
 
 use camino::Utf8Path;
 
+use crate::compare::aggregate::Availability;
 use crate::compare::aggregate::Figure;
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::Match;
@@ -136,6 +137,8 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         let standing = Standing::of(comparison, &view);
         let is_wanted = match why {
             Why::Never => false,
+            // A test whose own assertion does not hold has no run that passed.
+            Why::Changed if view.candidate.availability != Availability::Measured => false,
             Why::Changed => is_changed(standing) || has_clear_change(&view, standing),
             Why::Always => alone || standing.is_compared(),
         };
