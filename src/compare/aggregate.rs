@@ -63,6 +63,8 @@ pub struct Aggregate {
     pub runs: Vec<usize>,
     /// The runs whose figures may not be compared, as indices into the comparison's runs.
     pub failed: Vec<usize>,
+    /// The repeats of these runs, if each got the random numbers of its round; empty otherwise.
+    pub rounds: Vec<u32>,
     /// The checkpoints, in order. Labels are indices into the cell's labels.
     pub keys: Vec<Key>,
     /// The source of each metric's figures. Several sources among the repeats are joined.
@@ -144,6 +146,7 @@ impl Aggregate {
             availability,
             runs: used.iter().map(|(index, _)| *index).collect(),
             failed: failed.iter().map(|(index, _)| *index).collect(),
+            rounds: rounds(&used),
             keys,
             is_added: false,
             is_over_limit: failed.iter().any(|(_, run)| run.record.outcome.status == Status::OverLimit),
@@ -245,6 +248,13 @@ impl Column<'_> {
     pub fn samples(&self, checkpoint: usize) -> Vec<i64> {
         self.readings(checkpoint).flatten().collect()
     }
+}
+
+/// Returns the repeats of runs, if each got the random numbers of its round.
+fn rounds(runs: &[(usize, &Run)]) -> Vec<u32> {
+    let has_same = |run: &Run| run.measurement.causes.is_some_and(|causes| causes.has_same_numbers);
+    let repeats = runs.iter().map(|(_, run)| has_same(run).then_some(run.record.repeat));
+    repeats.collect::<Option<_>>().unwrap_or_default()
 }
 
 struct Combined {

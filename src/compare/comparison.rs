@@ -13,6 +13,7 @@ use crate::compare::side_differences::SideDifference;
 use crate::plan::axis_labels::AxisLabels;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::Unit;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
 use crate::results::added_test::AddedTest;
@@ -44,6 +45,8 @@ pub struct Comparison {
     /// Whether overlays, options of the build or variables shape the tests. A further command must
     /// repeat them.
     pub has_own_settings: bool,
+    /// Which random numbers the tests got.
+    pub random: RandomNumbers,
     /// All metrics with figures, in the order of the columns.
     pub metrics: Vec<Metric>,
     /// The functions that trace patterns match, by revision.

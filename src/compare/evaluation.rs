@@ -16,7 +16,8 @@ use crate::results::measurement::Kind;
 use crate::support::exit_code::ExitCode;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
-use crate::verdict::significance::{Noise, Thresholds, judge};
+use crate::verdict::significance::{Noise, Thresholds, judge, judge_pairs};
+use crate::verdict::statistics::spread;
 
 /// Gives every verdict. Expiry uses the comparison's date, so a later report of the same run says
 /// the same.
@@ -85,7 +86,7 @@ impl PairJudge<'_> {
         let column = self.view.column(metric);
         let floor = self.floor(metric);
         let path = self.view.cell.id.test.to_string();
-        let widest = if limits::is_counted(metric) { self.widest(&column) } else { 0 };
+        let widest = if limits::is_counted(metric) { self.widest(&column) } else { Widest::default() };
         let rulings = self.view.rows.iter().map(|row| {
             if !self.is_judged(row, limits) {
                 return None;
@@ -98,9 +99,9 @@ impl PairJudge<'_> {
                 &own
             };
             let thresholds = at.growth.as_ref()?;
-            let provable = limits::is_counted(metric) && widest <= steady_within(metric, thresholds);
             let known = self.known.of(&path, &self.view, metric, self.view.key(row));
-            self.ruling(metric, row, &column, thresholds, Noise { floor, known, provable })
+            let noise = Noise { floor, known, provable: false };
+            self.ruling(metric, row, (&column, widest), thresholds, noise)
         });
         let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
         let is_judged = judged.rulings().next().is_some();
@@ -116,7 +117,7 @@ impl PairJudge<'_> {
         &self,
         metric: &str,
         row: &Match,
-        column: &PairColumn<'_>,
+        (column, widest): (&PairColumn<'_>, Widest),
         thresholds: &Thresholds,
         noise: Noise,
     ) -> Option<Ruling> {
@@ -131,7 +132,14 @@ impl PairJudge<'_> {
             }
             _ => return plain(Verdict::Missing),
         };
-        let significance = judge(&old, &new, thresholds, noise);
+        let noise = |widest: Option<u64>| {
+            let is_steady = widest.is_some_and(|widest| widest <= steady_within(metric, thresholds));
+            Noise { provable: limits::is_counted(metric) && is_steady, ..noise }
+        };
+        let of_pairs =
+            widest.of_pairs.and_then(|_| judge_pairs(&old, &new, thresholds, noise(widest.of_pairs)));
+        let significance =
+            of_pairs.unwrap_or_else(|| judge(&old, &new, thresholds, noise(Some(widest.of_samples))));
         let expected = (significance.verdict == Verdict::Regressed).then(|| {
             let change = limits::ObservedChange {
                 test: self.test,
@@ -155,8 +163,28 @@ impl PairJudge<'_> {
         sides.iter().filter_map(|side| bound_of(side.source(metric)?)).max().unwrap_or(0)
     }
 
+    /// Returns the largest spreads at any checkpoint.
+    fn widest(&self, column: &PairColumn<'_>) -> Widest {
+        let (old, new) = (&self.view.baseline.rounds, &self.view.candidate.rounds);
+        let is_paired = !old.is_empty() && old == new;
+        let of_pairs = is_paired.then(|| self.widest_of_pairs(column));
+        Widest { of_samples: self.widest_of_samples(column), of_pairs }
+    }
+
+    /// Returns the largest spread of the differences between the two sides of a round.
+    fn widest_of_pairs(&self, column: &PairColumn<'_>) -> u64 {
+        let rows = self.view.rows.iter().filter(|row| self.view.key(row).kind != Kind::Call);
+        let spreads = rows.filter_map(|row| {
+            let (old, new) = (column.baseline?, column.candidate?);
+            let both = old.readings(row.baseline?).zip(new.readings(row.candidate?));
+            let changes: Vec<i64> = both.filter_map(|(old, new)| new?.checked_sub(old?)).collect();
+            Some(spread(&changes))
+        });
+        spreads.max().unwrap_or(0)
+    }
+
     /// Returns the largest spread of a side's repeats at any checkpoint.
-    fn widest(&self, column: &PairColumn<'_>) -> u64 {
+    fn widest_of_samples(&self, column: &PairColumn<'_>) -> u64 {
         let sides = [(column.baseline, self.view.baseline), (column.candidate, self.view.candidate)];
         let spreads = sides.into_iter().filter_map(|(column, side)| Some((column?, &side.keys)));
         let spreads = spreads.flat_map(|(column, keys)| {
@@ -247,6 +275,15 @@ impl PairJudge<'_> {
         let expected = self.limits.expected(&change, self.today);
         Breach { metric: metric.to_owned(), row, kind, value, limit, place: None, expected }
     }
+}
+
+/// How far a metric's readings are apart, at the checkpoint where they vary most.
+#[derive(Clone, Copy, Default)]
+struct Widest {
+    /// Of one side.
+    of_samples: u64,
+    /// Of the differences between the two sides of a round, if both got the same random numbers.
+    of_pairs: Option<u64>,
 }
 
 /// A value above an absolute limit.

@@ -59,6 +59,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         workspace: plan.workspace.clone(),
         environment: results.environment.clone(),
         has_own_settings: has_own_settings(&plan.request),
+        random: plan.request.random,
         metrics: metrics(&cells),
         traces: results.traces.clone(),
         runs: results.runs.clone(),
@@ -77,6 +78,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let settling = settling::notes(&comparison, &results.builds);
     comparison.notes.extend(settling);
     comparison.notes.extend(one_sided::notes(&comparison));
+    comparison.notes.extend(settling::of_random_numbers(&comparison));
     comparison
 }
 

@@ -17,6 +17,7 @@ use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::dependency_change::DependencyChange;
 use crate::plan::expression::Expression;
 use crate::plan::pair_pattern::PairPattern;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
@@ -62,6 +63,8 @@ mapping! {
         "timeout" => timeout: Scalar<Seconds>,
         /// A pause between two test processes, for example to let the machine cool down.
         "delay" => delay: Scalar<Delay>,
+        /// Random numbers of the tests: the same for all refs, or each process its own.
+        "random" => random: Scalar<RandomNumbers>,
         /// How many tests run at once; one by default.
         "jobs" => jobs: Scalar<JobsCount>,
         /// The GPUs that tests are spread over, one test per GPU at a time.

@@ -13,6 +13,7 @@ use crate::plan::expression::Expression;
 use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, LockfileRequest, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
@@ -392,6 +393,8 @@ macro_rules! one_of {
 one_of!(TargetKind, "a kind of target (lib, bin, test, example, bench)",
     "lib" => TargetKind::Lib, "bin" => TargetKind::Bin, "test" => TargetKind::Test,
     "example" => TargetKind::Example, "bench" => TargetKind::Bench);
+one_of!(RandomNumbers, "random numbers (same, own)",
+    "same" => RandomNumbers::Same, "own" => RandomNumbers::Own);
 one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
 one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu, malloc, pool, time)",

@@ -24,6 +24,7 @@ pub mod plan_size;
 pub mod planned_cell;
 pub mod program;
 pub mod quantity;
+pub mod random_numbers;
 pub mod repeat;
 pub mod request;
 pub mod resolved;

@@ -15,6 +15,7 @@ use crate::plan::jobs::Jobs;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::program::ProgramRequest;
 use crate::plan::quantity;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat::Repeat;
 use crate::plan::rule::Judging;
 use crate::plan::shard::Shard;
@@ -72,6 +73,9 @@ pub struct Request {
     /// The pause between two test processes, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_milliseconds: Option<u64>,
+    /// Which random numbers the processes get. Plans of earlier versions say nothing.
+    #[serde(default = "RandomNumbers::of_earlier_plans")]
+    pub random: RandomNumbers,
     /// Metrics to read in addition to the default ones:
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

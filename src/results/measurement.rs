@@ -23,6 +23,8 @@ pub struct Measurement {
     pub sources: BTreeMap<String, String>,
     /// Why a metric could not be read.
     pub absent: BTreeMap<String, String>,
+    /// What may make its figures vary from run to run; `None` if the log does not say.
+    pub causes: Option<Causes>,
     /// Whether the process logged its end.
     pub ended: bool,
     /// Oddities of the log: torn lines, lines of other processes, gaps in the sequence.
@@ -38,6 +40,19 @@ pub struct Measurement {
     metrics: Names,
     checkpoints: Vec<Checkpoint>,
     readings: Vec<Vec<i64>>,
+}
+
+/// What a process did that may make its figures vary from run to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// Whether its random numbers were those of every other process of this test and round.
+    pub has_same_numbers: bool,
+    /// How often it asked for random numbers, apart from the keys of hash maps.
+    pub random_numbers: u64,
+    /// How often threads asked for the keys of their hash maps.
+    pub hash_keys: u64,
+    /// Whether several threads allocated during the test's body; `None` if unknown.
+    pub has_threads: Option<bool>,
 }
 
 /// Interned texts: each text once, by index.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::results::measurement::{Kind, Measurement, NO_READING, Nesting};
+use crate::results::measurement::{Causes, Kind, Measurement, NO_READING, Nesting};
 use crate::support::bounded_lines::read_line;
 use crate::support::bytes::Bytes;
 use crate::support::counted::counted;
@@ -268,6 +268,16 @@ impl LogReader {
                     _ => format!("from the process's start: {reason}"),
                 });
             }
+            "causes" => {
+                // With the process's start, the harness's threads count as well.
+                let threads = line.threads.filter(|_| self.beginning.as_deref().is_none_or(|begins| begins == FROM_BODY));
+                self.measurement.causes = Some(Causes {
+                    has_same_numbers: line.random.as_ref().is_some_and(|random| random.0 == "same"),
+                    random_numbers: line.random_numbers.unwrap_or(0),
+                    hash_keys: line.hash_keys.unwrap_or(0),
+                    has_threads: threads.map(|threads| threads > 1),
+                });
+            }
             "end" => self.measurement.ended = true,
             _ => return Ok(false),
         }
@@ -403,6 +413,11 @@ struct LogLine<'a> {
     reason: Option<LogText<'a>>,
     #[serde(borrow)]
     begins: Option<LogText<'a>>,
+    #[serde(borrow)]
+    random: Option<LogText<'a>>,
+    random_numbers: Option<u64>,
+    hash_keys: Option<u64>,
+    threads: Option<u64>,
 }
 
 /// The `metrics` map in the order written. A metric that could not be read at this checkpoint is

@@ -243,6 +243,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
             request: &runner.plan.request,
             counting: runner.counting,
             devices: devices.given.as_deref(),
+            repeat,
             log: &log,
             folder: runner.folder,
         };

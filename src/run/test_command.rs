@@ -31,6 +31,8 @@ pub struct TestCommand<'a> {
     pub counting: &'a BTreeMap<&'static str, String>,
     /// The value for `CUDA_VISIBLE_DEVICES`, if the user chose devices.
     pub devices: Option<&'a str>,
+    /// Which repeat, from 0.
+    pub repeat: u32,
     /// Where the process writes its log.
     pub log: &'a Utf8Path,
     /// The folder of the comparison, which has the standard inputs of programs.
@@ -43,11 +45,14 @@ impl TestCommand<'_> {
     /// # Errors
     /// The standard input of a program is not as it was when the comparison was planned.
     pub fn command(&self) -> anyhow::Result<Command> {
-        let Self { planned, entry, executable, request, counting, devices, log, folder } = *self;
+        let Self { planned, entry, executable, request, counting, devices, repeat, log, folder } = *self;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        let cell = format!("{} {:?}", planned.cell.full_name(), planned.cell.params);
+        let seed = request.random.seed(&cell, repeat);
         let command = test_command(entry, executable, planned, request, log)
             .envs(counting)
             .envs(self.preload())
+            .envs(seed.map(|seed| ("MEMPROF_RANDOM", seed)))
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
             .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
         let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());

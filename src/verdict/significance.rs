@@ -65,6 +65,8 @@ pub struct Significance {
     pub is_raised: bool,
     /// The number of samples of the side with fewer.
     pub samples: u32,
+    /// Whether the samples of each side vary by far less than the limit.
+    pub is_quiet: bool,
     /// Whether the change rests on so few samples that further ones could refute it.
     pub is_preliminary: bool,
 }
@@ -118,8 +120,30 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         limit,
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        is_quiet: steadiness == Steadiness::Quiet,
         is_preliminary: is_change && steadiness != Steadiness::Varies && samples < CONFIRMED as usize,
     }
+}
+
+/// Judges samples that belong together in pairs, because both sides of a pair got the same random
+/// numbers: what these numbers do to both sides is taken out. `None` if the differences vary so much
+/// that pairs settle nothing; [`judge`] then decides by the samples themselves.
+///
+/// Six pairs that differ by chance in the same direction are too likely for a rank test. So pairs show
+/// a change only if they all show the same one.
+pub fn judge_pairs(
+    baseline: &[i64],
+    candidate: &[i64],
+    thresholds: &Thresholds,
+    noise: Noise,
+) -> Option<Significance> {
+    let pairs = || baseline.iter().zip(candidate);
+    let smaller = i64::try_from(smaller_side(baseline, candidate)).ok()?;
+    let changes: Option<Vec<i64>> = pairs().map(|(old, new)| new.checked_sub(*old)).collect();
+    let moved: Option<Vec<i64>> = changes?.iter().map(|change| smaller.checked_add(*change)).collect();
+    let judged = judge(&vec![smaller; baseline.len()], &moved?, thresholds, noise);
+    let is_settled = judged.verdict == Verdict::Unchanged || judged.exact || judged.is_quiet;
+    (baseline.len() == candidate.len() && is_settled).then_some(judged)
 }
 
 /// How much the samples of one side differ from each other.
@@ -247,6 +271,22 @@ mod tests {
         assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
+    }
+
+    #[test]
+    fn pairs_take_out_what_the_input_does_to_both_sides() {
+        let old = [MIB, 5 * MIB, 3 * MIB, 9 * MIB];
+        let by = |changes: [i64; 4]| [0, 1, 2, 3].map(|run| old[run] + changes[run]);
+        let judged = |new: &[i64]| judge_pairs(&old, new, &thresholds(), COUNTED);
+        let verdict = |new: &[i64]| judged(new).map(|judged| (judged.verdict, judged.exact, judged.change));
+        assert_eq!(verdict(&old), Some((Verdict::Unchanged, true, 0)));
+        assert_eq!(judge(&old, &old, &thresholds(), COUNTED).verdict, Verdict::Inconclusive);
+        assert_eq!(verdict(&by([MIB; 4])), Some((Verdict::Regressed, true, i128::from(MIB))));
+        assert_eq!(verdict(&by([-MIB; 4])), Some((Verdict::Improved, true, i128::from(-MIB))));
+        assert_eq!(verdict(&by([100, -100, 0, 50])), Some((Verdict::Unchanged, false, 25)));
+        assert_eq!(verdict(&by([MIB, 2 * MIB, 3 * MIB, 4 * MIB])), None, "other input on one side");
+        assert_eq!(judge_pairs(&old, &old[..3], &thresholds(), COUNTED), None);
+        assert_eq!(judge_pairs(&[i64::MIN], &[i64::MAX], &thresholds(), COUNTED), None);
     }
 
     #[test]

@@ -139,3 +139,8 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     let rarely = body::looks_at_each_block();
     read().map(|counts| (counts.live.end_epoch(rarely), counts.tally.totals()))
 }
+
+/// How many threads have allocated: during the test's body, if it is marked.
+pub(crate) fn allocating_threads() -> Option<u64> {
+    read()?.tally.threads().map(|threads| threads as u64)
+}

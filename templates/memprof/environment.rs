@@ -47,6 +47,9 @@ const STACKS: &str = "MEMPROF_STACKS";
 const UNWIND_TABLE: &str = "MEMPROF_UNWIND_TABLE";
 const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
 
+/// The seed of the process's random numbers: 16 hexadecimal digits.
+const RANDOM: &str = "MEMPROF_RANDOM";
+
 /// The test's name, if libtest runs it in a thread of this name.
 const HARNESS_TEST: &str = "MEMPROF_HARNESS_TEST";
 
@@ -56,7 +59,7 @@ const BODY: &str = "MEMPROF_BODY";
 const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 20] = [
+const ALL: [&str; 21] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -74,6 +77,7 @@ const ALL: [&str; 20] = [
     STACKS,
     UNWIND_TABLE,
     STACKS_SAMPLE,
+    RANDOM,
     HARNESS_TEST,
     BODY,
     BODY_ABSENT,
@@ -95,6 +99,7 @@ pub(crate) struct Environment {
     pub(crate) trace_events: Option<u64>,
     pub(crate) trace_every: Option<u64>,
     pub(crate) trace_columns: Option<String>,
+    pub(crate) random_seed: Option<u64>,
     pub(crate) harness_test: String,
     body: Option<String>,
     body_absent: Option<String>,
@@ -119,6 +124,7 @@ impl Environment {
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
             trace_every: std::env::var(TRACE_EVERY).ok().and_then(|value| value.parse().ok()),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
+            random_seed: std::env::var(RANDOM).ok().and_then(|seed| u64::from_str_radix(&seed, 16).ok()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
             body: std::env::var(BODY).ok().filter(|addresses| !addresses.is_empty()),
             body_absent: std::env::var(BODY_ABSENT).ok().filter(|reason| !reason.is_empty()),

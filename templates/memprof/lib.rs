@@ -39,6 +39,7 @@
 //! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
 //! * giving way: `courtesy` with `courtesy_driver`, which use nothing else;
+//! * `random`, which answers with the same random numbers in every revision; `causes` logs what varies;
 //! * beginning and end: `constructor`, `environment`, `stamp`, and `body`, which begins and ends the
 //!   figures with the test's body; `harness` waits for libtest's main thread.
 
@@ -68,6 +69,7 @@ mod call_log;
 mod call_tree;
 mod callback;
 mod calls;
+mod causes;
 mod cells;
 mod checksum;
 mod constructor;
@@ -129,6 +131,16 @@ mod parameter;
 mod peak_history;
 mod pool_metrics;
 mod pools;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    )),
+    path = "random_elsewhere.rs"
+)]
+mod random;
 mod reading;
 mod recorder;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use crate::body;
 use crate::calls::Calls;
+use crate::causes;
 use crate::environment::Environment;
 use crate::harness;
 use crate::layer_log::Passes;
@@ -26,6 +27,7 @@ use crate::metric::{Catalogue, Index, Kind, MAXIMUM, Metric, PerMetric, Values};
 use crate::occurrences::{Logged, Occurrences};
 use crate::peak_history::PeakHistory;
 use crate::pool_metrics::{self, PoolMetrics};
+use crate::random;
 use crate::reading::Reading;
 use crate::sources::{self, Extent, Sources};
 use crate::stack_log::StackLog;
@@ -167,6 +169,7 @@ pub(crate) fn start(environment: Environment) -> bool {
     recorder.open(&environment);
     recorder.set_up_calls(&environment);
     harness::expect(&environment.harness_test);
+    environment.random_seed.into_iter().for_each(random::follow);
     let body = environment.body().map(|found| found.and_then(body::plant));
     // It holds memory of the tracked heap.
     drop(environment);
@@ -274,6 +277,7 @@ pub(crate) fn finish() {
         recorder.log_lines();
         let nanoseconds = recorder.nanoseconds();
         let started = recorder.started;
+        recorder.log(|_, log| causes::write(log, nanoseconds));
         recorder.log_stacks(|stacks, log, _| stacks.end(log, nanoseconds, started));
         recorder.log(|_, log| log.end(nanoseconds));
         recorder.log = None;

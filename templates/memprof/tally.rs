@@ -113,6 +113,11 @@ impl Tally {
         &self.unclaimed
     }
 
+    /// Returns how many threads have claimed a slot; `None` where they may not.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        if CAN_BE_OWNED { Some(self.claimed.load(Ordering::Acquire)) } else { None }
+    }
+
     /// Returns the sums over all threads. What a thread counts during the reading is in these sums
     /// or in the next ones.
     pub(crate) fn totals(&self) -> Totals {

@@ -9,6 +9,7 @@ use cargo_memprof::cli::request::reconcile::{metrics, reconcile};
 use cargo_memprof::cli::request::refs::RefsNeeded;
 use cargo_memprof::cli::request::surroundings::Surroundings;
 use cargo_memprof::config::matrix;
+use cargo_memprof::plan::random_numbers::RandomNumbers;
 use cargo_memprof::plan::repeat::Repeat;
 use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
 use cargo_memprof::plan::rule::{Growth, Rule};
@@ -80,6 +81,7 @@ pairs: ['hf_*=fs_*']
 repeat: 3
 timeout: 10m
 delay: 2s
+random: own
 profile: release
 features: [gpu, cuda]
 all-features: true
@@ -196,6 +198,8 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
             "1m",
             "--delay",
             "0s",
+            "--random",
+            "same",
             "--profile",
             "p",
             "-F",
@@ -222,6 +226,7 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
     );
     assert_eq!((request.tests[0].repeat, request.tests[0].timeout_seconds), (None, None));
     assert_eq!(request.delay_milliseconds, None, "0s turns the delay of the file off");
+    assert_eq!(request.random, RandomNumbers::Same);
     assert_eq!(request.build.features, ["f"]);
     assert!(request.build.workspace && request.build.packages.is_empty());
     assert_eq!(request.build.profile.as_deref(), Some("p"));

@@ -13,6 +13,7 @@ use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::verdict::kinds::Verdict;
 use proptest::prelude::*;
+use serde_json::json;
 
 const KIB: i64 = 1024;
 const MIB: i64 = 1024 * KIB;
@@ -69,6 +70,43 @@ fn each_verdict_has_its_figures_and_its_code() {
         );
         assert_eq!(verdict(&comparison, peak, 0), Some(Verdict::Unchanged));
     }
+}
+
+/// Runs whose input follows from random numbers: of their round, or of their own.
+fn random_input(random: &str, old: &[i64], new: &[i64]) -> Comparison {
+    let mut synthetic =
+        Synthetic::new(&["main", "pr/1"]).builds(&json!({"0": {"packages": "quickcheck 1.0.3\nrand 0.8.5"}}));
+    for (revision, figures) in [old, new].into_iter().enumerate() {
+        for (repeat, figure) in (0..).zip(figures) {
+            let log = log("heap.peak", &[("start", 0), ("done", *figure)]);
+            let causes = json!({"random": random, "hash_keys": 1, "random_numbers": 3, "threads": 1});
+            synthetic = synthetic.passed("t", revision, repeat, &log.event("causes", &causes));
+        }
+    }
+    compare(&synthetic.results())
+}
+
+#[test]
+fn the_same_input_on_both_sides_is_compared_round_by_round() {
+    let old = [MIB, 5 * MIB, 3 * MIB, 9 * MIB];
+    let grown = old.map(|figure| figure + MIB);
+    let verdict = |random, new: &[i64]| verdict(&random_input(random, &old, new), "heap.peak", 1);
+    assert_eq!(verdict("same", &old), Some(Verdict::Unchanged));
+    assert_eq!(verdict("same", &grown), Some(Verdict::Regressed));
+    assert_eq!(verdict("own", &old), Some(Verdict::Inconclusive), "a pair means nothing");
+    let shifted = [5 * MIB, MIB, 9 * MIB, 3 * MIB];
+    assert_eq!(verdict("same", &shifted), Some(Verdict::Inconclusive), "one side had other input");
+}
+
+#[test]
+fn a_figure_that_varies_with_random_input_names_its_cause() {
+    let comparison = random_input("own", &[MIB, 5 * MIB], &[2 * MIB, 9 * MIB]);
+    let notes = comparison.notes.join("\n");
+    assert!(
+        notes.contains("heap.peak varies from run to run in 1 test: random numbers (quickcheck), other ones in each repeat"),
+        "{notes}"
+    );
+    assert!(notes.contains("1 test asks for random numbers: all refs got the same ones"), "{notes}");
 }
 
 #[test]

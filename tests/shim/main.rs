@@ -17,6 +17,7 @@ mod malloc;
 mod miri;
 mod own_memory;
 mod pools;
+mod random;
 mod resident;
 mod scopes;
 #[path = "../../templates/memprof/site_figures.rs"]

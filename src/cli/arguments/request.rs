@@ -15,6 +15,7 @@ use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::expression::Expression;
 use crate::plan::pair_pattern::PairPattern;
 use crate::plan::quantity;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{CellPattern, LockfileRequest, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::trace_pattern::TracePattern;
@@ -129,6 +130,9 @@ pub struct CellArguments {
     /// Wait this long between two test processes: 2s, 500ms
     #[arg(long, value_name = "DURATION", value_parser = quantity::delay)]
     pub delay: Option<u64>,
+    /// Random numbers of the tests: the same for all refs, or each process its own [default: same]
+    #[arg(long, value_name = "same|own", value_parser = random_numbers)]
+    pub random: Option<RandomNumbers>,
     /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,
@@ -239,6 +243,11 @@ pub struct TraceArguments {
 
 /// The same words as in memprof.yaml, with the same suggestion.
 fn trace_column(text: &str) -> Result<TraceColumn, String> {
+    crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+}
+
+/// The same words as in memprof.yaml, with the same suggestion.
+fn random_numbers(text: &str) -> Result<RandomNumbers, String> {
     crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }
 

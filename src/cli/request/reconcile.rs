@@ -90,6 +90,7 @@ pub fn reconcile(
             .delay
             .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
             .filter(|length| *length > 0),
+        random: cells.random.or(matrix.random.as_ref().map(|Scalar(random)| *random)).unwrap_or_default(),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
         pairs: if cells.pairs.is_empty() {
             let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);

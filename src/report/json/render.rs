@@ -127,6 +127,7 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         tool: (&comparison.tool).into(),
         baseline: (&comparison.revisions[comparison.baseline].name).into(),
         refs: refs.collect(),
+        random: comparison.random,
         axes: comparison.axes.clone(),
     }
 }

@@ -14,6 +14,7 @@ use crate::compare::matching::RowChange;
 use crate::plan::axis_labels::AxisLabels;
 use crate::plan::metric::Unit;
 use crate::plan::program::ProgramCall;
+use crate::plan::random_numbers::RandomNumbers;
 use crate::report::tensors::forwards_json::ForwardEntry;
 use crate::report::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::report::why::json::WhyReport;
@@ -82,6 +83,8 @@ pub struct Identity<'a> {
     pub baseline: Cow<'a, str>,
     /// The refs, in the given order.
     pub refs: Vec<Ref<'a>>,
+    /// The random numbers of the tests: `same` for all refs in a round, or each process its `own`.
+    pub random: RandomNumbers,
     /// The axes whose combinations are the refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisLabels>,
