@@ -172,7 +172,7 @@ impl<'a> Resolver<'a> {
         let mut revisions = Vec::new();
         for reference in &request.refs {
             let mut revision = self.revision(&reference.spec)?;
-            revision.name = reference.name.clone().unwrap_or_else(|| reference.spec.clone());
+            revision.name = reference.name.clone().unwrap_or_else(|| shown(&reference.spec));
             revisions.push(revision);
         }
         for reference in &mut request.refs {
@@ -466,6 +466,12 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// Returns a ref as reports show it: a full hash by its first digits.
+fn shown(spec: &str) -> String {
+    let is_full_hash = matches!(spec.len(), 40 | 64) && spec.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_full_hash { spec[..7].to_owned() } else { spec.to_owned() }
+}
+
 /// Renames the second `main` to `main (2)`, so that a revision can be compared with itself.
 fn make_names_unique(revisions: &mut [Revision]) {
     let mut taken: HashSet<String> = HashSet::new();
@@ -511,6 +517,12 @@ mod tests {
             found: None,
             working_tree: false,
         }
+    }
+
+    #[test]
+    fn a_full_hash_is_shown_by_its_first_digits() {
+        let hash = "29610a7416dd2a29cfbcba0b473e558142ba219b";
+        assert_eq!([hash, &hash[..12], "main"].map(shown), ["29610a7", &hash[..12], "main"]);
     }
 
     #[test]

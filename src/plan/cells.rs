@@ -216,8 +216,8 @@ impl<'a> Planner<'a> {
         let revisions = in_revisions(self.revisions);
         Err(if self.tests.is_empty() && self.programs.is_empty() {
             UserError::new(format!("there are no tests in {revisions}")).help(
-                "was the right package built? --workspace builds all packages, and --overlay adds a test that no \
-                 revision has",
+                "doc-tests are not measured; was the right package built? --workspace builds all packages, and \
+                 --overlay adds a test that no revision has",
             )
         } else if !cells.is_empty() {
             UserError::new(format!("each test that matches is marked #[ignore] in {revisions}"))
