@@ -15,12 +15,13 @@
 //!     entry/                      what git knows of the checkout, for the next CI job (ci/cache.sh)
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
+//!   program/                      copies of this program by hash, linked from `wrapper/`
 //!   salt                          keys the hashes that stand for secrets
 //! ```
 //!
-//! `clean` removes the folder of its repository and leaves `salt`, `archives/` and `shim/`. Without the
-//! salt, a run that needs secrets cannot be continued. The other two can be deleted while no run is
-//! going on; the tool makes them again.
+//! `clean` removes the folder of its repository and leaves `salt`, `archives/`, `shim/` and `program/`.
+//! Without the salt, a run that needs secrets cannot be continued. The others can be deleted while no
+//! run is going on; the tool makes them again.
 
 use std::collections::HashSet;
 
@@ -182,6 +183,11 @@ impl Cache {
     /// Returns the folder of what cargo's runner notes about test executables.
     pub fn notes(&self) -> Utf8PathBuf {
         self.folder.join("notes")
+    }
+
+    /// Returns the folder of copies of this program, which all repositories below one home share.
+    pub fn programs(&self) -> Utf8PathBuf {
+        self.folder.with_file_name("program")
     }
 
     /// Returns the folder of compiled shims, which all repositories below one home share.
