@@ -120,6 +120,19 @@ impl Runner<'_> {
         self.folder.cell(self.plan, planned.revision, &planned.cell, repeat)
     }
 
+    /// Returns the name of a cell's test, with its target if another target has a test of that name.
+    pub(super) fn shown_title(&self, cell: &CellId) -> String {
+        let is_namesake =
+            |other: &PlannedCell| other.cell.title == cell.title && other.cell.test != cell.test;
+        if !self.cells.iter().any(is_namesake) {
+            cell.title.clone()
+        } else if cell.title == cell.test.name {
+            cell.test.to_string()
+        } else {
+            format!("{} {}", cell.test, cell.title)
+        }
+    }
+
     /// Returns the build and the executable of a cell.
     pub(crate) fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
         let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;

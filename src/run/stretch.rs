@@ -311,7 +311,7 @@ impl Stretch<'_, '_, '_, '_> {
     }
 
     fn emit_start(&self, planned: &PlannedCell, name: &str, running: usize) {
-        let (test, name) = (planned.cell.title.clone(), name.to_owned());
+        let (test, name) = (self.runner.shown_title(&planned.cell), name.to_owned());
         let index = self.done + running + 1;
         let (total, left) = (self.total, self.time_left.left());
         self.runner.sink.emit(Event::RunStarted { test, name, index, total, left });
@@ -325,7 +325,7 @@ impl Stretch<'_, '_, '_, '_> {
         let busy = if self.jobs > 1 { self.last_end.elapsed() } else { took };
         self.last_end = Instant::now();
         let name = self.runner.plan.revisions[planned.revision].name.clone();
-        let (test, ok) = (planned.cell.title.clone(), outcome.status.is_ok());
+        let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
         let outcome = outcome.status.to_string();
         self.runner.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took, busy });
     }
