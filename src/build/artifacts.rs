@@ -13,7 +13,7 @@ use crate::build::noting_runner;
 use crate::build::programs::BuiltProgram;
 use crate::build::provenance::{Companion, Executable, FailedTarget};
 use crate::build::stand_in;
-use crate::build::store::{Draft, Unproven};
+use crate::build::store::{self, Draft, Unproven};
 use crate::build::test_listing::{self, Listing};
 use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
@@ -121,7 +121,8 @@ impl Artifacts<'_> {
             .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
         let package = manifest::package_name(artifact)?;
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
-        let file = Utf8PathBuf::from(format!("{:04}-{file_name}", collected.executables.len()));
+        // A test may look for programs beside the folder `deps` that cargo puts its executable into.
+        let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
         let copied = match self.draft.add_executable(built, &file, key)? {
             Ok(copied) => copied,
             // An empty crate has no tests and no shim.
@@ -255,7 +256,7 @@ impl Artifacts<'_> {
             let folders = executable.library_folders();
             let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
             for library in libraries::closure(files, &folders, of_build)? {
-                add_companion(self.draft, companions, &library)?;
+                add_companion(self.draft, companions, &library, None)?;
             }
         }
         Ok(())
@@ -276,6 +277,11 @@ fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<Strin
 /// folder.
 fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
     let mut companions: Vec<Companion> = Vec::new();
+    let is_test = |artifact: &&Artifact| artifact.profile.test;
+    let profile = artifacts
+        .iter()
+        .filter(is_test)
+        .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
     for artifact in
         artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
     {
@@ -292,20 +298,34 @@ fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Resu
                 .iter()
                 .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
             if !is_build_script {
-                add_companion(draft, &mut companions, path)?;
+                add_companion(draft, &mut companions, path, profile)?;
             }
         }
     }
     Ok(companions)
 }
 
-/// Copies a file, unless it was copied already.
-fn add_companion(draft: &Draft, companions: &mut Vec<Companion>, path: &Utf8Path) -> anyhow::Result<()> {
+/// Copies a file, unless it was copied already. A program gets the place in the entry that it has in the
+/// folder of cargo's profile, because tests also look for it relative to their own executable.
+fn add_companion(
+    draft: &Draft,
+    companions: &mut Vec<Companion>,
+    path: &Utf8Path,
+    profile: Option<&Utf8Path>,
+) -> anyhow::Result<()> {
     if companions.iter().any(|known| known.path == *path) {
         return Ok(());
     }
     let name = path.file_name().unwrap_or_default();
-    let file = Utf8PathBuf::from(format!("companion-{}-{name}", companions.len()));
+    let below = profile.and_then(|profile| path.strip_prefix(profile).ok());
+    let is_free = |below: &&Utf8Path| {
+        below.starts_with("examples")
+            || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
+    };
+    let file = match below.filter(is_free) {
+        Some(below) => below.to_owned(),
+        None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
+    };
     let hash = draft.add_companion(path, &file)?;
     companions.push(Companion { path: path.to_owned(), file, hash });
     Ok(())
@@ -405,7 +425,7 @@ mod tests {
     fn an_executable_that_cannot_be_copied_fails_the_build_with_path_and_reason() {
         let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
         let draft = built.draft();
-        let place = draft.path("0000-keep-1".into());
+        let place = draft.path("deps/0000-keep-1".into());
         fs_err::create_dir(&place).unwrap();
         let error = format!("{:#}", built.collected(&draft).unwrap_err());
         assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");

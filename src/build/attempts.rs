@@ -18,6 +18,7 @@ use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
 use crate::build::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::build::programs::{self, Programs};
+use crate::build::programs_of_tests;
 use crate::build::provenance::{self, KeyInputs, Provenance};
 use crate::build::store::{self, Draft, Entry};
 use crate::build::traced_sources;
@@ -86,7 +87,7 @@ pub fn build(
     let mut skipped = SkippedEdits::default();
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
-        let (compiled, programs) = compile(job, &key_inputs, &prepared, &mut log)?;
+        let (mut compiled, programs) = compile(job, &key_inputs, &prepared, &mut log)?;
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;
         let has_failed = !compiled.success || !programs.failed.is_empty();
@@ -100,13 +101,24 @@ pub fn build(
         if !compiled.success {
             return Ok(Build::Failed(failure_of(job, &compiled)));
         }
+        let program_error = if key_inputs.programs_of_tests {
+            programs_of_tests::build(job, &prepared, &mut compiled, &mut log)?
+        } else {
+            None
+        };
         let check = check_sources(job, &prepared, &compiled)?;
         let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
             let failure = failure_of(job, &compiled);
-            let mut entry =
-                store_artifacts(job, tree, prepared, (compiled, programs), key_inputs, check.digest)?;
+            let mut entry = store_artifacts(
+                job,
+                tree,
+                prepared,
+                (compiled, programs, program_error),
+                key_inputs,
+                check.digest,
+            )?;
             let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
             let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
             if is_failed {
@@ -195,7 +207,7 @@ fn store_artifacts(
     job: &Job<'_>,
     tree: &BuildTree<'_>,
     prepared: PreparedSource,
-    (compiled, programs): (Compiled, Programs),
+    (compiled, programs, program_error): (Compiled, Programs, Option<String>),
     key_inputs: KeyInputs,
     sources: String,
 ) -> anyhow::Result<Entry> {
@@ -236,6 +248,7 @@ fn store_artifacts(
         failed_targets: failed.into_iter().chain(programs.failed).collect(),
         known_programs: programs.known,
         companions,
+        program_error,
         injected_hash: store::hash_of_injected(&prepared.injection),
         injected: prepared.injection.into_keys().collect(),
         runner,

@@ -8,7 +8,7 @@ use camino::Utf8Path;
 use crate::build::job::{Inputs, Job};
 use crate::build::line_tables;
 use crate::build::provenance::KeyInputs;
-use crate::build::{inserted_checkpoints, shim, traced_sources};
+use crate::build::{inserted_checkpoints, shim, started_programs, traced_sources};
 use crate::cargo::{command, configuration, toolchain};
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
@@ -35,6 +35,7 @@ pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         trace: inputs.patterns.texts(),
         clean_env: inputs.plan.request.clean_env.clone(),
         programs: programs(job),
+        programs_of_tests: started_programs::are_started(job),
     })
 }
 

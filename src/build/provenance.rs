@@ -51,6 +51,10 @@ pub struct KeyInputs {
     /// The programs that are built, as cargo's arguments name them. A build of tests alone has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
+    /// Whether all binaries and examples are built, because a test may start one. If not, this is not
+    /// part of the key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub programs_of_tests: bool,
 }
 
 impl KeyInputs {
@@ -130,6 +134,9 @@ pub struct Provenance {
     /// The programs that the packages have, such as `bin tool`, if a requested one is not among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_programs: Vec<String>,
+    /// The first error of a binary or an example that a test may start, if one does not build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_error: Option<String>,
     /// Other files that tests run or load from the path where they were built.
     pub companions: Vec<Companion>,
     /// The files that were injected into the checkout, as paths below `injected/` in the entry's
@@ -365,6 +372,7 @@ pub(crate) mod tests {
             trace: Vec::new(),
             clean_env: None,
             programs: Vec::new(),
+            programs_of_tests: false,
         };
         Provenance {
             version: VERSION,
@@ -379,6 +387,7 @@ pub(crate) mod tests {
             failed_targets: Vec::new(),
             known_programs: Vec::new(),
             companions: Vec::new(),
+            program_error: None,
             injected: Vec::new(),
             injected_hash: String::new(),
             runner: Vec::new(),

@@ -111,6 +111,9 @@ pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
 /// The file in an entry's folder with its [`Provenance`].
 pub const PROVENANCE: &str = "provenance.json";
 
+/// The names in an entry's folder that no program gets.
+pub const OWN_NAMES: [&str; 4] = [PROVENANCE, "injected", "deps", "examples"];
+
 /// Returns the folder of a key.
 fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
     store.join(&key[..32])
@@ -229,6 +232,7 @@ impl Draft {
             return Ok(Err(unproven));
         }
         let path = self.partial.join(file);
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
         Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), bytes }))
@@ -238,6 +242,7 @@ impl Draft {
     pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
         let path = self.partial.join(file);
         let hash = hash_file(built).map_err(UnreadableArtifact)?;
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
         fs_err::copy(built, &path)?;
         let copied = hash_file(&path)?;
         ensure!(copied == hash, "{built} changed while it was copied to {path}");
@@ -287,7 +292,11 @@ impl Entry {
             let (root, error) = (&failed.root, failed.first_line());
             format!("{root} does not compile in {name} ({commit}), but has no selected test: {error}")
         };
-        self.unselected_failures().map(note).collect()
+        let of_program = self.provenance.program_error.iter().map(|error| {
+            let (name, commit) = (&revision.name, revision.short());
+            format!("a binary or an example of {name} ({commit}) does not build, so tests that start it fail: {error}")
+        });
+        self.unselected_failures().map(note).chain(of_program).collect()
     }
 
     /// Returns the executables and targets whose tests cannot be measured.

@@ -43,6 +43,25 @@ pub fn run_argv(options: &BuildOptions, features: &[String], target_directory: &
     argv.into_iter().map(str::to_owned).chain(common_arguments(options, features)).collect()
 }
 
+/// Returns the arguments for `cargo` that build the binaries and examples as `cargo test` does, with
+/// the profile of the tests.
+pub fn programs_argv(
+    options: &BuildOptions,
+    features: &[String],
+    target_directory: &Utf8Path,
+) -> Vec<String> {
+    let argv = ["build", "--bins", "--examples", "--message-format=json"];
+    let mut argv: Vec<String> = argv.map(ToOwned::to_owned).to_vec();
+    argv.extend(["--target-dir".to_owned(), target_directory.to_string()]);
+    argv.extend(options.workspace.then(|| "--workspace".to_owned()));
+    argv.extend(options.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]));
+    argv.extend(common_arguments(options, features));
+    if options.profile.is_none() {
+        argv.extend(["--profile", "test"].map(ToOwned::to_owned));
+    }
+    argv
+}
+
 /// Returns the arguments that tests and programs have in common.
 fn common_arguments(options: &BuildOptions, features: &[String]) -> Vec<String> {
     let mut argv = Vec::new();
@@ -109,5 +128,12 @@ mod tests {
             "run --message-format=json --target-dir /t --offline --locked --config net.retry=1 --features x,y \
              --profile release --target t --jobs 3"
         );
+        assert_eq!(
+            programs_argv(&options, &options.features, Utf8Path::new("/t")).join(" "),
+            "build --bins --examples --message-format=json --target-dir /t --package a --offline --locked --config \
+             net.retry=1 --features x,y --profile release --target t --jobs 3"
+        );
+        let usual = programs_argv(&BuildOptions::default(), &[], Utf8Path::new("/t"));
+        assert_eq!(usual[6..], ["--profile", "test"]);
     }
 }

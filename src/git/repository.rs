@@ -400,6 +400,21 @@ impl Repository {
         Ok(blobs.filter(|(facts, _)| facts.contains(" blob ")).map(|(_, path)| path.to_owned()).collect())
     }
 
+    /// Whether a file of a commit that these pathspecs select contains one of the texts.
+    ///
+    /// # Errors
+    /// Git cannot read a file, because a partial clone lacks it.
+    pub fn has_text(&self, commit: &str, texts: &[&str], pathspecs: &[&str]) -> anyhow::Result<bool> {
+        let patterns = texts.iter().flat_map(|text| ["-e", text]);
+        let command = self.reading().env("GIT_NO_LAZY_FETCH", "1").args(["grep", "-q", "-I", "-F"]);
+        let searched = command.args(patterns).args([commit, "--"]).args(pathspecs).capture()?;
+        match searched.status.code() {
+            Some(0) => Ok(true),
+            Some(1) if searched.stderr.is_empty() => Ok(false),
+            _ => anyhow::bail!("git grep: {}", String::from_utf8_lossy(&searched.stderr).trim()),
+        }
+    }
+
     /// Returns the files of a commit whose content or path contains this text, in upper or lower case.
     /// Files of submodules are left out. The content of files of these patterns does not count.
     ///

@@ -277,3 +277,58 @@ fn an_archive_carries_programs_with_their_input() {
     assert_eq!(["old", "new"].map(|of| peak(&report, title, of, "filled")), [Some(2), Some(4)]);
     assert_eq!(["old", "new"].map(|of| peak(&report, title, of, "read")), [Some(4), Some(4)]);
 }
+
+/// Starts the example that cargo builds beside the tests, as rust-csv's tests do, and a binary by the
+/// same way.
+const STARTS: &str = r#"
+#[test]
+fn starts() {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().unwrap().parent().unwrap();
+    for program in ["examples/told", "tells"] {
+        let output = std::process::Command::new(profile.join(program)).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), starts::TOLD, "{program}");
+    }
+}
+#[test]
+fn twice() {}
+#[test]
+fn returns() -> Result<(), String> { Err("bad result".to_owned()) }
+"#;
+
+#[test]
+fn tests_start_the_examples_and_binaries_of_their_own_revision() {
+    let mut repository = TestRepository::new();
+    let manifest = "[package]\nname = \"starts\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    repository.write("Cargo.toml", manifest);
+    let tells = "fn main() { print!(\"{}\", starts::TOLD) }\n";
+    repository.write("examples/told.rs", tells);
+    repository.write("src/bin/tells.rs", tells);
+    repository.write("tests/one.rs", STARTS);
+    repository.write("tests/two.rs", "#[test]\nfn twice() {}\n");
+    for name in ["old", "new"] {
+        repository.write("src/lib.rs", &format!("pub const TOLD: &str = \"{name}\";\n"));
+        repository.commit(name);
+        repository.git(["tag", name]);
+    }
+    let arguments = ["--refs", "old,new", "--offline", "--repeat", "1", "--format", "json"];
+    let printed = memprof(&repository, &arguments);
+    let report = parsed(&printed);
+    let cells = report["cells"].as_array().unwrap();
+    let of = |test: &str| cells.iter().filter(|cell| cell["title"] == test).collect::<Vec<_>>();
+    let is_ok = |cell: &&Value| cell["outcome"] == "ok";
+    assert!(of("starts").len() == 2 && of("starts").iter().all(is_ok), "{}", printed.everything());
+    assert!(of("twice").len() == 4 && of("twice").iter().all(is_ok), "{}", printed.everything());
+    assert_eq!(of("returns")[0]["message"], "Error: \"bad result\"", "{}", printed.everything());
+    assert!(printed.stderr.contains("Ran 4 tests 8/8, 2 failed"), "two of one name: {}", printed.stderr);
+    assert_eq!(report["verdict"]["tests"][0]["tests"], 4);
+
+    repository.write("examples/broken.rs", "fn main() { starts::absent() }\n");
+    repository.write("src/lib.rs", "pub const TOLD: &str = \"newer\";\n");
+    repository.commit("broken");
+    let printed =
+        memprof(&repository, &["HEAD", "--offline", "--repeat", "1", "-k", "twice", "--format", "json"]);
+    assert_eq!(printed.code, 0, "the tests are measured all the same: {}", printed.everything());
+    let notes = parsed(&printed)["notes"].to_string();
+    assert!(notes.contains("a binary or an example of HEAD (") && notes.contains("absent"), "{notes}");
+}
