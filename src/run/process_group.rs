@@ -85,6 +85,9 @@ impl LeftProcesses {
 /// How long after a test's end by a signal this tool may get the same signal.
 const SAME_END: Duration = Duration::from_millis(300);
 
+/// How often the end of what a test started is looked for.
+const FINISH_POLL: Duration = Duration::from_millis(1);
+
 /// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
 /// Calls `on_poll` many times a second while it runs.
 ///
@@ -115,6 +118,10 @@ pub fn run(
         });
         let ended = wait(&child, start, limit, interrupt, &receiver, on_poll);
         drop(receiver);
+        while !watching.is_finished() {
+            platform::finish(&child);
+            std::thread::sleep(FINISH_POLL);
+        }
         (ended, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     platform::end_group(&child);
@@ -149,7 +156,10 @@ fn wait(
             Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| start.elapsed() >= limit) => {
                 break Exit::TimedOut;
             }
-            Err(RecvTimeoutError::Timeout) => on_poll(),
+            Err(RecvTimeoutError::Timeout) => {
+                platform::wake(child);
+                on_poll();
+            }
             Err(RecvTimeoutError::Disconnected) => return (None, start.elapsed()),
         }
     };
@@ -196,7 +206,7 @@ fn exit_of(status: ExitStatus) -> Exit {
 mod platform {
     use std::sync::{Mutex, PoisonError};
 
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
     use super::{Child, Command, File, LeftProcesses, NAMED, ProcessError};
     use crate::support::process_tree;
@@ -259,6 +269,27 @@ mod platform {
         let _ = kill_process(Pid::from_child(supervisor), Signal::TERM);
     }
 
+    /// Lets a supervisor go on that the test has stopped. Otherwise it would not notice the test's end.
+    pub(super) fn wake(supervisor: &Child) {
+        if is_stopped(supervisor) {
+            let _ = kill_process(Pid::from_child(supervisor), Signal::CONT);
+        }
+    }
+
+    /// Makes sure that a supervisor ends whose test has ended or must end. What the test has started
+    /// may have stopped it, and may do so again, so that is killed first.
+    pub(super) fn finish(supervisor: &Child) {
+        if is_stopped(supervisor) {
+            process_tree::end_child(id(supervisor));
+        }
+    }
+
+    fn is_stopped(supervisor: &Child) -> bool {
+        // It stays as it is, also for the wait that follows.
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(supervisor)), options).is_ok_and(|status| status.is_some())
+    }
+
     pub(super) fn end_group(_: &Child) {}
 
     /// Forgets a supervisor that has ended.
@@ -302,6 +333,10 @@ mod platform {
     pub(super) fn stop(leader: &Child) {
         end_group(leader);
     }
+
+    pub(super) fn wake(_: &Child) {}
+
+    pub(super) fn finish(_: &Child) {}
 
     /// Kills the group. The leader is not reaped yet, so its id cannot belong to another group.
     pub(super) fn end_group(leader: &Child) {
@@ -420,6 +455,25 @@ mod tests {
         let ran =
             shell("(: < /dev/tty) 2>/dev/null && echo terminal; kill -TERM $PPID; echo here", None, &never);
         assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::Code(0), "here\n"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_test_that_stops_its_supervisor_ends_all_the_same() {
+        let never = AtomicBool::new(false);
+        let ran = shell("sleep 305 & echo $!; kill -STOP $PPID; exit 4", None, &never);
+        assert_eq!(ran.process.exit, Exit::Code(4));
+        assert!(is_gone_soon(&ran.stdout), "process {} is still running", ran.stdout);
+
+        // Again and again, from several processes.
+        let script = "for i in 1 2 3; do (echo here; while :; do kill -STOP $PPID; done) & done; sleep 306";
+        let limit = Some(Duration::from_millis(300));
+        let ran = shell(&script, limit, &never);
+        assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::TimedOut, "here\nhere\nhere\n"));
+
+        // Its own group.
+        let ran = shell("kill -STOP 0", limit, &never);
+        assert_eq!(ran.process.exit, Exit::TimedOut);
     }
 
     #[test]
