@@ -22,7 +22,9 @@ use crate::build::store::{self, Entry, Stored, hash_file};
 use crate::build::test_tree::TestTree;
 use crate::checkout::injected_files;
 use crate::checkout::stamps::Stamp;
+use crate::support::folder_removal::remove_folder;
 use crate::support::paths;
+use crate::support::redaction;
 use crate::support::regular_file;
 use crate::support::salt::Salt;
 
@@ -57,12 +59,11 @@ const LIBRARY_PATH: &str =
 
 impl<'a> ExtractedTree<'a> {
     /// Creates the folder. The caller holds the lock on all archives of its cache folder. Runs with
-    /// other cache folders may need the same folder, and use others.
+    /// other cache folders may need the same folder, and use others. The process has its cache's salt.
     pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
         let built_in = &unpacked.manifest.root;
-        let home = unpacked.folder.ancestors().nth(2).unwrap_or(&unpacked.folder);
-        let salt = Salt::random().keep(home)?;
-        let (root, outermost, claim, elsewhere) = match claim(built_in, &salt) {
+        let redactor = redaction::of_process();
+        let (root, outermost, claim, elsewhere) = match claim(built_in, redactor.salt()) {
             Ok((outermost, claim)) => (built_in.clone(), outermost, Some(claim), None),
             Err(reason) => {
                 let root = unpacked.folder.join("stand-in");
@@ -272,7 +273,7 @@ impl Drop for ExtractedTree<'_> {
     /// Removes what was created. If that fails, the next run recognizes the folder by its mark.
     fn drop(&mut self) {
         if identity(&self.root) == self.identity {
-            let _ = std::fs::remove_dir_all(&self.root);
+            let _ = remove_folder(&self.root);
         }
         let above = self.root.ancestors().skip(1);
         for folder in above.take_while(|folder| folder.starts_with(&self.outermost)) {

@@ -26,6 +26,7 @@ use crate::archive::writer::is_executable;
 use crate::build::store;
 use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
+use crate::support::regular_file::followed;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 
@@ -141,8 +142,8 @@ impl Archive {
     ///
     /// An [`ArchiveError`] if the file is not a complete, unchanged archive of this version.
     pub fn open(file: &Utf8Path) -> anyhow::Result<Self> {
-        let mut input = std::fs::File::open(file).map_err(|error| {
-            UserError::new(format!("cannot open the archive {file}: {error}"))
+        let mut input = followed::open(file).map_err(|error| {
+            UserError::new(format!("cannot open the archive {error}"))
                 .help("make one with `cargo memprof build --refs main,. --archive FILE`")
         })?;
         let length = input.metadata()?.len();
@@ -190,7 +191,7 @@ impl Archive {
 
     /// Opens the tar file in it.
     fn tar(&self) -> anyhow::Result<tar::Archive<impl Read>> {
-        let input = fs_err::File::open(&self.file)?.take(self.bytes);
+        let input = followed::open(&self.file)?.take(self.bytes);
         let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, input))?;
         decoder.window_log_max(WINDOW_LOG)?;
         Ok(tar::Archive::new(decoder))
@@ -252,7 +253,7 @@ impl Archive {
 
     /// Returns the archive's files in the folder, after checking their hashes.
     fn unpacked(&self, folder: &Utf8Path) -> anyhow::Result<Unpacked> {
-        let text = fs_err::read(folder.join(MANIFEST))?;
+        let text = followed::read_within(folder.join(MANIFEST), followed::MOST_OF_BINARY)?;
         let manifest: Manifest = sealed_json::unsealed(&text)
             .with_context(|| format!("cannot read the manifest of {}", self.file))?;
         manifest
@@ -322,7 +323,8 @@ impl Unpacked {
     /// Reads one of the archive's JSON files.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let path = self.folder.join(name);
-        serde_json::from_slice(&fs_err::read(&path)?).with_context(|| format!("cannot read {path}"))
+        serde_json::from_slice(&followed::read_within(&path, followed::MOST_OF_BINARY)?)
+            .with_context(|| format!("cannot read {path}"))
     }
 
     fn check_machine(&self, file: &Utf8Path) -> Result<(), ArchiveError> {

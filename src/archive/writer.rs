@@ -10,6 +10,7 @@ use crate::archive::format::{WINDOW_LOG, trailer};
 use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, data_path};
 use crate::build::store::hash_file;
 use crate::support::output_file::OutputFile;
+use crate::support::regular_file::followed;
 use crate::support::sealed_json;
 
 /// A finished archive.
@@ -47,7 +48,7 @@ impl ArchiveWriter {
 
     /// Adds a file from disk.
     pub fn add_file(&mut self, path: impl Into<Utf8PathBuf>, source: &Utf8Path) -> anyhow::Result<()> {
-        let input = fs_err::File::open(source)?;
+        let input = followed::open(source)?;
         let metadata = input.metadata()?;
         self.add(path.into(), input, metadata.len(), is_executable(&metadata))
     }

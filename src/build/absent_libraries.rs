@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use object::{Object, ObjectSymbol, ReadCache};
 
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 
 /// Empty libraries with the names of the missing ones.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ fn symbols(
     wanted: &mut BTreeSet<String>,
     defined: &mut BTreeSet<String>,
 ) -> anyhow::Result<()> {
-    let cache = ReadCache::new(std::fs::File::open(file)?);
+    let cache = ReadCache::new(followed::open(file)?);
     let parsed = object::File::parse(&cache)?;
     for symbol in parsed.dynamic_symbols() {
         let name = symbol.name()?.to_owned();

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::regular_file::followed;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use toml_edit::DocumentMut;
@@ -302,7 +303,7 @@ impl AdapterCompilation<'_> {
             return Ok(Ok(library));
         }
         let reason_file = folder.join(format!("{name}-{key}.reason"));
-        if let Ok(reason) = fs_err::read_to_string(&reason_file) {
+        if let Ok(reason) = followed::text(&reason_file) {
             return Ok(Err(reason));
         }
         fs_err::create_dir_all(folder)?;
@@ -337,7 +338,7 @@ impl AdapterCompilation<'_> {
             let metadata = files[0].with_extension("rmeta");
             let file = if metadata.exists() { &metadata } else { &files[0] };
             hasher.update(need.name.as_bytes()).update(&[0]);
-            hasher.update_reader(fs_err::File::open(file)?)?;
+            hasher.update_reader(followed::open(file)?)?;
         }
         Ok(hasher.finalize().to_hex()[..16].to_owned())
     }

@@ -23,6 +23,7 @@ use crate::plan::listing::NotMeasured;
 use crate::plan::request::TargetKind;
 use crate::support::event::{Event, Sink};
 use crate::support::paths;
+use crate::support::regular_file::followed;
 use crate::symbols::test_body::TestBody;
 
 /// A finished call of cargo.
@@ -112,7 +113,7 @@ impl Artifacts<'_> {
             return Ok(());
         }
         let file_name = built.file_name().context("an executable has a name")?;
-        let note = fs_err::read(self.notes.join(format!("{file_name}.json")))
+        let note = followed::read(self.notes.join(format!("{file_name}.json")))
             .with_context(|| format!("cargo built {built}, but did not run it"))?;
         let invocation: noting_runner::TestInvocation = serde_json::from_slice(&note)?;
         let directory = paths::utf8(invocation.directory)?;
@@ -266,7 +267,7 @@ impl Artifacts<'_> {
 /// Reads the compiler wrapper's mark next to an executable, if it left one.
 fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<String>> {
     let name = built.file_name().unwrap_or_default();
-    match fs_err::read_to_string(built.with_file_name(format!("{name}.{extension}"))) {
+    match followed::text(built.with_file_name(format!("{name}.{extension}"))) {
         Ok(mark) => Ok(Some(mark)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),

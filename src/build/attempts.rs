@@ -25,6 +25,8 @@ use crate::build::traced_sources;
 use crate::build::wrapper;
 use crate::cargo::lockfile;
 use crate::plan::listing::NotMeasured;
+use crate::support::regular_file;
+use crate::support::regular_file::followed;
 
 /// A revision's build.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ pub fn build(
     log: &Utf8Path,
 ) -> anyhow::Result<Build> {
     fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
-    let mut log = fs_err::File::create(log)?;
+    let mut log = fs_err::File::from_parts(regular_file::create_over(log)?, log);
     let mut remedy = Remedy::Touch;
     let mut skipped = SkippedEdits::default();
     loop {
@@ -231,7 +233,7 @@ fn store_artifacts(
     let Collected { executables, unproven, failed } =
         artifacts.executables(&programs.built, &runner, &key)?;
     let companions = artifacts.companions(&executables)?;
-    let lock = match fs_err::read(workspace_of(&prepared).join("Cargo.lock")) {
+    let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         read => Some(read?),
     };

@@ -15,6 +15,7 @@ use crate::inject::overlay;
 use crate::inject::patch;
 use crate::plan::clean_env::{Child, own_variables};
 use crate::plan::request::{BuildOptions, OverlayMode};
+use crate::support::regular_file::followed;
 
 /// Returns everything that affects a revision's build.
 pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
@@ -155,13 +156,13 @@ fn outer_configuration(job: &Job<'_>) -> String {
     folders.extend(configuration::home());
     let mut hasher = blake3::Hasher::new();
     for setting in &job.options().config {
-        if let Ok(text) = fs_err::read(setting) {
+        if let Ok(text) = followed::read(setting) {
             hasher.update(setting.as_bytes()).update(&text);
         }
     }
     for folder in folders {
         for name in ["config.toml", "config"] {
-            if let Ok(text) = fs_err::read(folder.join(name)) {
+            if let Ok(text) = followed::read(folder.join(name)) {
                 hasher.update(folder.as_os_str().as_encoded_bytes()).update(&text);
             }
         }

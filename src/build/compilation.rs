@@ -25,6 +25,7 @@ use crate::plan::clean_env::{Child, own_variables};
 use crate::support::event::Event;
 use crate::support::process::Command;
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 use crate::trace::dependency_copies::EditedCopy;
 
 /// The result of a call of cargo.
@@ -220,7 +221,7 @@ fn cargo(
 
 /// Returns the text of the lock file that cargo will read; empty if there is none yet.
 fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
-    match fs_err::read_to_string(prepared.manifest.with_file_name("Cargo.lock")) {
+    match followed::text(prepared.manifest.with_file_name("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         read => read,
     }

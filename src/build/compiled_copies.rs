@@ -14,6 +14,7 @@ use cargo_metadata::{Artifact, TargetKind};
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages;
+use crate::support::regular_file::followed;
 use crate::trace::dependency_copies::{CopiedCrate, EditedCopy};
 
 /// The extension of the mark next to a library that was compiled from an edited copy.
@@ -169,7 +170,7 @@ fn mark_of(folder: &Utf8Path, unit: &str) -> Utf8PathBuf {
 }
 
 fn read(mark: &Utf8Path) -> Option<Mark> {
-    serde_json::from_slice(&fs_err::read(mark).ok()?).ok()
+    serde_json::from_slice(&followed::read(mark).ok()?).ok()
 }
 
 /// Removes a compiled library. Its mark is last, so that nothing is left without one if this process

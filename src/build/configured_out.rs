@@ -12,6 +12,7 @@ use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
 use crate::inject::source_edit::{SourceText, forget_places};
+use crate::support::regular_file::followed;
 
 /// Whether the crate of this call of the compiler is configured out. `argv` is the whole command.
 ///
@@ -21,7 +22,7 @@ use crate::inject::source_edit::{SourceText, forget_places};
 pub fn is_configured_out(argv: &[OsString]) -> anyhow::Result<bool> {
     let root = argv.iter().map(Path::new).find(|word| word.extension().is_some_and(|end| end == "rs"));
     let Some(root) = root else { return Ok(false) };
-    let conditions = conditions(&fs_err::read_to_string(root)?);
+    let conditions = conditions(&followed::text(root)?);
     if conditions.is_empty() {
         return Ok(false);
     }

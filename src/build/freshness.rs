@@ -11,6 +11,7 @@ use cargo_metadata::Artifact;
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages;
+use crate::support::regular_file::followed;
 
 /// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
 /// target folder.
@@ -31,7 +32,7 @@ pub struct Check {
 impl SourceRecords {
     /// Reads the records. Missing or unreadable records prove nothing and cost a rebuild.
     pub fn load(path: &Utf8Path) -> Self {
-        let text = fs_err::read(path).unwrap_or_default();
+        let text = followed::read(path).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -62,7 +63,7 @@ impl SourceRecords {
             };
             let package = messages::package_folder(artifact);
             let mut sources = BTreeMap::new();
-            for file in parse_dep_info(&fs_err::read_to_string(&dep_info)?) {
+            for file in parse_dep_info(&followed::text(&dep_info)?) {
                 let path =
                     [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
                 let hash = match path {
@@ -93,7 +94,9 @@ fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow
     if let Some(hash) = hashes.get(path) {
         return Ok(hash.clone());
     }
-    let hash = blake3::hash(&fs_err::read(path)?).to_hex().to_string();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(followed::open(path)?)?;
+    let hash = hasher.finalize().to_hex().to_string();
     hashes.insert(path.to_owned(), hash.clone());
     Ok(hash)
 }
@@ -155,7 +158,7 @@ fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
     let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
     identity(&one_metadata) == identity(&other_metadata)
         || (one_metadata.len() == other_metadata.len()
-            && matches!((std::fs::read(one), std::fs::read(other)), (Ok(one), Ok(other)) if one == other))
+            && matches!((followed::read_within(one, followed::MOST_OF_BINARY), followed::read_within(other, followed::MOST_OF_BINARY)), (Ok(one), Ok(other)) if one == other))
 }
 
 /// Returns a build script's dep-info file. Cargo copies `build_script_build-HASH` to

@@ -15,6 +15,7 @@ use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::checkout_edits::AddedFiles;
 use crate::inject::module_files;
 use crate::plan::checkpoint_at::CheckpointAt;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
@@ -71,7 +72,7 @@ pub fn insert(
         if let Some(reason) = owners.iter().find_map(|owner| owner.untraceable) {
             return Err(refused(line, reason).into());
         }
-        let text = fs_err::read_to_string(checkout.join(path))?;
+        let text = followed::text(checkout.join(path))?;
         let mut text =
             checkpoints::insert(&text, &places).map_err(|(line, reason)| refused(line, &reason))?;
         if owners.iter().any(|owner| !owner.is_member) {

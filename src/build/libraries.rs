@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 
+use crate::support::regular_file::followed;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader32, FileHeader64};
@@ -25,7 +26,7 @@ pub struct Dynamic {
 
 /// Reads a file. A file that is not ELF, such as a script, needs nothing.
 pub fn read(path: &Utf8Path) -> anyhow::Result<Dynamic> {
-    let mut file = fs_err::File::open(path)?.into_parts().0;
+    let mut file = followed::open(path)?;
     let mut begin = Vec::new();
     Read::by_ref(&mut file)
         .take(16)

@@ -12,6 +12,7 @@ use crate::build::harness_library::HarnessLibrary;
 use crate::build::provenance::ListedTest;
 use crate::build::test_listing::as_cargo_would_run;
 use crate::plan::clean_env::CleanEnv;
+use crate::support::regular_file::followed;
 
 /// The parts of symbols that tell which library an executable contains: the length of a crate's name,
 /// and the name.
@@ -48,7 +49,7 @@ pub struct LibraryListing {
 /// Asks an executable without libtest's harness for its benchmarks or tests. `None` if it has no known
 /// library, or does not answer; it then runs as a whole.
 pub fn list(start: Start<'_>) -> Option<LibraryListing> {
-    let bytes = fs_err::read(start.executable).ok()?;
+    let bytes = followed::read_within(start.executable, followed::MOST_OF_BINARY).ok()?;
     let mut found =
         SYMBOLS.into_iter().filter(|(symbol, _)| memmem::find(&bytes, symbol.as_bytes()).is_some());
     // With two libraries, one of them may be a dependency of a dependency.

@@ -10,6 +10,7 @@ use crate::build::prepared_source;
 use crate::plan::request::BuildOptions;
 use crate::support::process::Command;
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 
 /// The checkout of a revision, in which cargo resolves one lock file after the other.
 pub struct LockfileResolver<'a> {
@@ -40,7 +41,7 @@ impl<'a> LockfileResolver<'a> {
 
     /// Returns the lock file as it is now.
     pub fn read(&self) -> anyhow::Result<Vec<u8>> {
-        fs_err::read(self.path()).context("cargo wrote no lock file")
+        followed::read(self.path()).context("cargo wrote no lock file")
     }
 
     /// Replaces the lock file.

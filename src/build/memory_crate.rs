@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::support::regular_file::followed;
 use toml_edit::{DocumentMut, Table};
 
 /// The name of an item in the crate, and so a text in its metadata. A crate of the same name that
@@ -74,8 +75,10 @@ fn is_ours(library: &Path) -> bool {
     let is_named = name.strip_prefix("libmemprof").is_some_and(|rest| rest.starts_with(['-', '.']));
     // Where the metadata is only in the other file, the library has none. If neither can be read,
     // the compiler says so.
-    let has_mark =
-        |path: &Path| std::fs::read(path).is_ok_and(|bytes| memchr::memmem::find(&bytes, MARK).is_some());
+    let has_mark = |path: &Path| {
+        followed::read_within(path, followed::MOST_OF_BINARY)
+            .is_ok_and(|bytes| memchr::memmem::find(&bytes, MARK).is_some())
+    };
     is_named && (has_mark(library) || has_mark(&library.with_extension("rmeta")))
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::support::regular_file::followed;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     let executable = Path::new(call.first().context("cargo gave no executable to run")?);
     let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
     // The variables that the tool itself gave cargo. Only cargo's own additions are noted.
-    let given: GivenEnvironment = serde_json::from_slice(&fs_err::read(folder.join(GIVEN))?)?;
+    let given: GivenEnvironment = serde_json::from_slice(&followed::read(folder.join(GIVEN))?)?;
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, value)| !given.has(name, value) && !is_ours(name))

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::checkout::cache::Cache;
 use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The source of crates.io in lock files, as git and as sparse index.
@@ -95,7 +96,7 @@ fn hash_of(root: &Utf8Path, files: &[Utf8PathBuf]) -> anyhow::Result<blake3::Has
         let target = if path.is_symlink() { Some(path.read_link_utf8()?) } else { None };
         let mut content = blake3::Hasher::new();
         if path.is_file() {
-            content.update_reader(fs_err::File::open(&path)?)?;
+            content.update_reader(followed::open(&path)?)?;
         }
         // Of fixed length, or with its length in front: no two lists of files have one hash.
         for text in [file.as_str(), target.as_ref().map_or("", |target| target.as_str())] {
@@ -113,7 +114,7 @@ fn root_of(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         return Ok(Utf8PathBuf::from(git.text()).canonicalize_utf8()?);
     }
     let above = folder.ancestors().skip(1).find(|above| {
-        let manifest = fs_err::read_to_string(above.join("Cargo.toml")).unwrap_or_default();
+        let manifest = followed::text(above.join("Cargo.toml")).unwrap_or_default();
         manifest.lines().any(|line| line.trim_start().starts_with("[workspace"))
     });
     Ok(above.unwrap_or(folder).to_owned())

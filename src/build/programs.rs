@@ -25,6 +25,7 @@ use crate::inject::checkout_edits;
 use crate::plan::program::ProgramRequest;
 use crate::plan::request::{OverlayMode, TargetKind};
 use crate::support::paths;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// A program that cargo built.
@@ -226,7 +227,7 @@ fn collect(compiled: &mut Compiled, program: &Found) -> anyhow::Result<BuiltProg
     artifact.filenames = vec![original.clone()];
     let folder = std::mem::replace(&mut compiled.notes, tempfile::tempdir()?);
     let file_name = built.file_name().context("an executable has a name")?;
-    let note = fs_err::read(folder.path().join(format!("{file_name}.json")))
+    let note = followed::read(folder.path().join(format!("{file_name}.json")))
         .with_context(|| format!("cargo built {built}, but did not run it"))?;
     let copy = paths::utf8(folder.path().join("program"))?;
     fs_err::copy(&built, &copy)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::support::regular_file::followed;
 use anyhow::Context;
 
 /// Returns the file that is locked while a shim is compiled.
@@ -15,7 +16,7 @@ pub fn lock_of(folder: &Path) -> PathBuf {
 /// It was not compiled. That process reports why.
 pub fn wait_for(folder: &Path) -> anyhow::Result<()> {
     if !folder.exists() {
-        let lock = fs_err::File::open(lock_of(folder))?.into_parts().0;
+        let lock = followed::open(lock_of(folder))?;
         lock.lock_shared().context("cannot wait for the shim")?;
     }
     anyhow::ensure!(folder.exists(), "the shim was not compiled");

@@ -16,6 +16,7 @@ use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::plan::request::{BuildOptions, OverlayMode};
 use crate::plan::side;
 use crate::plan::side_lockfile::SideLockfile;
+use crate::support::regular_file::followed;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -64,7 +65,7 @@ pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option
     let wanted = Wanted { job, base, changes, patches };
     let kept = wanted.kept();
     let lockfile = if kept.exists() {
-        fs_err::read(&kept)?
+        followed::read(&kept)?
     } else {
         let text = wanted.resolve(tree)?;
         lockfile::keep(&kept, &text)?;
@@ -77,7 +78,7 @@ pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option
 fn text_of(given: &SideLockfile, job: &Job<'_>) -> anyhow::Result<Vec<u8>> {
     match given {
         SideLockfile::File { path, hash } => {
-            let text = fs_err::read(path)?;
+            let text = followed::read(path)?;
             if blake3::hash(&text).to_hex().as_str() == hash {
                 return Ok(text);
             }

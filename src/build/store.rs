@@ -13,7 +13,9 @@ use crate::build::provenance::{Executable, FailedTarget, Provenance, VERSION};
 use crate::build::test_listing;
 use crate::plan::listing::NotMeasured;
 use crate::plan::resolved::Revision;
+use crate::support::folder_removal::remove_folder;
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 use crate::support::sealed_json;
 
 /// One build in the store.
@@ -176,7 +178,7 @@ fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
     struct Format {
         version: u32,
     }
-    let text = fs_err::read(path)?;
+    let text = followed::read(path)?;
     let format = match sealed_json::unsealed::<Format>(&text) {
         Ok(format) => format,
         // Before format 3, there was no hash.
@@ -226,7 +228,7 @@ impl Draft {
         file: &Utf8Path,
         key: &str,
     ) -> anyhow::Result<Result<Copied, Unproven>> {
-        let mut bytes = fs_err::read(built).map_err(UnreadableArtifact)?;
+        let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
         if let Err(unproven) = stamp(&mut bytes, key) {
             return Ok(Err(unproven));
@@ -356,7 +358,7 @@ impl Entry {
     /// Reads the files that were injected into the checkout for this build.
     pub fn injection(&self) -> anyhow::Result<BTreeMap<Utf8PathBuf, Vec<u8>>> {
         let read =
-            |path: &Utf8PathBuf| Ok((path.clone(), fs_err::read(self.folder.join("injected").join(path))?));
+            |path: &Utf8PathBuf| Ok((path.clone(), followed::read(self.folder.join("injected").join(path))?));
         self.provenance.injected.iter().map(read).collect()
     }
 
@@ -382,10 +384,13 @@ impl Entry {
     }
 }
 
+/// How many bytes of a file are hashed. A sparse file of any size takes no space on the disk, and hours.
+const MOST_OF_STORED: u64 = 64 << 30;
+
 /// Returns the blake3 hash of a file, as hexadecimal digits.
 pub fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(fs_err::File::open(path)?)?;
+    hasher.update_reader(followed::open_within(path, MOST_OF_STORED)?)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
@@ -402,7 +407,7 @@ pub fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
 /// Removes a file or a folder, if there is one.
 pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
     match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => fs_err::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => Ok(remove_folder(path)?),
         Ok(_) => fs_err::remove_file(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -10,6 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The configuration as cargo sees it from a folder, the strongest layer first: `--config`, then
@@ -40,7 +41,7 @@ impl CargoConfig {
                 // As with `.cargo/config.toml`, paths are relative to the folder above the file's
                 // folder.
                 let above = file.parent().and_then(Utf8Path::parent).unwrap_or(directory);
-                (above.to_owned(), fs_err::read_to_string(&file)?)
+                (above.to_owned(), followed::text(&file)?)
             } else {
                 (directory.to_owned(), argument.clone())
             };
@@ -60,7 +61,7 @@ impl CargoConfig {
     fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
         for name in ["config.toml", "config"] {
             let path = folder.join(name);
-            let text = match fs_err::read_to_string(&path) {
+            let text = match followed::text(&path) {
                 Ok(text) => text,
                 Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
                     continue;
@@ -223,7 +224,7 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
             continue;
         }
         kept.extend([argument.clone(), value.clone()]);
-        if let Some(of_file) = runner_in(&fs_err::read_to_string(file)?) {
+        if let Some(of_file) = runner_in(&followed::text(file)?) {
             // The last runner wins, as long as both are strings or both are lists. Cargo splits
             // strings at spaces.
             let ours = if of_file.is_array() {

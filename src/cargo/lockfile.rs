@@ -10,6 +10,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::request::LockfileRequest;
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The lock file for revisions that lack one.
@@ -177,7 +178,7 @@ pub fn choose(
         warn(&format!("using the one of {revision}"));
         return Ok(fixed(Lockfile::Given(text.clone()), format!("the Cargo.lock of {revision}")));
     }
-    let chosen = match fs_err::read(repository.root().join(&path)) {
+    let chosen = match followed::read(repository.root().join(&path)) {
         Ok(text) => {
             warn("using the one in your checkout for all");
             fixed(Lockfile::Given(text), "the Cargo.lock in your checkout".to_owned())
@@ -217,7 +218,7 @@ fn kept_or(
     if !kept.exists() {
         return Ok(generated(kept));
     }
-    let text = fs_err::read(&kept)?;
+    let text = followed::read(&kept)?;
     let written = Timestamp::try_from(fs_err::metadata(&kept)?.modified()?)?;
     Ok(Choice { notes: notes_in(&text), ..given(Lockfile::Given(text), written) })
 }

@@ -7,6 +7,7 @@ use camino::Utf8Path;
 use cargo_metadata::Artifact;
 
 use crate::plan::request::TargetKind;
+use crate::support::regular_file::followed;
 
 /// Returns the kind of a target that can contain tests.
 pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
@@ -28,7 +29,7 @@ pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
 /// `cargo metadata` omits this. Such a target must not be called with `--list`, because it would
 /// run.
 pub fn without_harness(manifest: &Utf8Path) -> anyhow::Result<Vec<(TargetKind, String)>> {
-    let document: toml_edit::DocumentMut = fs_err::read_to_string(manifest)?.parse()?;
+    let document: toml_edit::DocumentMut = followed::text(manifest)?.parse()?;
     let mut targets = Vec::new();
     let off = |item: &toml_edit::Item| item.get("harness").and_then(toml_edit::Item::as_bool) == Some(false);
     if document.get("lib").is_some_and(off) {
@@ -71,7 +72,7 @@ fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
 /// Returns the name of an artifact's package from its manifest, because package ids have several
 /// forms.
 pub fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
-    let document: toml_edit::DocumentMut = fs_err::read_to_string(&artifact.manifest_path)?.parse()?;
+    let document: toml_edit::DocumentMut = followed::text(&artifact.manifest_path)?.parse()?;
     let name =
         document.get("package").and_then(|package| package.get("name")).and_then(toml_edit::Item::as_str);
     name.map(ToOwned::to_owned).with_context(|| format!("{} has no package name", artifact.manifest_path))

@@ -14,6 +14,7 @@ use crate::plan::request::BuildOptions;
 use crate::support::paths;
 use crate::support::process::Command;
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// What became of a resolution. The outer error is the tool's, the inner one cargo's.
@@ -292,7 +293,7 @@ impl Resolution<'_> {
             let stderr = String::from_utf8_lossy(&captured.stderr);
             return Ok(Err(Unresolved(redaction::text(stderr.trim()).into_owned())));
         }
-        Ok(Ok(fs_err::read_to_string(self.lockfile())?))
+        Ok(Ok(followed::text(self.lockfile())?))
     }
 
     /// Returns a call of cargo for the manifest.

@@ -9,6 +9,7 @@ use cargo_metadata::semver::{Version, VersionReq};
 use serde::Deserialize;
 
 use crate::support::counted::counted;
+use crate::support::regular_file::followed;
 
 /// A requirement on a package, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ pub fn published(name: &str, home: Option<&Utf8Path>, local: &[Utf8PathBuf]) -> 
     });
     let indexes = indexes.chain(local.iter().map(|registry| registry.join("index")));
     indexes
-        .filter_map(|index| fs_err::read(index.join(&path)).ok())
+        .filter_map(|index| followed::read(index.join(&path)).ok())
         .flat_map(|text| versions_in(&text))
         .collect()
 }

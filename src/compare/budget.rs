@@ -15,6 +15,7 @@ use crate::plan::resolved::CellId;
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::glob;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::verdict::limits;
 
@@ -162,7 +163,7 @@ fn figures<'a>(
 /// # Errors
 /// It cannot be read, or is no budget. The error names the line.
 pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
-    let text = fs_err::read_to_string(path)
+    let text = followed::text(path)
         .map_err(|error| UserError::new(format!("the budget {error}")).help(HOW_TO_WRITE))?;
     let refused = |error: &dyn std::fmt::Display| {
         UserError::new(format!("{name} is not a budget: {error}")).help(HOW_TO_WRITE)

@@ -12,6 +12,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
 use crate::plan::rule::NoiseFigure;
 use crate::results::measurement::Kind;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::verdict::statistics::spread;
 
@@ -72,7 +73,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
 
 /// Reads a noise file. An error names the file and says how to write one.
 pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
-    let text = fs_err::read_to_string(file)
+    let text = followed::text(file)
         .map_err(|error| UserError::new(format!("--noise: {error}")).help(HOW_TO_WRITE))?;
     let record: NoiseRecord = serde_json::from_str(&text)
         .map_err(|error| UserError::new(format!("{file} is not a noise file: {error}")).help(HOW_TO_WRITE))?;

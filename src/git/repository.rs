@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::program::{Place, git, nul_separated, searching_git};
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The first bytes of a Git LFS pointer file.
@@ -494,7 +495,7 @@ const SYMBOLIC_LINK: u32 = 0o120_000;
 pub fn enclosing(folder: &Utf8Path) -> Option<&Utf8Path> {
     folder.ancestors().find(|folder| {
         let link = folder.join(".git");
-        let is_link = || fs_err::read_to_string(&link).is_ok_and(|text| text.starts_with("gitdir:"));
+        let is_link = || followed::text(&link).is_ok_and(|text| text.starts_with("gitdir:"));
         let is_bare = ["objects", "refs"].iter().all(|part| folder.join(part).is_dir());
         link.join("HEAD").exists() || is_link() || (is_bare && folder.join("HEAD").is_file())
     })

@@ -9,6 +9,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
 use crate::support::advice::Advice;
 use crate::support::process::{Command, shell_quoted};
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// A cargo workspace, by paths relative to the repository's root.
@@ -101,7 +102,7 @@ fn on_disk(repository: &Repository, named: Option<&str>) -> anyhow::Result<Optio
     let package = if *manifest_of_all == manifest {
         None
     } else {
-        package_name(&parsed(&fs_err::read(&manifest)?, &manifest)?)
+        package_name(&parsed(&followed::read(&manifest)?, &manifest)?)
     };
     let workspace = folder.to_owned();
     Ok(Some(WorkspaceFolder { workspace, manifest_path: named.map(|_| relative), package }))

@@ -57,7 +57,7 @@ pub fn lock_file(folder: &Utf8Path, device: &CudaDevice) -> LockFile {
 fn open(path: &Utf8Path) -> anyhow::Result<File> {
     make_folder(path.parent().context("a lock file has a folder")?)?;
     let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
     let file = loop {
         match options.open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -12,6 +12,7 @@ use crate::cargo::manifest::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
+use crate::support::regular_file::followed;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -75,7 +76,7 @@ pub fn lay_overlay(
     let after = metadata(toolchain, &manifest)?;
     for (manifest, entries) in missing_test_entries(&after, &injection, checkout) {
         let relative = manifest.strip_prefix(checkout).unwrap_or(&manifest).to_owned();
-        let mut text = fs_err::read_to_string(&manifest)?;
+        let mut text = followed::text(&manifest)?;
         for (name, path) in entries {
             write!(text, "\n[[test]]\nname = {name:?}\npath = {path:?}\n")?;
         }
@@ -149,7 +150,7 @@ pub fn append_lines(
         if injection.contains_key(relative) || !target.src_path.exists() {
             continue;
         }
-        let content = with_lines(&fs_err::read(&target.src_path)?);
+        let content = with_lines(&followed::read(&target.src_path)?);
         injected.write(checkout, relative, &content)?;
         injection.insert(relative.to_owned(), content);
     }

@@ -15,6 +15,7 @@ use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use crate::plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use crate::support::paths;
+use crate::support::regular_file::followed;
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -109,7 +110,7 @@ pub fn lay_out(
     let packages = tested_packages(&external, options, &root_manifest)?;
     let dependencies = dependencies(paths.checkout, &packages, &external, options)?;
     let document = manifest_of(&packages[0], dependencies, &root_manifest, &workspace);
-    let lock_file = match fs_err::read(workspace.join("Cargo.lock")) {
+    let lock_file = match followed::read(workspace.join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         read => Some(read?),
     };
@@ -246,7 +247,7 @@ pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     remove_others(folder, files)?;
     for file in files {
         let (path, content) = (folder.join(&file.destination), content_of(file));
-        if path.is_symlink() || !fs_err::read(&path).is_ok_and(|found| found == *content) {
+        if path.is_symlink() || !followed::read(&path).is_ok_and(|found| found == *content) {
             match fs_err::remove_file(&path) {
                 // A link must be gone, because the file would be written through it.
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
@@ -286,7 +287,7 @@ fn remove_others(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()>
 }
 
 fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {
-    fs_err::read_to_string(path)?.parse().with_context(|| format!("{path} is not TOML"))
+    followed::text(path)?.parse().with_context(|| format!("{path} is not TOML"))
 }
 
 /// Returns a text of the `[package]` table.

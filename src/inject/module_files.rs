@@ -12,6 +12,7 @@ use syn::visit::{self, Visit};
 
 use crate::inject::source_edit::{SourceText, forget_places};
 use crate::support::paths::without_dots;
+use crate::support::regular_file::followed;
 
 /// A file of a crate.
 pub struct ModuleFile<'a> {
@@ -44,7 +45,7 @@ pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&M
         if seen.contains(&place) {
             continue;
         }
-        let Ok(text) = fs_err::read_to_string(&place.file) else { continue };
+        let Ok(text) = followed::text(&place.file) else { continue };
         let source = SourceText::new(&text);
         let file = ModuleFile { path: &place.file, module: &module, source, items: source.parse() };
         if visited.insert(place.file.clone()) {

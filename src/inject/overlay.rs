@@ -10,6 +10,7 @@ use crate::git::repository::Repository;
 use crate::git::reserved_names::reserved_part;
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::support::counted::counted;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// One file of an overlay.
@@ -107,7 +108,7 @@ fn from_disk(base: &Utf8Path, path: &OverlayPath) -> anyhow::Result<FoundFiles> 
         }
         let file = Utf8Path::from_path(entry.path()).context("an overlay file's name is not UTF-8")?;
         let below = file.strip_prefix(&source).unwrap_or(file);
-        found.push((below.to_owned(), fs_err::read(file)?));
+        found.push((below.to_owned(), followed::read(file)?));
     }
     Ok(found)
 }

@@ -20,6 +20,7 @@ use crate::inject::checkout_edits::AddedFiles;
 use crate::inject::module_files::{self, ModuleFile};
 use crate::inject::source_edit::SourceText;
 use crate::support::paths;
+use crate::support::regular_file::followed;
 
 /// The text around the type and around the value.
 ///
@@ -112,7 +113,7 @@ fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8Pat
         {
             continue;
         }
-        if finder.find(&fs_err::read(entry.path())?).is_some() {
+        if finder.find(&followed::read(entry.path())?).is_some() {
             let path = paths::utf8(entry.into_path())?;
             files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
         }

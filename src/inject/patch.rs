@@ -16,6 +16,7 @@ use crate::inject::checkout_edits::AddedFiles;
 use crate::plan::resolved::Revision;
 use crate::support::paths;
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// A patch, read and checked.
@@ -34,7 +35,7 @@ pub struct Patch {
 /// A file cannot be read, is no patch, leads out of the checkout, or does more than change and add
 /// files.
 pub fn read(names: &[String], root: &Utf8Path) -> anyhow::Result<Vec<Patch>> {
-    names.iter().map(|name| Patch::new(name, fs_err::read(root.join(name))?)).collect()
+    names.iter().map(|name| Patch::new(name, followed::read(root.join(name))?)).collect()
 }
 
 /// Returns the hash of every patch, for the build key. The order counts.
@@ -74,7 +75,7 @@ pub fn apply(
         }
     }
     for path in patches.iter().flat_map(|patch| &patch.paths) {
-        let content = fs_err::read(folder.join(path))?;
+        let content = followed::read(folder.join(path))?;
         injected.write(checkout, path, &content)?;
         injection.insert(path.clone(), content);
     }
@@ -98,7 +99,7 @@ fn copy_file(
         return Err(UserError::new(message).help("patch the file itself, by its own path").into());
     }
     fs_err::create_dir_all(copy.parent().context("a file has a folder")?)?;
-    fs_err::write(copy, fs_err::read(file)?)?;
+    fs_err::write(copy, followed::read(file)?)?;
     Ok(())
 }
 

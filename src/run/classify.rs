@@ -11,6 +11,7 @@ use crate::results::log_checksum::LogKey;
 use crate::results::outcome::{Outcome, Status};
 use crate::results::run_folder::file;
 use crate::results::sealed::{self, FileSeal};
+use crate::results::shim_log::MOST_OF_LOG;
 use crate::run::process_group::{Exit, FinishedProcess};
 use crate::support::bounded_lines;
 use crate::support::bytes::Bytes;
@@ -116,7 +117,7 @@ pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
 
 /// Describes the last allocation that a GPU had no memory for, from the shim's log.
 fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
-    let log = regular_file::open(log)?;
+    let log = regular_file::open_within(log, MOST_OF_LOG)?;
     let mut last = None;
     bounded_lines::each_line(BufReader::new(log), MOST_OF_LINE, |line| {
         if memchr::memmem::find(line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
@@ -183,7 +184,7 @@ fn library_ran(stdout: &Utf8Path, library: HarnessLibrary, name: &str) -> io::Re
 fn refusal(evidence: &Evidence<'_>) -> io::Result<Option<String>> {
     let path = evidence.folder.join(file::LOG);
     let mut first = Vec::new();
-    match regular_file::open(&path) {
+    match regular_file::open_within(&path, MOST_OF_LOG) {
         Ok(log) => bounded_lines::read_line(&mut BufReader::new(log), MOST_OF_LINE, &mut first)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";

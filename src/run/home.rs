@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -10,7 +10,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::results::outcome::RunRecord;
 use crate::results::run_folder::file;
 use crate::results::sealed;
+use crate::support::bytes::Bytes;
 use crate::support::{redacted_file, redaction, regular_file};
+
+/// How many bytes of a test's standard output, and of its standard error, are kept.
+const MOST_OF_OUTPUT: u64 = 64 << 20;
 
 /// The empty folder of a run, and the files that the test writes to.
 pub struct RunHome {
@@ -69,25 +73,50 @@ impl RunHome {
         }
     }
 
-    /// Replaces the secrets in the test's outputs. What is not a file of the folder stays as it is.
-    pub fn redact_outputs(&self) -> anyhow::Result<()> {
-        if !self.path.canonicalize_utf8().is_ok_and(|path| path == self.path) {
-            return Ok(());
+    /// Shortens the test's outputs to [`MOST_OF_OUTPUT`]. Returns remarks for the report.
+    pub fn shorten_outputs(&self) -> anyhow::Result<Vec<String>> {
+        let mut remarks = Vec::new();
+        for (name, output) in &self.outputs {
+            make_accessible(output, 0o600)?;
+            let path = self.path.join(name);
+            if self.is_output(&path) && regular_file::shorten(&path, MOST_OF_OUTPUT)? {
+                let most = Bytes(MOST_OF_OUTPUT);
+                remarks.push(format!("its {name} was longer than {most}, and lost its middle"));
+            }
         }
-        for output in [file::STDOUT, file::STDERR] {
-            let path = self.path.join(output);
-            let is_file = |found: &Metadata| found.is_file() && regular_file::irregular(found).is_none();
-            if path.symlink_metadata().is_ok_and(|found| is_file(&found)) {
+        Ok(remarks)
+    }
+
+    /// Replaces the secrets in the test's outputs.
+    pub fn redact_outputs(&self) -> anyhow::Result<()> {
+        for (name, _) in &self.outputs {
+            let path = self.path.join(name);
+            if self.is_output(&path) {
                 redacted_file::redact(&path, &redaction::of_process())?;
             }
         }
         Ok(())
     }
 
+    /// Whether this is a file of the folder. What a test puts there instead stays as it is.
+    fn is_output(&self, path: &Utf8Path) -> bool {
+        let is_file = |found: Metadata| regular_file::irregular(&found).is_none() && found.nlink() == 1;
+        self.path.canonicalize_utf8().is_ok_and(|folder| folder == self.path)
+            && path.symlink_metadata().is_ok_and(is_file)
+    }
+
     /// Restores the folder, so that the outcome can be written.
     pub fn restore(&self) -> anyhow::Result<()> {
+        make_accessible(&self.folder, 0o700)?;
         restore(&self.root, &self.path)
     }
+}
+
+/// Gives the user back the rights that a test took away.
+fn make_accessible(file: &File, needed: u32) -> io::Result<()> {
+    let mode = file.metadata()?.mode();
+    let permissions = std::fs::Permissions::from_mode(mode & 0o7777 | needed);
+    if mode & needed == needed { Ok(()) } else { file.set_permissions(permissions) }
 }
 
 /// Whether an open file is what was found at a path.
@@ -153,6 +182,36 @@ mod tests {
         let home = home(&place);
         assert_eq!(home.harm(), None);
         assert_eq!(fs_err::read_to_string(outside.join("0/stdout")).unwrap(), "untouched");
+    }
+
+    #[test]
+    fn an_output_without_end_is_shortened_before_it_is_read() {
+        let place = place();
+        let home = home(&place);
+        let stdout = home.path.join("stdout");
+        fs_err::write(&stdout, "running 1 test\n").unwrap();
+        File::options().write(true).open(&stdout).unwrap().set_len(1 << 40).unwrap();
+        let remark = "its stdout was longer than 64.0 MiB, and lost its middle";
+        assert_eq!(home.shorten_outputs().unwrap(), [remark]);
+        assert_eq!(stdout.metadata().unwrap().len(), MOST_OF_OUTPUT);
+        assert_eq!(home.shorten_outputs().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn rights_that_a_test_took_away_are_given_back() {
+        let place = place();
+        let home = home(&place);
+        let mode = |path: &Utf8Path, mode| {
+            let before = path.metadata().unwrap().mode() & 0o777;
+            fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            before
+        };
+        mode(&home.path.join("stderr"), 0);
+        home.shorten_outputs().unwrap();
+        assert_eq!(mode(&home.path.join("stderr"), 0), 0o600);
+        mode(&home.path, 0);
+        home.restore().unwrap();
+        assert_eq!(mode(&home.path, 0o755), 0o700);
     }
 
     #[test]

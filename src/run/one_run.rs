@@ -59,6 +59,7 @@ impl OneRun<'_> {
         let of_executable =
             || executables.lock().unwrap_or_else(PoisonError::into_inner).harm(entry, executable);
         let harm = home.harm().or_else(of_executable);
+        let shortened = home.shorten_outputs()?;
         home.redact_outputs()?;
         let evidence = Evidence {
             folder: &home.path,
@@ -75,7 +76,7 @@ impl OneRun<'_> {
         let outcome = classify::outcome(&process, &evidence);
         Ok(RunRecord {
             build: Some(entry.provenance.key.clone()),
-            marks: process.left.remark().into_iter().collect(),
+            marks: process.left.remark().into_iter().chain(shortened).collect(),
             files: classify::seals(&home.path),
             ..new_record(planned, repeat, outcome)
         })

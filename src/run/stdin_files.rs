@@ -3,7 +3,7 @@
 
 use anyhow::{Context, ensure};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::build::store::hash_file;
 use crate::plan::program::{Stdin, StdinId};
@@ -11,6 +11,7 @@ use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::support::event::{Event, Sink};
+use crate::support::regular_file;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -24,29 +25,32 @@ const DEEPEST: usize = 4;
 pub fn keep(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     for stdin in stdins(&plan.request) {
         let copy = folder.input(stdin.hash());
-        if copy.exists() {
-            continue;
-        }
-        fs_err::create_dir_all(copy.parent().context("the copy has a folder")?)?;
-        match stdin {
-            // The plan of an earlier session has marks in place of secrets.
-            Stdin::Text { text, hash } => {
-                ensure!(blake3::hash(text.as_bytes()).to_hex().as_str() == hash, "{copy} is missing");
-                write_whole(&copy, text.as_bytes())?;
-            }
-            Stdin::File { path, written, hash } => {
-                let partial = copy.with_extension("partial");
-                fs_err::copy(path, &partial)?;
-                if hash_file(&partial)? != *hash {
-                    return Err(UserError::new(format!("stdin {written} changed while it was copied"))
-                        .help("start again when nothing writes the file")
-                        .into());
-                }
-                fs_err::rename(partial, &copy)?;
-            }
+        if !copy.exists() {
+            keep_one(&copy, stdin)?;
         }
     }
     Ok(())
+}
+
+fn keep_one(copy: &Utf8Path, stdin: &Stdin) -> anyhow::Result<()> {
+    fs_err::create_dir_all(copy.parent().context("the copy has a folder")?)?;
+    match stdin {
+        // The plan of an earlier session has marks in place of secrets.
+        Stdin::Text { text, hash } => {
+            ensure!(blake3::hash(text.as_bytes()).to_hex().as_str() == hash, "{copy} is missing");
+            write_whole(copy, text.as_bytes())
+        }
+        Stdin::File { path, written, hash } => {
+            let partial = copy.with_extension("partial");
+            fs_err::copy(path, &partial)?;
+            if hash_file(&partial)? != *hash {
+                return Err(UserError::new(format!("stdin {written} changed while it was copied"))
+                    .help("start again when nothing writes the file")
+                    .into());
+            }
+            Ok(fs_err::rename(partial, copy)?)
+        }
+    }
 }
 
 /// Warns of files that changed since the run was planned. It continues with what they were.
@@ -65,16 +69,26 @@ pub fn warn_of_changed(plan: &Plan, sink: &dyn Sink) {
 }
 
 /// Returns the file with a program's standard input, after checking its hash.
-pub fn verified(folder: &RunFolder, stdin: &StdinId) -> anyhow::Result<Utf8PathBuf> {
-    let folders = folder.0.ancestors().take(DEEPEST);
-    let copy =
-        folders.map(|folder| RunFolder(folder.to_owned()).input(&stdin.hash)).find(|copy| copy.exists());
+///
+/// A program can write to its standard input, which is this copy. It is then made again.
+pub fn verified(folder: &RunFolder, request: &Request, stdin: &StdinId) -> anyhow::Result<Utf8PathBuf> {
+    let folders = || folder.0.ancestors().take(DEEPEST).map(|folder| RunFolder(folder.to_owned()));
+    let copy = folders().map(|folder| folder.input(&stdin.hash)).find(|copy| copy.symlink_metadata().is_ok());
     let damaged = || {
         UserError::new(format!("the copy of stdin {} in {} is missing or damaged", stdin.name, folder.0))
             .help("start a new run, without --resume")
     };
     let copy = copy.ok_or_else(damaged)?;
-    if hash_file(&copy)? == stdin.hash { Ok(copy) } else { Err(damaged().into()) }
+    let is_whole = || !copy.is_symlink() && hash_file(&copy).is_ok_and(|hash| hash == stdin.hash);
+    if is_whole() {
+        return Ok(copy);
+    }
+    regular_file::remove(&copy)?;
+    for one in stdins(request).filter(|one| one.hash() == stdin.hash) {
+        // If the user's file has changed meanwhile, the reason below says enough.
+        let _ = keep_one(&copy, one);
+    }
+    if is_whole() { Ok(copy) } else { Err(damaged().into()) }
 }
 
 /// Returns the standard inputs of a request.
@@ -84,8 +98,6 @@ pub fn stdins(request: &Request) -> impl Iterator<Item = &Stdin> {
 
 #[cfg(test)]
 mod tests {
-    use camino::Utf8Path;
-
     use super::*;
     use crate::plan::program::ProgramRequest;
     use crate::plan::request::{TargetKind, TestRequest};
@@ -127,11 +139,17 @@ mod tests {
             ["stdin in.txt changed since RUN was planned; its programs read it as it was"]
         );
         let id = StdinId { name: "in.txt".into(), hash };
-        let copy = verified(&run.why(), &id).unwrap();
+        let request = &plan.request;
+        let copy = verified(&run.why(), request, &id).unwrap();
         assert_eq!(fs_err::read_to_string(&copy).unwrap(), "before");
         keep(&run, &plan).unwrap();
         fs_err::write(&copy, "damaged").unwrap();
-        assert!(verified(&run, &id).unwrap_err().to_string().contains("missing or damaged"));
+        assert!(verified(&run, request, &id).unwrap_err().to_string().contains("missing or damaged"));
+        fs_err::write(&file, "before").unwrap();
+        keep(&run, &plan).unwrap();
+        fs_err::write(&copy, "written by the program").unwrap();
+        assert_eq!(fs_err::read_to_string(verified(&run, request, &id).unwrap()).unwrap(), "before");
+        fs_err::write(&file, "after").unwrap();
         let late = keep(&RunFolder(folder.join("late")), &plan).unwrap_err().to_string();
         assert!(late.contains("changed while it was copied"), "{late}");
     }

@@ -57,7 +57,7 @@ impl TestCommand<'_> {
             .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
         let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());
         Ok(match stdin {
-            Some(stdin) => command.input_file(stdin_files::verified(folder, stdin)?),
+            Some(stdin) => command.input_file(stdin_files::verified(folder, request, stdin)?),
             None => command,
         })
     }

@@ -15,6 +15,7 @@ use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
 use crate::results::shard_record::{self, ShardRecord};
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The version of `job.json`'s format.
@@ -120,7 +121,7 @@ impl JobFolder {
     /// Returns the last error that a task wrote to standard error, or else its last line. `None` if it
     /// wrote neither.
     pub fn last_words(&self, job: u64, shard: u32) -> Option<String> {
-        let log = fs_err::read(self.slurm().join(format!("{job}_{shard}.err"))).ok()?;
+        let log = followed::read(self.slurm().join(format!("{job}_{shard}.err"))).ok()?;
         let end = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_BYTES)..]).into_owned();
         let is_advice = |line: &&str| line.starts_with("help:") || line.starts_with("warning:");
         let lines: Vec<&str> =
@@ -181,7 +182,7 @@ fn archive_of(folder: &RunFolder) -> anyhow::Result<Option<String>> {
     if !path.exists() {
         return Ok(None);
     }
-    let origin: Value = serde_json::from_slice(&fs_err::read(path)?)?;
+    let origin: Value = serde_json::from_slice(&followed::read(path)?)?;
     Ok(Some(origin["blake3"].as_str().unwrap_or_default().to_owned()))
 }
 

@@ -1,8 +1,8 @@
 //! A lock on a file, so that only one run of this program at a time uses what the file stands for.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
+use crate::support::regular_file;
 use crate::support::run_identity::{RunIdentity, described};
 
 /// How often a waiting run tries again.
@@ -109,10 +110,15 @@ fn open_below_a_folder(path: &Utf8Path) -> anyhow::Result<Option<File>> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
-    let mut options = fs_err::OpenOptions::new();
-    match options.read(true).write(true).create(true).truncate(false).open(path) {
+    // A test may have put a link, a FIFO or a folder there, and nobody holds a lock on that.
+    if path.symlink_metadata().is_ok_and(|found| regular_file::irregular(&found).is_some()) {
+        regular_file::remove(path).with_context(|| format!("cannot remove {path}"))?;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    match options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        opened => Ok(Some(opened?.into_parts().0)),
+        opened => Ok(Some(opened.with_context(|| format!("cannot open {path}"))?)),
     }
 }
 
@@ -192,7 +198,7 @@ impl WhenHeld {
 
 /// Returns who holds the lock on this file. Creates and changes nothing.
 pub fn held_by(path: &Utf8Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
+    let mut file = regular_file::open(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
         Ok(()) | Err(TryLockError::Error(_)) => None,
@@ -293,6 +299,18 @@ mod tests {
         let raised = AtomicBool::new(true);
         let error = Lock::acquire(&target(&folder), WhenHeld::Wait, &raised, &ignore).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(LockError::Interrupted)));
+    }
+
+    #[test]
+    fn what_another_user_put_in_a_locks_place_is_neither_waited_for_nor_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = path(&folder);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(held_by(&path), None);
+        let lock = Lock::acquire(&target(&folder), WhenHeld::Fail, &AtomicBool::new(false), &ignore).unwrap();
+        assert!(held_by(&path).is_some() && path.metadata().unwrap().is_file());
+        drop(lock);
     }
 
     #[test]

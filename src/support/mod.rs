@@ -10,6 +10,7 @@ pub mod elapsed;
 pub mod event;
 pub mod exit_code;
 pub mod file_lock;
+pub mod folder_removal;
 pub mod glob;
 pub mod labels;
 pub mod nesting;

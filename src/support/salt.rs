@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::support::regular_file;
+
 /// The file's name, in the folder of all caches.
 pub const FILE_NAME: &str = "salt";
 
@@ -27,7 +29,7 @@ impl Salt {
 
     /// Reads the salt of the caches in this folder, if it has one.
     pub fn of(home: &Utf8Path) -> Option<Self> {
-        let bytes = fs_err::read(file(home)).ok()?;
+        let bytes = regular_file::read(&file(home)).ok()?;
         Some(Self(bytes.try_into().ok()?))
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::support::regular_file::followed;
 use camino::{Utf8Path, Utf8PathBuf};
 use object::{Object, ObjectSection, ReadCache};
 
@@ -22,7 +23,7 @@ struct About {
 
 impl About {
     fn read(path: &Utf8Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let cache = ReadCache::new(followed::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let has_debug_information =
             file.section_by_name(".debug_info").is_some_and(|section| section.size() > 0);

@@ -11,6 +11,7 @@ use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{FileKind, Object, ObjectSection, ReadCache};
 
+use crate::support::regular_file::followed;
 use crate::symbols::unwind_rule::{Base, Rule};
 
 /// Why there can be no unwind table of a file.
@@ -60,7 +61,7 @@ impl FrameSection {
     ///
     /// The file cannot be opened.
     pub fn read(path: &Utf8Path) -> anyhow::Result<Result<Self, Reason>> {
-        let file = std::fs::File::open(path).with_context(|| format!("cannot read {path}"))?;
+        let file = followed::open(path).with_context(|| format!("cannot read {path}"))?;
         let cache = ReadCache::new(file);
         Ok(match FileKind::parse(&cache) {
             Ok(FileKind::Elf64) => Self::of_elf(&cache),

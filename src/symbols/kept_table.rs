@@ -2,6 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::support::regular_file::followed;
 use crate::symbols::frame_section::{FrameSection, Reason};
 use crate::symbols::unwind_table::{self, UnwindTable};
 
@@ -23,7 +24,7 @@ pub fn beside(executable: &Utf8Path) -> Utf8PathBuf {
 /// The executable cannot be read, or `target` cannot be written.
 pub fn keep(executable: &Utf8Path, target: &Utf8Path) -> anyhow::Result<Result<(), Reason>> {
     let made = FrameSection::read(executable)?.and_then(|section| {
-        let is_kept = fs_err::read(target).is_ok_and(|bytes| {
+        let is_kept = followed::read_within(target, followed::MOST_OF_BINARY).is_ok_and(|bytes| {
             UnwindTable::from_bytes(&bytes).is_ok_and(|table| *table.frame_hash() == section.hash())
         });
         if is_kept { Ok(None) } else { unwind_table::of_section(&section).map(Some) }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use camino::Utf8Path;
 use object::{Object, ReadCache, SymbolMap, SymbolMapEntry};
 
+use crate::support::regular_file::followed;
 use crate::symbols::code_place::{Paths, Place};
 use crate::symbols::debug_file;
 use crate::symbols::function_name::{self, FunctionName};
@@ -201,7 +202,7 @@ fn is_of_toolchain(frame: &Frame) -> bool {
 
 /// Reads the symbol table, or that of a stripped library's interface.
 fn symbols(path: &Utf8Path) -> anyhow::Result<SymbolMap<Symbol>> {
-    let cache = ReadCache::new(fs_err::File::open(path)?.into_file());
+    let cache = ReadCache::new(followed::open(path)?);
     let file = object::File::parse(&cache).with_context(|| format!("cannot read {path}"))?;
     let map = file.symbol_map();
     let symbols = map.symbols().iter().map(|symbol| Symbol {

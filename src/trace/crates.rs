@@ -10,6 +10,7 @@ use toml_edit::{DocumentMut, Item, TableLike};
 use crate::cargo::toolchain::Toolchain;
 use crate::inject::checkout_edits;
 use crate::support::paths::without_dots;
+use crate::support::regular_file::followed;
 
 /// Why functions of a procedural macro cannot be traced.
 pub const OF_A_MACRO: &str = "it belongs to a procedural macro, which runs in the compiler";
@@ -110,7 +111,7 @@ fn read_manifest(
     checkout: &Utf8Path,
 ) -> anyhow::Result<(Option<Crate>, Vec<Utf8PathBuf>)> {
     let folder = manifest.parent().unwrap_or(checkout);
-    let document: DocumentMut = fs_err::read_to_string(manifest)?.parse()?;
+    let document: DocumentMut = followed::text(manifest)?.parse()?;
     let inherited = workspace_dependencies(folder, checkout);
     let mut dependencies = Vec::new();
     let of_targets = document.get("target").and_then(Item::as_table_like).into_iter();
@@ -151,7 +152,7 @@ fn read_manifest(
 fn workspace_dependencies(folder: &Utf8Path, checkout: &Utf8Path) -> Option<(Utf8PathBuf, Item)> {
     let above = folder.ancestors().take_while(|folder| folder.starts_with(checkout));
     above.into_iter().find_map(|folder| {
-        let document: DocumentMut = fs_err::read_to_string(folder.join("Cargo.toml")).ok()?.parse().ok()?;
+        let document: DocumentMut = followed::text(folder.join("Cargo.toml")).ok()?.parse().ok()?;
         let dependencies = document.get("workspace")?.get("dependencies").cloned().unwrap_or_default();
         Some((folder.to_owned(), dependencies))
     })

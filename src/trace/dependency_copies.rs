@@ -21,6 +21,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::inject::module_files;
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::support::paths;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
@@ -124,7 +125,7 @@ pub fn copy(
     let folder = place.folder.join(one.title());
     let dropped_file = place.folder.join(format!("{}.dropped.json", one.title()));
     unpack(&archive, one, place.folder)?;
-    let dropped: Vec<(Utf8PathBuf, usize, String)> = fs_err::read(&dropped_file)
+    let dropped: Vec<(Utf8PathBuf, usize, String)> = followed::read(&dropped_file)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
@@ -176,9 +177,9 @@ impl EditedCopy {
             }
             let content = match edited.get(inside) {
                 Some(text) => text.as_bytes().to_vec(),
-                None => fs_err::read(&path)?,
+                None => followed::read(&path)?,
             };
-            if fs_err::read(&target).ok().as_ref() != Some(&content) {
+            if followed::read(&target).ok().as_ref() != Some(&content) {
                 fs_err::write(&target, content)?;
             }
         }
@@ -247,7 +248,7 @@ fn insert_checkpoints(
         }
         let text = match edited.get(path) {
             Some(text) => text.clone(),
-            None => fs_err::read_to_string(pristine.join(path))?,
+            None => followed::text(pristine.join(path))?,
         };
         let text = checkpoints::insert(&text, &places).map_err(|(line, reason)| refused(line, &reason))?;
         edited.insert(path.to_owned(), text);
@@ -284,7 +285,7 @@ fn archive(
         UserError::new(format!("the archive of {} is not in {registry}", one.title()))
             .help("a crate from a vendored folder cannot be traced; copy it into the repository")
     })?;
-    let bytes = fs_err::read(&archive)?;
+    let bytes = followed::read_within(&archive, followed::MOST_OF_BINARY)?;
     let found = hexadecimal(&Sha256::digest(&bytes));
     if found != one.checksum {
         let message = format!(
@@ -348,7 +349,7 @@ fn hash(edited: &BTreeMap<Utf8PathBuf, String>, shim_hash: &str) -> anyhow::Resu
 
 /// Returns the compiler's name for a crate's library, which may differ from the package's.
 fn library_name(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<String> {
-    let manifest: DocumentMut = fs_err::read_to_string(folder.join("Cargo.toml"))?.parse()?;
+    let manifest: DocumentMut = followed::text(folder.join("Cargo.toml"))?.parse()?;
     let name = manifest.get("lib").and_then(|library| library.get("name")).and_then(toml_edit::Item::as_str);
     Ok(name.unwrap_or(&one.name).replace('-', "_"))
 }
@@ -356,7 +357,7 @@ fn library_name(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<String> 
 /// Returns the crate's library. A published manifest is complete: nothing in it is inherited or
 /// discovered.
 fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
-    let manifest = fs_err::read_to_string(folder.join("Cargo.toml"))?;
+    let manifest = followed::text(folder.join("Cargo.toml"))?;
     let manifest: DocumentMut =
         manifest.parse().with_context(|| format!("could not read the manifest of {}", one.title()))?;
     let library = manifest.get("lib");

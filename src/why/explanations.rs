@@ -14,6 +14,7 @@ use crate::git::changed_files::ChangedFile;
 use crate::plan::resolved::CellId;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
+use crate::results::shim_log;
 use crate::results::stack_log::{Module, StackLog};
 use crate::results::stack_log_reader;
 use crate::results::stored::Results;
@@ -492,7 +493,7 @@ fn changes(files: &[StoredFile], old: &Recorded, new: &Recorded) -> Changes {
 
 /// Reads the call stacks of a log.
 pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
-    let log = regular_file::open(path)?;
+    let log = regular_file::open_within(path, shim_log::MOST_OF_LOG)?;
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
 }
 

@@ -33,6 +33,7 @@ use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::output_file;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// Translates the notebook, runs it, and reports each cell.
@@ -198,7 +199,7 @@ impl Writes {
             return Ok(Self { to: copy.to_owned() });
         }
         let name = place.file.file_name().unwrap_or_default();
-        let on_disk = fs_err::read_to_string(&place.file)?;
+        let on_disk = followed::text(&place.file)?;
         if planned.document.text() != on_disk {
             let last =
                 planned.plan.revisions.last().map(|revision| revision.name.as_str()).unwrap_or_default();

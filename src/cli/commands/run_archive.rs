@@ -49,6 +49,7 @@ use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile};
 use crate::support::redaction;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -348,7 +349,7 @@ fn resumed(name: &str, folder: Option<&Utf8Path>, unpacked: &Unpacked) -> anyhow
     let current = current_directory()?;
     let name = folder.map_or(name, Utf8Path::as_str);
     let folder = find_run(&current.join(ARCHIVE_RUNS), &current, name)?;
-    let origin: Value = match fs_err::read(folder.origin()) {
+    let origin: Value = match followed::read(folder.origin()) {
         Ok(text) => serde_json::from_slice(&text)?,
         Err(_) => Value::Null,
     };

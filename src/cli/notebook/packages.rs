@@ -9,6 +9,7 @@ use crate::cli::kept_runs::current_directory;
 use crate::cli::notebook::place::Place;
 use crate::cli::request::surroundings::normalized;
 use crate::notebook::manifest::FoundPackage;
+use crate::support::regular_file::followed;
 
 /// Finds packages at one revision, and remembers where they were.
 pub struct Packages<'a> {
@@ -58,7 +59,7 @@ impl<'a> Packages<'a> {
             let inside = folder.strip_prefix(root).ok().filter(|_| !self.place.is_made);
             let text = match inside {
                 Some(inside) => self.stored(&inside.join("Cargo.toml")),
-                None => fs_err::read_to_string(&manifest).ok(),
+                None => followed::text(&manifest).ok(),
             };
             let Some(text) = text else {
                 missing.get_or_insert(manifest);

@@ -9,6 +9,7 @@ use crate::git::repository::Repository;
 use crate::git::written_commit;
 use crate::plan::resolved::Revision;
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// A notebook's file, and the repository that its program is built in.
@@ -68,7 +69,7 @@ impl Place {
                     ))
                     .into());
             }
-            (None, _) => fs_err::read(&self.file)?,
+            (None, _) => followed::read(&self.file)?,
         };
         String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8", self.file))
     }

@@ -7,6 +7,7 @@ use crate::cli::request::surroundings::{Surroundings, normalized};
 use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::plan::request::{RefRequest, Request};
 use crate::plan::side_lockfile::SideLockfile;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// Makes the paths in the settings of a ref of memprof.yaml absolute.
@@ -46,7 +47,7 @@ pub fn lockfile(text: &str, base: &Utf8Path, surroundings: Surroundings<'_>) -> 
 pub fn note_hashes(request: &mut Request) -> anyhow::Result<()> {
     for one in &mut request.refs {
         if let Some(SideLockfile::File { path, hash }) = &mut one.lockfile {
-            *hash = blake3::hash(&fs_err::read(&*path)?).to_hex().to_string();
+            *hash = blake3::hash(&followed::read(&*path)?).to_hex().to_string();
         }
     }
     Ok(())

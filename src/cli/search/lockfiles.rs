@@ -23,6 +23,7 @@ use crate::run::session::Session;
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
 use crate::support::paths;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// How to write the two lock files.
@@ -150,10 +151,10 @@ fn plan_of(
 fn text_of(name: &str, path: &Utf8Path, repository: &Repository) -> anyhow::Result<Vec<u8>> {
     let file = repository.start().join(name);
     if file.is_file() {
-        return Ok(fs_err::read(file)?);
+        return Ok(followed::read(file)?);
     }
     if name == "." {
-        return fs_err::read(repository.root().join(path)).context("the lock file of the working tree");
+        return followed::read(repository.root().join(path)).context("the lock file of the working tree");
     }
     let Lookup::Commit(commit) = repository.look_up(name)? else {
         return Err(UserError::new(format!("--lockfile: '{name}' is neither a file nor a ref"))
