@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::bisect::end_without_figure::EndWithoutFigure;
-use crate::bisect::observations::{self, ChangeRule, Observation};
+use crate::bisect::observations::{ChangeRule, Observation};
 use crate::bisect::record::{Effort, SearchRecord, Task};
 use crate::bisect::step_comparison::StepPair;
 use crate::bisect::track::Track;
@@ -418,7 +418,7 @@ impl<'a> CommitRunner<'a> {
         let of_matrix = limits.at(record.query.checkpoint.as_deref().unwrap_or_default()).growth;
         let thresholds = match &record.threshold {
             Some(threshold) => Thresholds::both(threshold),
-            None => of_matrix.unwrap_or_else(|| observations::usual_thresholds(metric)),
+            None => of_matrix.unwrap_or_else(|| limits::usual(metric)),
         };
         let floor = self.tracks[test].source().and_then(evaluation::bound_of).unwrap_or_default();
         let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };

@@ -1,9 +1,7 @@
 //! What a search has observed of each commit, and whether a metric differs between two commits.
 
-use crate::plan::metric::Unit;
 use crate::plan::quantity::Threshold;
 use crate::verdict::kinds::Verdict;
-use crate::verdict::limits;
 use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
 
 /// What was observed of one commit.
@@ -141,21 +139,6 @@ fn is_near_threshold(significance: &Significance) -> bool {
     significance.change.unsigned_abs().abs_diff(limit.unsigned_abs()) < limit.unsigned_abs() / 4
 }
 
-/// Returns the thresholds of a metric for which the user set none. A metric without default limits
-/// gets those of a similar metric.
-pub fn usual_thresholds(metric: &str) -> Thresholds {
-    let of = |metric| limits::defaults(metric);
-    let absolute =
-        |percent, amount| Some(Thresholds::both(&Threshold { percent: Some(percent), bytes: Some(amount) }));
-    let of_kind = match (Unit::of(metric), limits::is_counted(metric)) {
-        (Unit::Bytes, true) => of("heap.peak"),
-        (Unit::Bytes, false) => of("cpu.peak"),
-        (Unit::Count, _) => absolute(0.5, 16),
-        (Unit::Nanoseconds, _) => absolute(10.0, 50_000_000),
-    };
-    of(metric).or(of_kind).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,14 +175,6 @@ mod tests {
         assert_eq!(change(&[1000, 1000], &[1101]), HasChanged::Unclear);
         assert_eq!(change(&[1000, 1000], &[1101, 1101]), HasChanged::Yes);
         assert_eq!(change(&[1000, 1000], &[1100, 1100]), HasChanged::No);
-    }
-
-    #[test]
-    fn every_metric_of_the_catalogue_has_a_usual_threshold() {
-        for (metric, _) in crate::plan::metric::CATALOGUE {
-            let thresholds = usual_thresholds(metric);
-            assert!(thresholds.tight.percent.is_some() && thresholds.wide.bytes.is_some(), "{metric}");
-        }
     }
 
     #[test]

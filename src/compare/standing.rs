@@ -14,7 +14,7 @@ use crate::verdict::limits;
 /// What became of a test in a comparison of two revisions, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// A figure grew beyond its limit.
+    /// A figure grew by more than its limit.
     Regressed,
     /// A figure exceeds an absolute limit, memory leaked, or a memory assertion of the test does not
     /// hold.
@@ -27,13 +27,13 @@ pub enum Standing {
     Inconclusive,
     /// It grew, and `allow` expects it.
     Expected,
-    /// A figure shrank beyond its limit.
+    /// A figure shrank by more than its limit.
     Improved,
-    /// Checkpoints were added, removed or renamed; no figure changed beyond its limit.
+    /// Checkpoints were added, removed or renamed; no figure changed by more than its limit.
     Restructured,
     /// No rule judges any of its figures.
     NotJudged,
-    /// No figure changed beyond its limit.
+    /// No figure changed by more than its limit.
     Unchanged,
     /// Only the baseline has the test.
     OnlyInBaseline,
@@ -189,6 +189,8 @@ pub struct WorstChange<'a> {
     pub others: usize,
     /// The largest difference of all these rows, by magnitude.
     pub largest: i128,
+    /// The metric and the row with this difference.
+    pub at_largest: (&'a str, &'a Match),
 }
 
 /// Returns the worst change of a test with a verdict; `None` if no row with figures has it. A peak
@@ -209,7 +211,7 @@ pub fn worst_change<'a>(
                 let ruling = judged.at(row).filter(is_meant)?;
                 let largest = column.at(row).delta?.difference;
                 let metric = judged.metric.as_str();
-                Some(WorstChange { metric, row, ruling, others: 0, largest })
+                Some(WorstChange { metric, row, ruling, others: 0, largest, at_largest: (metric, row) })
             });
             let Some(change) = changes.max_by_key(|change| (change.largest.abs(), is_peak(change.metric)))
             else {
@@ -218,7 +220,7 @@ pub fn worst_change<'a>(
             if let Some(worst) = &mut worst {
                 worst.others += 1;
                 if change.largest.abs() > worst.largest.abs() {
-                    worst.largest = change.largest;
+                    (worst.largest, worst.at_largest) = (change.largest, change.at_largest);
                 }
             } else {
                 worst = Some(change);
@@ -253,15 +255,12 @@ pub fn lacks_figures(view: &PairView<'_>) -> bool {
     view.is_compared() && rulings.any(|ruling| ruling.verdict == Verdict::Missing)
 }
 
-/// Whether a counted figure changed by less than its limit, and not by noise alone. Resident memory
-/// takes many runs to tell.
-pub fn changed_below_limit(view: &PairView<'_>) -> bool {
-    view.pair.judged.iter().filter(|judged| limits::is_counted(&judged.metric)).any(|judged| {
-        let column = view.column(&judged.metric);
-        view.rows.iter().any(|row| {
-            let ruling = judged.at(row).filter(|ruling| ruling.verdict == Verdict::Unchanged);
-            let delta = column.at(row).delta.filter(|delta| delta.difference != 0);
-            ruling.zip(delta).is_some_and(|(ruling, _)| !ruling.may_be_zero())
-        })
-    })
+/// Returns the largest change of a counted figure below its limit that is not noise alone. Resident
+/// memory takes many runs to tell.
+pub fn change_below_limit<'a>(view: &PairView<'a>) -> Option<WorstChange<'a>> {
+    let is_below = |ruling: &Ruling| {
+        let change = ruling.significance.map_or(0, |significance| significance.change);
+        ruling.verdict == Verdict::Unchanged && change != 0 && !ruling.may_be_zero()
+    };
+    worst_change(view, is_below).filter(|worst| limits::is_counted(worst.metric) && worst.largest != 0)
 }

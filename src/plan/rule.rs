@@ -19,9 +19,20 @@ pub struct Judging {
     /// How large each metric may be at each checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// The metrics that the user asked to see. `*` stands for any part of a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// How much figures are known to vary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<NoiseFigure>,
+}
+
+impl Judging {
+    /// Whether two runs judge alike, apart from the metrics that they show.
+    pub fn has_rules_of(&self, other: &Self) -> bool {
+        (&self.rules, &self.allow, &self.budget, &self.noise)
+            == (&other.rules, &other.allow, &other.budget, &other.noise)
+    }
 }
 
 /// A rule about a metric.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
-use crate::compare::standing::{Standing, changed_below_limit, lacks_figures};
+use crate::compare::standing::{Standing, WorstChange, change_below_limit, lacks_figures};
 use crate::git::resolve::MERGE_BASE;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
@@ -29,6 +29,8 @@ pub struct Answer<'a> {
     counts: BTreeMap<Standing, usize>,
     /// Unchanged tests with a difference below its limit.
     below_limit: usize,
+    /// The largest of these differences.
+    largest_below_limit: Option<((bool, bool, i128), String)>,
     /// Compared tests with a judged metric that could not be compared.
     partly: usize,
     /// The number of runs, if it is the same for all tests.
@@ -48,6 +50,7 @@ impl<'a> Answer<'a> {
             findings: Vec::new(),
             counts: BTreeMap::new(),
             below_limit: 0,
+            largest_below_limit: None,
             partly: 0,
             runs: None,
         };
@@ -58,7 +61,11 @@ impl<'a> Answer<'a> {
             if standing.is_of_both() {
                 runs.push(titles::runs(&view));
             }
-            answer.below_limit += usize::from(standing == Standing::Unchanged && changed_below_limit(&view));
+            if standing == Standing::Unchanged
+                && let Some(change) = change_below_limit(&view)
+            {
+                answer.add_below_limit(&view, &change);
+            }
             answer.partly += usize::from(standing.is_compared() && lacks_figures(&view));
             if standing.is_notable() {
                 answer.findings.push(Finding::of(comparison, view, standing));
@@ -68,6 +75,15 @@ impl<'a> Answer<'a> {
         answer.runs = runs.pop().filter(|_| runs.is_empty()).flatten();
         answer.findings.sort_by_key(Finding::order);
         answer
+    }
+
+    fn add_below_limit(&mut self, view: &PairView, change: &WorstChange) {
+        self.below_limit += 1;
+        if self.largest_below_limit.as_ref().is_none_or(|(rank, _)| change.rank() > *rank) {
+            let (metric, row) = change.at_largest;
+            let shown = described(view, metric, row);
+            self.largest_below_limit = shown.map(|shown| (change.rank(), shown));
+        }
     }
 
     fn count(&self, standing: Standing) -> usize {
@@ -98,7 +114,7 @@ impl<'a> Answer<'a> {
             return match self.tests() {
                 0 => "nothing to compare".to_owned(),
                 tests if self.below_limit > 0 => {
-                    format!("{} without a change beyond a limit", counted(tests, "test"))
+                    format!("{} without a change above a limit", counted(tests, "test"))
                 }
                 tests => format!("{} unchanged", counted(tests, "test")),
             };
@@ -136,8 +152,8 @@ impl<'a> Answer<'a> {
         self.runs.as_deref()
     }
 
-    /// Returns what became of the tests that no line names: `52 tests unchanged · 12 changed by less
-    /// than a limit · 896 only in pr/7 · 1 fixed · 3 ignored`.
+    /// Returns what became of the tests that no line names: `52 tests unchanged · 12 changed below a
+    /// limit, most heap.peak +96 B … · 896 only in pr/7 · 1 fixed · 3 ignored`.
     pub fn rest(&self) -> Option<String> {
         let [old, new] = [self.comparison.baseline, self.candidate]
             .map(|index| labels::one_line(&self.comparison.revisions[index].name));
@@ -147,7 +163,9 @@ impl<'a> Answer<'a> {
             parts.push(format!("{} unchanged", number(unchanged)));
         }
         if self.below_limit > 0 {
-            parts.push(format!("{} changed by less than a limit", number(self.below_limit)));
+            let largest = self.largest_below_limit.as_ref();
+            let largest = largest.map_or_else(String::new, |(_, shown)| format!(", most {shown}"));
+            parts.push(format!("{} changed below a limit{largest}", number(self.below_limit)));
         }
         let others = [
             (Standing::OnlyInBaseline, format!("only in {old}")),
@@ -269,7 +287,7 @@ impl NotJudged {
                 for (difference, row) in differences {
                     grew |= difference > 0;
                     shrank |= difference < 0;
-                    if difference > largest.map_or(0, |(largest, _)| largest) {
+                    if difference.abs() > largest.map_or(0, |(largest, _)| largest.abs()) {
                         largest = Some((difference, row));
                     }
                 }
@@ -284,29 +302,18 @@ impl NotJudged {
     }
 
     fn add_largest(&mut self, view: &PairView, shown: &ShownMetric, difference: i128, row: &Match) {
-        // Bytes matter most: another unit's growth is named only if no bytes grew.
-        let rank = |unit, difference| (unit == Unit::Bytes, unit == Unit::Count, difference);
+        // Bytes matter most: a change of another unit is named only if no bytes changed.
+        let rank = |unit, difference: i128| (unit == Unit::Bytes, unit == Unit::Count, difference.abs());
         let unit = shown.metric.unit;
         let best = self.largest.as_ref().map(|(unit, difference, _)| rank(*unit, *difference));
-        if best.is_some_and(|best| rank(unit, difference) <= best) {
-            return;
+        if best.is_none_or(|best| rank(unit, difference) > best)
+            && let Some(text) = described(view, &shown.metric.name, row)
+        {
+            self.largest = Some((unit, difference, text));
         }
-        let Some(delta) = shown.column.at(row).delta else { return };
-        let percent = match text::percent(&delta) {
-            percent if percent.is_empty() => percent,
-            percent => format!(" ({percent})"),
-        };
-        let text = format!(
-            "{} {}{percent} at '{}' of {}",
-            shown.metric.name,
-            text::difference(difference, unit),
-            text::row_label(view, row),
-            titles::title(view)
-        );
-        self.largest = Some((unit, difference, text));
     }
 
-    /// Returns `figures without a verdict: grew in 3 tests, shrank in 1; largest growth: heap.live
+    /// Returns `figures without a verdict: grew in 3 tests, shrank in 1; largest change: heap.live
     /// +112 KiB …`; `None` if none changed.
     pub fn line(&self) -> Option<String> {
         let parts = [(self.grew, "grew"), (self.shrank, "shrank")];
@@ -318,9 +325,24 @@ impl NotJudged {
         let largest = self
             .largest
             .as_ref()
-            .map_or_else(String::new, |(_, _, text)| format!("; largest growth: {text}"));
+            .map_or_else(String::new, |(_, _, text)| format!("; largest change: {text}"));
         (!parts.is_empty()).then(|| format!("figures without a verdict: {}{largest}", parts.join(", ")))
     }
+}
+
+/// Returns `heap.live +112 KiB (+3.10 %) at 'done' of parses`; `None` without a difference.
+fn described(view: &PairView, metric: &str, row: &Match) -> Option<String> {
+    let delta = view.column(metric).at(row).delta?;
+    let percent = match text::percent(&delta) {
+        percent if percent.is_empty() => percent,
+        percent => format!(" ({percent})"),
+    };
+    Some(format!(
+        "{metric} {}{percent} at '{}' of {}",
+        text::difference(delta.difference, Unit::of(metric)),
+        text::row_label(view, row),
+        titles::title(view)
+    ))
 }
 
 /// Returns the difference of a figure that is compared and not judged, unless it is zero.

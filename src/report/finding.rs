@@ -73,7 +73,9 @@ impl<'a> Finding<'a> {
             _ => false,
         };
         match (worst_change(&view, is_meant), standing) {
-            (Some(worst), _) => empty.with_change(comparison, &worst).with_limits(comparison),
+            (Some(worst), _) => {
+                empty.with_change(comparison, &worst).with_opposite(&worst).with_limits(comparison)
+            }
             (None, Standing::OverLimit | Standing::Expected) => empty.with_breach(comparison),
             (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
             (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
@@ -89,22 +91,13 @@ impl<'a> Finding<'a> {
     }
 
     fn with_change(self, comparison: &Comparison, worst: &WorstChange) -> Self {
-        let WorstChange { metric, row, ruling, others, largest } = *worst;
+        let WorstChange { metric, row, ruling, .. } = *worst;
         let unit = Unit::of(metric);
         let figures = self.view.column(metric).at(row);
         let Some(delta) = figures.delta else { return self };
         let sides =
             [figures.baseline, figures.candidate].map(|figure| figure.map_or(0, |figure| figure.value));
-        let mut place = place(&self.view, row);
-        if others > 0 {
-            let most = if largest == delta.difference {
-                String::new()
-            } else {
-                format!(", up to {}", text::difference(largest, unit))
-            };
-            place.push_str(&later(others));
-            place.push_str(&most);
-        }
+        let place = places(&self.view, worst, delta.difference);
         let remark = match (ruling.verdict, reason(comparison, ruling.expected)) {
             (Verdict::Regressed, Some(reason)) => format!("expected: {reason}"),
             (Verdict::Inconclusive, _) => {
@@ -125,6 +118,22 @@ impl<'a> Finding<'a> {
             size: worst.rank(),
             ..self
         }
+    }
+
+    /// Adds the largest change in the other direction: `; -350 MiB heap.peak at 'parsed'`.
+    fn with_opposite(mut self, worst: &WorstChange) -> Self {
+        let is_opposite = |ruling: &Ruling| ruling.verdict == Verdict::Improved;
+        if self.standing < Standing::Improved
+            && let Some(opposite) = worst_change(&self.view, is_opposite)
+        {
+            let of_metric =
+                if opposite.metric == worst.metric { String::new() } else { format!("{} ", opposite.metric) };
+            let first = self.view.column(opposite.metric).at(opposite.row).delta;
+            let difference = first.map_or(opposite.largest, |delta| delta.difference);
+            let shown = text::difference(difference, Unit::of(opposite.metric));
+            self.place += &format!("; {shown} {of_metric}{}", places(&self.view, &opposite, difference));
+        }
+        self
     }
 
     fn with_breach(self, comparison: &Comparison) -> Self {
@@ -283,6 +292,19 @@ impl OwnLimit {
 /// Returns `, and 3 later ones`.
 fn later(others: usize) -> String {
     format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })
+}
+
+/// Returns `at 'parsed' (src/lib.rs:10), and 3 later ones, up to +96 KiB`. `first` is the difference
+/// at the first of them.
+fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
+    let mut places = place(view, worst.row);
+    if worst.others > 0 {
+        places.push_str(&later(worst.others));
+        if worst.largest != first {
+            places.push_str(&format!(", up to {}", text::difference(worst.largest, Unit::of(worst.metric))));
+        }
+    }
+    places
 }
 
 fn sign(standing: Standing) -> char {

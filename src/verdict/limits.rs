@@ -17,6 +17,15 @@ const WIDE: Threshold = Threshold { percent: Some(3.0), bytes: Some(64 << 10) };
 /// Ignore smaller growth of resident memory, which comes in pages, arenas and the kernel's batches.
 const RESIDENT: Threshold = Threshold { percent: Some(3.0), bytes: Some(1 << 20) };
 
+/// Ignore smaller growth of a number of allocations that repeats exactly.
+const FEW: Threshold = Threshold { percent: Some(0.5), bytes: Some(16) };
+
+/// Ignore smaller growth of a number of allocations that varies, as with random hash seeds.
+const MANY: Threshold = Threshold { percent: Some(3.0), bytes: Some(100) };
+
+/// Ignore smaller growth of a time: 50 ms.
+const DURATION: Threshold = Threshold { percent: Some(10.0), bytes: Some(50_000_000) };
+
 /// A leak is the growth from this checkpoint. Every run has it.
 pub const LEAK_FROM: &str = "start";
 
@@ -44,6 +53,18 @@ pub fn defaults(metric: &str) -> Option<Thresholds> {
             }
         }
     }
+}
+
+/// Returns the limits for any metric: the defaults, or for what is judged on request those of a
+/// similar metric.
+pub fn usual(metric: &str) -> Thresholds {
+    let of_kind = || match (Unit::of(metric), is_counted(metric)) {
+        (Unit::Bytes, true) => Thresholds { tight: TIGHT, wide: WIDE },
+        (Unit::Bytes, false) => Thresholds::both(&RESIDENT),
+        (Unit::Count, _) => Thresholds { tight: FEW, wide: MANY },
+        (Unit::Nanoseconds, _) => Thresholds::both(&DURATION),
+    };
+    defaults(metric).unwrap_or_else(of_kind)
 }
 
 /// Whether a metric is about what a memory pool has handed out. What it reserves for that is its own
@@ -79,6 +100,7 @@ pub fn is_counted(metric: &str) -> bool {
 pub struct Limits {
     rules: Vec<(Rule, Option<Expression>)>,
     allow: Vec<(Allowance, Option<Expression>)>,
+    asked: Vec<String>,
 }
 
 impl Limits {
@@ -90,6 +112,7 @@ impl Limits {
         Ok(Self {
             rules: rules.collect::<anyhow::Result<_>>()?,
             allow: allow.collect::<anyhow::Result<_>>()?,
+            asked: judging.asked.clone(),
         })
     }
 
@@ -105,7 +128,16 @@ impl Limits {
             let has_unit = !is_absolute || Unit::of(metric) == Unit::of(&rule.metric);
             fits && has_unit && glob::matches(&rule.metric, metric)
         });
-        MetricLimits { defaults: defaults(metric), rules: rules.map(|(rule, _)| rule).collect() }
+        let on_request = || (is_counted(metric) && self.shows(metric)).then(|| usual(metric));
+        MetricLimits {
+            defaults: defaults(metric).or_else(on_request),
+            rules: rules.map(|(rule, _)| rule).collect(),
+        }
+    }
+
+    /// Whether the user asked to see this metric. `*` alone asks for no particular one.
+    fn shows(&self, metric: &str) -> bool {
+        self.asked.iter().any(|pattern| pattern != "*" && glob::matches(pattern, metric))
     }
 
     /// Returns the rules with an upper limit or a leak that cover a test.
@@ -278,6 +310,30 @@ mod tests {
         assert!(others.iter().all(|metric| defaults(metric).is_none()));
         let others = ["pool.torch.reserved", "pool.torch.reserved_peak", "pool.torch.reserved.consumed"];
         assert!(others.iter().all(|metric| defaults(metric).is_none()));
+    }
+
+    #[test]
+    fn an_exact_metric_that_the_user_asked_for_is_judged() {
+        let asked = ["heap.count", "heap.all*", "time", "cpu.rss"].map(str::to_owned).to_vec();
+        let judged = |asked: Vec<String>, metric: &str| {
+            let limits = Limits::new(&Judging { asked, ..Judging::default() }).unwrap();
+            limits.of("a::t", metric).at("done").growth
+        };
+        assert_eq!(judged(asked.clone(), "heap.count"), Some(Thresholds { tight: FEW, wide: MANY }));
+        assert_eq!(judged(asked.clone(), "heap.allocated"), Some(Thresholds { tight: TIGHT, wide: WIDE }));
+        for not_exact in ["time", "cpu.rss"] {
+            assert_eq!(judged(asked.clone(), not_exact), None, "{not_exact}");
+        }
+        assert_eq!(judged(vec!["*".to_owned()], "heap.count"), None, "no particular metric");
+        assert_eq!(judged(Vec::new(), "heap.count"), None);
+    }
+
+    #[test]
+    fn every_metric_of_the_catalogue_has_a_usual_threshold() {
+        for (metric, _) in crate::plan::metric::CATALOGUE {
+            let thresholds = usual(metric);
+            assert!(thresholds.tight.percent.is_some() && thresholds.wide.bytes.is_some(), "{metric}");
+        }
     }
 
     #[test]

@@ -110,6 +110,23 @@ fn a_figure_that_varies_with_random_input_names_its_cause() {
 }
 
 #[test]
+fn an_exact_metric_that_was_asked_for_has_a_verdict() {
+    let asked = |metric: &str| Judging { asked: vec![metric.to_owned()], ..Judging::default() };
+    let count = "heap.count";
+    let cases: [(&[i64], &[i64], Verdict, u8); 3] = [
+        (&[1700; 4], &[700; 4], Verdict::Improved, 0),
+        (&[700; 4], &[1700; 4], Verdict::Regressed, 1),
+        (&[1700; 2], &[1701; 2], Verdict::Unchanged, 0),
+    ];
+    for (old, new, expected, exit) in cases {
+        let comparison = compared(count, old, new, asked(count));
+        assert_eq!((verdict(&comparison, count, 1), code(&comparison)), (Some(expected), exit));
+        assert_eq!(verdict(&compared(count, old, new, asked("heap.live")), count, 1), None);
+    }
+    assert_eq!(verdict(&compared("time", &[7; 4], &[9; 4], asked("time")), "time", 1), None);
+}
+
+#[test]
 fn a_checkpoint_of_one_side_is_added_or_removed() {
     let (short, long) = (log("heap.peak", &[("a", 1)]), log("heap.peak", &[("a", 1), ("b", 9 * MIB)]));
     for (logs, expected) in [([&short, &long], Verdict::Added), ([&long, &short], Verdict::Removed)] {

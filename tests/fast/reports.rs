@@ -522,11 +522,44 @@ fn a_difference_is_always_printed_and_a_wave_means_that_it_may_be_none() {
     let [_, heap, resident] = row.split('│').collect::<Vec<_>>()[..] else { panic!("{text}") };
     assert!(heap.contains("+4.00 KiB  +0.39 %") && !heap.contains('~'), "below its limit, and real: {text}");
     assert!(resident.contains("+4.00 KiB  <0.01 % ~"), "{text}");
-    assert!(text.starts_with("memory: 1 test without a change beyond a limit · "), "{text}");
+    assert!(text.starts_with("memory: 1 test without a change above a limit · "), "{text}");
     let json: Value =
         serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
     assert_eq!(json["verdict"]["tests"][0]["unchanged"], 1);
     assert_eq!(json["verdict"]["tests"][0]["tests"], 1);
+}
+
+#[test]
+fn the_answer_names_both_directions() {
+    let sides = [[512, 640, 512], [256, 384, 640]];
+    let synthetic = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        (0..2).fold(synthetic, |synthetic, side| {
+            let labels = ["read", "parsed", "done"].into_iter().zip(sides[side]);
+            let log = labels
+                .fold(Log::new(), |log, (label, kib)| log.checkpoint(label, &[("heap.peak", kib * KIB)]));
+            synthetic.passed("t", side, repeat, &log)
+        })
+    });
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    let line = text.lines().find(|line| line.contains('▲')).unwrap();
+    assert!(line.contains("+128 KiB  +25.0 %  at 'done'; -256 KiB at 'read', and 1 later one"), "{text}");
+}
+
+#[test]
+fn the_largest_change_below_a_limit_is_named() {
+    let log = |heap: i64| Log::new().checkpoint("done", &[("heap.peak", heap), ("cpu.peak", MIB)]);
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for repeat in 0..2 {
+        for (test, change) in [("some", 96), ("most", -4 * KIB), ("none", 0)] {
+            synthetic = synthetic.passed(test, 0, repeat, &log(MIB));
+            synthetic = synthetic.passed(test, 1, repeat, &log(MIB + change));
+        }
+    }
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    assert!(text.starts_with("memory: 3 tests without a change above a limit · "), "{text}");
+    let rest =
+        "1 test unchanged · 2 changed below a limit, most heap.peak -4.00 KiB (-0.39 %) at 'done' of most";
+    assert!(text.lines().any(|line| line == rest), "{text}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use crate::cli::kept_runs;
 use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
 use crate::compare::from_results::{self, compare as compare_results};
-use crate::plan::metric::derived;
 use crate::results::stored;
 use crate::support::exit_code::ExitCode;
 use crate::support::user_error::UserError;
@@ -33,9 +32,8 @@ pub fn compare(context: CommandContext<'_>, arguments: &CompareArguments) -> any
         stored::read(&folder)
     };
     let mut merged = from_results::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-    judge_by(&mut merged, &arguments.judging)?;
     let metrics = &presentation.metrics;
-    merged.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    judge_by(&mut merged, &arguments.judging, metrics)?;
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_comparison(
         context.console,
         &compare_results(&merged),

@@ -7,7 +7,6 @@ use crate::cli::kept_runs::{self, current_directory};
 use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
 use crate::git::resolve::run_id;
-use crate::plan::metric::derived;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
@@ -32,9 +31,8 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     let folder = new_folder(arguments, &plan)?;
     shards.write(&folder)?;
     let mut results = stored::read(&folder)?;
-    judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
-    results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    judge_by(&mut results, &arguments.judging, metrics)?;
     let code = Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
         context.console,
         &results,

@@ -53,9 +53,8 @@ fn present(
     if results.plan.request.pairs.is_empty() {
         refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
     }
-    judge_by(&mut results, &arguments.judging)?;
     let metrics = &presentation.metrics;
-    results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    judge_by(&mut results, &arguments.judging, metrics)?;
     Presentation { arguments: presentation, outputs, metrics }.of_run(context.console, &results, folder)
 }
 
@@ -68,9 +67,12 @@ fn open_page(console: &Console, page: &Utf8Path) {
     }
 }
 
-/// Adds the rules of the flags to those of the run.
-pub fn judge_by(results: &mut Results, flags: &JudgingArguments) -> anyhow::Result<()> {
-    let judging = &mut results.plan.request.judging;
+/// Adds the rules of the flags to those of the run, and the metrics that they show.
+pub fn judge_by(results: &mut Results, flags: &JudgingArguments, metrics: &[String]) -> anyhow::Result<()> {
+    let request = &mut results.plan.request;
+    request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    let judging = &mut request.judging;
+    judging.asked.extend_from_slice(metrics);
     add_judging(judging, flags);
     if let Some(file) = &flags.noise {
         judging.noise = noise::read(file)?;

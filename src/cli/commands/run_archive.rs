@@ -159,6 +159,7 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
 /// build machine.
 fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
     let given = || arguments.presentation.metrics.iter();
+    plan.request.judging.asked.extend_from_slice(&arguments.presentation.metrics);
     plan.request.derived = metric::derived(given().chain(&plan.request.derived).map(String::as_str));
     let shown = given().chain(&plan.request.on_request);
     plan.request.on_request = metric::on_request(shown.map(String::as_str));

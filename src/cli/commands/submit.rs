@@ -268,11 +268,11 @@ impl Submit<'_> {
         let folder = RunFolder(job.folder.0.clone());
         let presentation = &self.arguments.presentation;
         let mut results = stored::read(&folder)?;
+        let metrics = &presentation.metrics;
         if self.arguments.resume.is_some() {
             // The shards of a new job have these rules already.
-            judge_by(&mut results, &self.arguments.judging)?;
+            judge_by(&mut results, &self.arguments.judging, metrics)?;
         }
-        let metrics = &presentation.metrics;
         results.plan.request.derived.extend(derived(metrics.iter().map(String::as_str)));
         let presentation = Presentation { arguments: presentation, outputs: self.outputs, metrics };
         let code = presentation.of_run(self.context.console, &results, &folder)?;

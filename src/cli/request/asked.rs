@@ -69,6 +69,7 @@ impl Asked {
         programs::note_hashes(&mut request)?;
         stored_plan::learn(&request);
         let metrics = metrics(presentation, &matrix);
+        request.judging.asked.clone_from(&metrics);
         let of_budget = request.judging.budget.iter().flat_map(|budget| &budget.limits);
         let read: Vec<String> = metrics.iter().chain(of_budget.map(|limit| &limit.metric)).cloned().collect();
         request.on_request = on_request(&read, &request.judging.rules);

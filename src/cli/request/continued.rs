@@ -79,7 +79,10 @@ pub fn refuse_other(arguments: &RequestArguments, asked: &Request, plan: &Plan) 
     others.extend(other_cells(&arguments.cells, asked, planned));
     others.extend(other_files(&arguments.checkout, asked, plan).into_iter().map(str::to_owned));
     let flags = [
-        (arguments.judging != JudgingArguments::default() && asked.judging != planned.judging, OTHER_LIMITS),
+        (
+            arguments.judging != JudgingArguments::default() && !asked.judging.has_rules_of(&planned.judging),
+            OTHER_LIMITS,
+        ),
         (
             arguments.trace != TraceArguments::default() && asked.trace != planned.trace,
             "other traced functions (--trace)",
@@ -159,7 +162,7 @@ pub fn refuse_other_limits(
     asked: &Judging,
     plan: &Plan,
 ) -> Result<(), UserError> {
-    if arguments.judging == JudgingArguments::default() || *asked == plan.request.judging {
+    if arguments.judging == JudgingArguments::default() || asked.has_rules_of(&plan.request.judging) {
         return Ok(());
     }
     let id = &plan.id;

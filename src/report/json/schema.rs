@@ -142,7 +142,7 @@ pub struct TestCounts {
     pub restructured: usize,
     /// Tests that no rule judges.
     pub not_judged: usize,
-    /// Tests without a change beyond a limit.
+    /// Tests without a change above a limit.
     pub unchanged: usize,
     /// Tests that only the baseline has.
     pub only_in_baseline: usize,
