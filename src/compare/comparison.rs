@@ -17,6 +17,7 @@ use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::resolved::{CellId, Revision};
 use crate::plan::rule::Allowance;
 use crate::results::added_test::AddedTest;
+use crate::plan::search_options::SearchOptions;
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
 use crate::results::stored::{FailedBuild, Run};
@@ -47,6 +48,8 @@ pub struct Comparison {
     pub has_own_settings: bool,
     /// Which random numbers the tests got.
     pub random: RandomNumbers,
+    /// How `bisect` measures what this comparison did, for the candidates that it can search.
+    pub search: Option<SearchOptions>,
     /// All metrics with figures, in the order of the columns.
     pub metrics: Vec<Metric>,
     /// The functions that trace patterns match, by revision.

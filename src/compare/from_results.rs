@@ -19,6 +19,7 @@ use crate::compare::side_differences;
 use crate::plan::listing::NotMeasured;
 use crate::plan::metric::{CATALOGUE, Unit};
 use crate::plan::request::{BuildOptions, RefRequest, Request};
+use crate::plan::search_options::SearchOptions;
 use crate::plan::side;
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
@@ -60,6 +61,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         environment: results.environment.clone(),
         has_own_settings: has_own_settings(&plan.request),
         random: plan.request.random,
+        search: search(results),
         metrics: metrics(&cells),
         traces: results.traces.clone(),
         runs: results.runs.clone(),
@@ -94,6 +96,15 @@ fn has_own_settings(request: &Request) -> bool {
         || !request.sparse_exclude.is_empty()
         || !request.with.is_empty()
         || request.refs.iter().any(side::has_settings)
+}
+
+/// Returns how `bisect` measures what the comparison did. A search does not put test files of one
+/// revision into the others.
+fn search(results: &Results) -> Option<SearchOptions> {
+    let mut search = results.plan.search.clone()?;
+    let overlay = |revision: usize| results.builds.get(&revision).map(|facts| facts.get("overlay"));
+    search.candidates.retain(|&candidate| overlay(candidate) == overlay(results.plan.baseline));
+    Some(search)
 }
 
 /// Returns which metrics cannot be compared, by revision.
@@ -280,6 +291,7 @@ pub fn merge(a: Results, b: Results) -> Results {
     }
     plan.revisions.extend(revisions_of_b);
     // The axes of one run do not make the revisions of both.
+    plan.search = None;
     plan.request.axes.clear();
     plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;

@@ -75,6 +75,7 @@ pub fn plan_of(
         baseline,
         overlay_commits: Vec::new(),
         notes: Vec::new(),
+        search: None,
         request,
     }
 }

@@ -30,6 +30,7 @@ pub mod request;
 pub mod resolved;
 pub mod rule;
 pub mod same_commit;
+pub mod search_options;
 pub mod selection;
 pub mod shard;
 pub mod sharding;

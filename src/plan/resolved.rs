@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::checkpoint_at::CheckpointAt;
 use crate::plan::program::ProgramCall;
 use crate::plan::request::{RefRequest, Request};
+use crate::plan::search_options::SearchOptions;
 
 /// The version of `plan.json`'s format.
 pub const VERSION: u32 = 1;
@@ -38,6 +39,9 @@ pub struct Plan {
     /// Warnings about the request that every report repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// How `bisect` measures what this run does; `None` if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchOptions>,
     /// The request. Its `refs` correspond to the revisions, including a baseline that was added.
     pub request: Request,
 }
@@ -57,6 +61,7 @@ impl Plan {
             baseline: 0,
             overlay_commits: Vec::new(),
             notes: Vec::new(),
+            search: None,
             request,
         }
     }

@@ -191,13 +191,16 @@ impl<'a> Answer<'a> {
         Some(parts.join(" · "))
     }
 
-    /// Returns the line with the command that finds the commit of the worst regression. `None` without
-    /// one, and where a search makes no sense: for the working tree, a single commit, sides with other
-    /// settings, pairs of tests, and metrics of scopes.
+    /// Returns the command that finds the commit of the worst regression, with all that a search needs
+    /// to measure the same. `None` without a regression, and where a search could not measure it: for
+    /// the working tree, a single commit, diverged histories, sides with other settings, pairs of
+    /// tests, metrics of scopes, and calls.
     pub fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
+        let search = self.comparison.search.as_ref()?;
+        let checkpoint = first.searched.as_ref()?;
         let cell = first.view.cell;
         let is_whole_test = cell.id.params.is_empty() && !cell.id.test.name.is_empty();
         let id = &cell.id;
@@ -208,7 +211,7 @@ impl<'a> Answer<'a> {
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
         let has_other_settings =
             self.comparison.differs.get(self.candidate).is_some_and(|differs| !differs.settings.is_empty());
-        if old.commit == new.commit
+        if !search.candidates.contains(&self.candidate)
             || has_other_settings
             || old.working_tree
             || new.working_tree
@@ -218,19 +221,21 @@ impl<'a> Answer<'a> {
         {
             return None;
         }
-        let metric = match first.metric.as_str() {
-            "heap.peak" => String::new(),
-            metric => format!(" --metric {metric}"),
-        };
-        let words = [format!("{}..{}", end_of_range(old), end_of_range(new)), cell.id.test.to_string()];
-        let [range, test] = words.map(|word| shell_quoted(OsStr::new(&word)));
-        let settings = if self.comparison.has_own_settings {
-            ", with this comparison's overlays and options"
-        } else {
-            ""
-        };
-        let test = program.unwrap_or_else(|| format!("--exact {test}"));
-        Some(format!("next{settings}: cargo memprof bisect {range} {test}{metric}"))
+        let quoted = |word: &str| shell_quoted(OsStr::new(word)).to_string();
+        let mut words = vec![quoted(&format!("{}..{}", end_of_range(old), end_of_range(new)))];
+        words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&cell.id.test.to_string()))));
+        if first.metric != "heap.peak" {
+            words.push(format!("--metric {}", first.metric));
+        }
+        if !checkpoint.is_empty() {
+            words.push(format!("--checkpoint {}", quoted(checkpoint)));
+        }
+        let is_of_metric =
+            |threshold: &&String| threshold.split_once('=').is_some_and(|(metric, _)| metric == first.metric);
+        let thresholds = search.thresholds.iter().filter(is_of_metric);
+        words.extend(thresholds.map(|threshold| format!("--threshold {}", quoted(threshold))));
+        words.extend(search.words.iter().map(|word| quoted(word)));
+        Some(format!("next: cargo memprof bisect {}", words.join(" ")))
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests

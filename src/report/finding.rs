@@ -15,7 +15,7 @@ use crate::results::outcome::Status;
 use crate::support::counted::counted;
 use crate::support::labels;
 use crate::verdict::kinds::Verdict;
-use crate::verdict::limits::Expected;
+use crate::verdict::limits::{Expected, LEAK_FROM, LEAK_TO};
 use crate::verdict::significance::{ENOUGH, Significance};
 
 /// A test, and what became of it.
@@ -42,6 +42,9 @@ pub struct Finding<'a> {
     pub source: Option<String>,
     /// The checkpoint's name; empty if it is about none.
     pub checkpoint: String,
+    /// The checkpoint as `bisect --checkpoint` takes it; empty if the figure is that of the whole test.
+    /// `None` if a search cannot find the checkpoint in each commit.
+    pub searched: Option<String>,
     /// The difference in the metric's unit, and in percent, if it is one.
     pub change: Option<(i128, Option<f64>)>,
     size: (bool, bool, i128),
@@ -62,6 +65,7 @@ impl<'a> Finding<'a> {
             remark: String::new(),
             source: None,
             checkpoint: String::new(),
+            searched: None,
             change: None,
             size: (false, false, 0),
         };
@@ -114,6 +118,7 @@ impl<'a> Finding<'a> {
             remark,
             source: source(&self.view, row).map(str::to_owned),
             checkpoint: text::row_label(&self.view, row),
+            searched: searched(&self.view, row),
             change: Some((delta.difference, delta.percent)),
             size: worst.rank(),
             ..self
@@ -322,6 +327,19 @@ fn place(view: &PairView, row: &Match) -> String {
     let source =
         source(view, row).map_or_else(String::new, |source| format!(" ({})", labels::one_line(source)));
     format!("at '{}'{source}", text::row_label(view, row))
+}
+
+/// Returns the checkpoint as `bisect` names it.
+fn searched(view: &PairView, row: &Match) -> Option<String> {
+    let key = view.key(row);
+    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call {
+        return None;
+    }
+    let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };
+    let points = || view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
+    let is_whole = points().all(|row| [LEAK_FROM, LEAK_TO].contains(&label(row)));
+    let is_end = key.kind == Kind::Point && points().next_back() == Some(row);
+    Some(if is_whole && is_end { String::new() } else { key.shown(&view.cell.labels) })
 }
 
 /// Returns the checkpoint's file and line: the candidate's, else the baseline's.

@@ -3,6 +3,7 @@
 use crate::support::synthetic::{Log, Synthetic};
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
+use cargo_memprof::plan::search_options::SearchOptions;
 use cargo_memprof::report;
 use cargo_memprof::report::github;
 use cargo_memprof::report::options::{Format, Options, Rows, View};
@@ -587,6 +588,7 @@ fn the_next_command_can_be_pasted_or_is_left_out() {
         for (revision, spec) in results.plan.revisions.iter_mut().zip(specs) {
             revision.spec = spec.to_owned();
         }
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
         change(&mut results);
         let text = table(&compare(&results), &at_width(120));
         text.lines().find(|line| line.starts_with("next")).unwrap_or_default().to_owned()
@@ -604,11 +606,38 @@ fn the_next_command_can_be_pasted_or_is_left_out() {
         results.plan.revisions[1].working_tree = true;
     };
     assert_eq!(next(["main", "."], &dirty), "");
-    let release = |results: &mut cargo_memprof::results::stored::Results| {
-        results.plan.request.build.profile = Some("release".to_owned());
+    let diverged = |results: &mut cargo_memprof::results::stored::Results| {
+        results.plan.search.as_mut().unwrap().candidates.clear();
     };
-    let told = format!("next, with this comparison's overlays and options: {command} main..pr/7");
-    assert!(next(["main", "pr/7"], &release).starts_with(&told));
+    assert_eq!(next(["main", "pr/7"], &diverged), "", "no range leads from one to the other");
+    let release = |results: &mut cargo_memprof::results::stored::Results| {
+        let search = results.plan.search.as_mut().unwrap();
+        search.words = ["--overlay", "my test.rs=tests/m.rs", "-r"].map(str::to_owned).to_vec();
+        search.thresholds = ["heap.peak=1%", "heap.live=2%"].map(str::to_owned).to_vec();
+    };
+    assert_eq!(
+        next(["main", "pr/7"], &release),
+        format!(
+            "next: {command} main..pr/7 --exact bart::tests::t --threshold heap.peak=1% --overlay 'my \
+             test.rs=tests/m.rs' -r"
+        )
+    );
+}
+
+#[test]
+fn the_next_command_names_metric_and_checkpoint() {
+    let log = |parsed: i64| {
+        let log = Log::new().checkpoint("two words", &[("heap.live", 2 * parsed)]);
+        log.checkpoint("done", &[("heap.live", MIB)])
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+    });
+    let mut results = synthetic.results();
+    results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+    let text = table(&compare(&results), &Options::default());
+    let line = "--exact bart::tests::t --metric heap.live --checkpoint 'two words'";
+    assert!(text.lines().any(|next| next.starts_with("next: ") && next.ends_with(line)), "{text}");
 }
 
 #[test]

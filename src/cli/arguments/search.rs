@@ -12,6 +12,7 @@ use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
     SelectionArguments,
 };
+use crate::cli::arguments::sides::SideArguments;
 use crate::cli::arguments::values::{self, Parameter};
 use crate::cli::arguments::waiting::WaitingArguments;
 use crate::cli::arguments::why::WhyArguments;
@@ -162,6 +163,12 @@ pub struct MeasuringArguments {
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, help_heading = "Tests")]
     pub timeout: Option<u64>,
+    /// Build every commit with another version of a dependency: serde@1.0.200 (repeatable)
+    ///
+    /// Also from a folder, `serde=../serde`, or from git,
+    /// `serde=https://github.com/serde-rs/serde@master`.
+    #[arg(long, value_name = "NAME@VERSION", help_heading = "Build")]
+    pub with: Vec<String>,
     /// The variables of builds and tests.
     #[command(flatten)]
     pub environment: EnvironmentArguments,
@@ -242,6 +249,7 @@ impl MeasuringArguments {
                 timeout: self.timeout,
                 ..CellArguments::default()
             },
+            sides: SideArguments { with: self.with.clone(), ..SideArguments::default() },
             environment: self.environment.clone(),
             checkout: self.checkout.clone(),
             build: self.build.clone(),

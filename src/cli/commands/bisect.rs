@@ -38,6 +38,11 @@ fn lockfile_plan(
             .into());
     }
     let measuring = &arguments.measuring;
+    if let Some(with) = measuring.with.first() {
+        return Err(UserError::new(format!("--lockfile searches updates, and --with {with} makes one"))
+            .help("leave one of them out")
+            .into());
+    }
     let history = lockfiles::history(&range, code, measuring, repository, context)?;
     let [good, bad] = &history.ends;
     let request = SearchRequest { good, bad, paths: &[], measuring };

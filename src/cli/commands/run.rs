@@ -14,8 +14,10 @@ use crate::cli::request::explanation;
 use crate::cli::request::judging::refuse_unchecked;
 use crate::cli::request::pairs;
 use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::search_options;
 use crate::cli::request::secrets::SecretSources;
 use crate::cli::request::sides;
+use crate::cli::search::plan::command_line;
 use crate::compare::from_results::compare;
 use crate::compare::noise;
 use crate::config::matrix;
@@ -203,6 +205,7 @@ impl Run<'_> {
         if execution.dry_run {
             return self.context.print_plan(&plan, &stored_plan::sealed(&plan));
         }
+        plan.search = search_options::of(&command_line(std::env::args()), &plan, self.repository)?;
         let runs = runs_folder(self.repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;
         if let Some(kept) = kept {

@@ -13,6 +13,7 @@ pub mod pairs;
 pub mod programs;
 pub mod reconcile;
 pub mod refs;
+pub mod search_options;
 pub mod secrets;
 pub mod side_paths;
 pub mod sides;

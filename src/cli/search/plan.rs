@@ -73,7 +73,9 @@ impl SearchRequest<'_> {
     ) -> anyhow::Result<SearchPlan> {
         let arguments = self.measuring.request(self.good, self.bad);
         sides::refuse(&arguments, "bisect and history")?;
-        let presentation = PresentationArguments::default();
+        // Some metrics are read on request only.
+        let metrics = vec![self.measuring.metric.clone()];
+        let presentation = PresentationArguments { metrics, ..PresentationArguments::default() };
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
         plan.request.alone_for = of_neighbours([self.measuring.metric.as_str()]).map(str::to_owned);
@@ -137,7 +139,7 @@ impl SearchRequest<'_> {
 }
 
 /// Returns the command line without the program, and without the `memprof` that cargo adds.
-fn command_line(argv: impl Iterator<Item = String>) -> Vec<String> {
+pub fn command_line(argv: impl Iterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = argv.skip(1).collect();
     if words.first().is_some_and(|first| first == "memprof") {
         words.remove(0);
