@@ -183,6 +183,9 @@ pub struct Ruling {
     pub significance: Option<Significance>,
     /// The entry of `allow` that expects it.
     pub expected: Option<Expected>,
+    /// Whether resident memory changed by more than its limit, and the C library's freed and kept memory
+    /// explains it.
+    pub is_kept: bool,
 }
 
 impl Ruling {

@@ -6,6 +6,7 @@ use crate::compare::budget::KnownBudget;
 use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
+use crate::compare::kept_memory;
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
 use crate::compare::unchecked_limits;
@@ -46,6 +47,7 @@ pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
                 breaches.extend(pair_judge.breaches(&metric.name, &of_metric));
                 breaches.extend(pair_judge.leak(&metric.name, &of_metric));
             }
+            pair_judge.explain_resident(&mut judged);
             for entry in &of_budget {
                 breaches.extend(pair_judge.over_budget(entry, &budget));
             }
@@ -108,6 +110,15 @@ impl PairJudge<'_> {
         is_judged.then_some(judged)
     }
 
+    /// Explains resident memory by the heap, unless the user asked for it.
+    fn explain_resident(&self, judged: &mut [JudgedMetric]) {
+        let limits = self.limits.of(self.test, kept_memory::RESIDENT);
+        if !limits.is_asked() && !self.limits.shows(kept_memory::RESIDENT) {
+            let floor = self.floor(kept_memory::RESIDENT);
+            kept_memory::explain(&self.view, judged, floor, |row| limits.at(self.label(row)).growth);
+        }
+    }
+
     /// Calls are judged only if a rule names them. So tracing changes no verdict.
     fn is_judged(&self, row: &Match, limits: &MetricLimits<'_>) -> bool {
         self.view.key(row).kind != Kind::Call || limits.names(self.label(row))
@@ -122,7 +133,7 @@ impl PairJudge<'_> {
         noise: Noise,
     ) -> Option<Ruling> {
         let entry = column.at(row);
-        let plain = |verdict| Some(Ruling { verdict, significance: None, expected: None });
+        let plain = |verdict| Some(Ruling { verdict, significance: None, expected: None, is_kept: false });
         let (old, new) = match (self.view.change(row), entry.baseline, entry.candidate) {
             (_, None, None) => return None,
             (Some(RowChange::Added), ..) => return plain(Verdict::Added),
@@ -154,6 +165,7 @@ impl PairJudge<'_> {
             verdict: significance.verdict,
             significance: Some(significance),
             expected: expected.flatten(),
+            is_kept: false,
         })
     }
 

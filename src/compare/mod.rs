@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod derived;
 pub mod evaluation;
 pub mod from_results;
+pub mod kept_memory;
 pub mod matching;
 pub mod noise;
 pub mod one_sided;

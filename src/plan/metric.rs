@@ -40,7 +40,7 @@ impl Unit {
 
 /// The metrics that any platform may have, with their meanings, in the order of the table's
 /// columns.
-pub const CATALOGUE: [(&str, &str); 17] = [
+pub const CATALOGUE: [(&str, &str); 18] = [
     ("heap.peak", "peak of live heap bytes since the last checkpoint (exact)"),
     ("heap.peak_above_start", "heap.peak minus heap.live at `start` (computed)"),
     ("heap.live", "live heap bytes"),
@@ -50,6 +50,7 @@ pub const CATALOGUE: [(&str, &str); 17] = [
     ("cpu.peak", "peak of resident memory since the last checkpoint"),
     ("cpu.peak_above_start", "cpu.peak minus cpu.rss at `start` (computed)"),
     ("cpu.rss", "resident memory (RSS)"),
+    ("cpu.kept", "free memory that the C library's allocator has not returned"),
     ("cpu.pss", "proportional set size (PSS): a shared page counts in part, divided among all that share it"),
     ("cpu.private", "resident memory that no other process maps"),
     ("cpu.shared", "resident memory that is mapped more than once"),

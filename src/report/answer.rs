@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
-use crate::compare::standing::{Standing, WorstChange, change_below_limit, lacks_figures};
+use crate::compare::standing::{Standing, WorstChange, change_below_limit, lacks_figures, worst_change};
 use crate::git::resolve::MERGE_BASE;
 use crate::plan::metric::Unit;
 use crate::plan::resolved::Revision;
@@ -31,6 +31,10 @@ pub struct Answer<'a> {
     below_limit: usize,
     /// The largest of these differences.
     largest_below_limit: Option<((bool, bool, i128), String)>,
+    /// Tests without a line of their own whose resident memory changed by what the C library kept.
+    kept: usize,
+    /// The largest of these changes.
+    largest_kept: Option<(i128, String)>,
     /// Compared tests with a judged metric that could not be compared.
     partly: usize,
     /// The number of runs, if it is the same for all tests.
@@ -51,6 +55,8 @@ impl<'a> Answer<'a> {
             counts: BTreeMap::new(),
             below_limit: 0,
             largest_below_limit: None,
+            kept: 0,
+            largest_kept: None,
             partly: 0,
             runs: None,
         };
@@ -65,6 +71,12 @@ impl<'a> Answer<'a> {
                 && let Some(change) = change_below_limit(&view)
             {
                 answer.add_below_limit(&view, &change);
+            }
+            if standing.is_of_both()
+                && !standing.is_notable()
+                && let Some(change) = worst_change(&view, |ruling| ruling.is_kept)
+            {
+                answer.add_kept(&view, &change);
             }
             answer.partly += usize::from(standing.is_compared() && lacks_figures(&view));
             if standing.is_notable() {
@@ -83,6 +95,15 @@ impl<'a> Answer<'a> {
             let (metric, row) = change.at_largest;
             let shown = described(view, metric, row);
             self.largest_below_limit = shown.map(|shown| (change.rank(), shown));
+        }
+    }
+
+    fn add_kept(&mut self, view: &PairView, change: &WorstChange) {
+        self.kept += 1;
+        let size = change.largest.abs();
+        if self.largest_kept.as_ref().is_none_or(|(largest, _)| size > *largest) {
+            let (metric, row) = change.at_largest;
+            self.largest_kept = described(view, metric, row).map(|shown| (size, shown));
         }
     }
 
@@ -167,6 +188,11 @@ impl<'a> Answer<'a> {
             let largest = largest.map_or_else(String::new, |(_, shown)| format!(", most {shown}"));
             parts.push(format!("{} changed below a limit{largest}", number(self.below_limit)));
         }
+        if self.kept > 0 {
+            let largest = self.largest_kept.as_ref();
+            let largest = largest.map_or_else(String::new, |(_, shown)| format!(", most {shown}"));
+            parts.push(format!("{} where the C library kept freed memory{largest}", number(self.kept)));
+        }
         let others = [
             (Standing::OnlyInBaseline, format!("only in {old}")),
             (Standing::OnlyInCandidate, format!("only in {new}")),
@@ -221,7 +247,7 @@ impl<'a> Answer<'a> {
         {
             return None;
         }
-        let quoted = |word: &str| shell_quoted(OsStr::new(word)).to_string();
+        let quoted = |word: &str| shell_quoted(OsStr::new(word));
         let mut words = vec![quoted(&format!("{}..{}", end_of_range(old), end_of_range(new)))];
         words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&cell.id.test.to_string()))));
         if first.metric != "heap.peak" {

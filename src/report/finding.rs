@@ -2,6 +2,7 @@
 //! change.
 
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 
 use crate::compare::comparison::{Breach, BreachKind, Cell, Comparison, PairView, Ruling};
 use crate::compare::matching::{Match, RowChange};
@@ -17,6 +18,9 @@ use crate::support::labels;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{Expected, LEAK_FROM, LEAK_TO};
 use crate::verdict::significance::{ENOUGH, Significance};
+
+/// Why a change of resident memory is no verdict.
+const KEPT: &str = " (freed memory that the C library kept)";
 
 /// A test, and what became of it.
 pub struct Finding<'a> {
@@ -125,7 +129,8 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// Adds the largest change in the other direction: `; -350 MiB heap.peak at 'parsed'`.
+    /// Adds the largest change in the other direction, and of resident memory what was freed and kept:
+    /// `; -350 MiB heap.peak at 'parsed'`.
     fn with_opposite(mut self, worst: &WorstChange) -> Self {
         let is_opposite = |ruling: &Ruling| ruling.verdict == Verdict::Improved;
         if self.standing < Standing::Improved
@@ -133,12 +138,20 @@ impl<'a> Finding<'a> {
         {
             let of_metric =
                 if opposite.metric == worst.metric { String::new() } else { format!("{} ", opposite.metric) };
-            let first = self.view.column(opposite.metric).at(opposite.row).delta;
-            let difference = first.map_or(opposite.largest, |delta| delta.difference);
-            let shown = text::difference(difference, Unit::of(opposite.metric));
-            self.place += &format!("; {shown} {of_metric}{}", places(&self.view, &opposite, difference));
+            self.add_other(&opposite, &of_metric, "");
+        }
+        if let Some(kept) = worst_change(&self.view, |ruling| ruling.is_kept) {
+            self.add_other(&kept, "resident ", KEPT);
         }
         self
+    }
+
+    fn add_other(&mut self, other: &WorstChange, name: &str, reason: &str) {
+        let first = self.view.column(other.metric).at(other.row).delta;
+        let difference = first.map_or(other.largest, |delta| delta.difference);
+        let shown = text::difference(difference, Unit::of(other.metric));
+        let places = places(&self.view, other, difference);
+        _ = write!(self.place, "; {shown} {name}{places}{reason}");
     }
 
     fn with_breach(self, comparison: &Comparison) -> Self {
@@ -306,7 +319,8 @@ fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
     if worst.others > 0 {
         places.push_str(&later(worst.others));
         if worst.largest != first {
-            places.push_str(&format!(", up to {}", text::difference(worst.largest, Unit::of(worst.metric))));
+            let most = text::difference(worst.largest, Unit::of(worst.metric));
+            _ = write!(places, ", up to {most}");
         }
     }
     places

@@ -136,7 +136,7 @@ impl Limits {
     }
 
     /// Whether the user asked to see this metric. `*` alone asks for no particular one.
-    fn shows(&self, metric: &str) -> bool {
+    pub fn shows(&self, metric: &str) -> bool {
         self.asked.iter().any(|pattern| pattern != "*" && glob::matches(pattern, metric))
     }
 

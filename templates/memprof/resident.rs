@@ -1,8 +1,11 @@
 //! `cpu.rss`, `cpu.peak`, and on request their parts: the resident memory of the process. Each
 //! platform has a file. This one selects it, and ensures that a peak is never below the figure of
-//! the same moment.
+//! the same moment. `cpu.kept` is what the C library's allocator keeps of it after a free.
+
+use std::time::{Duration, Instant};
 
 use crate::environment::Environment;
+use crate::malloc_statistics::{self, Statistics};
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::sources::{Extent, Source};
 
@@ -49,6 +52,36 @@ struct Parts {
 /// The metrics for [`Parts`]. Reading them takes milliseconds, or hundreds of them.
 const ON_REQUEST: [&str; 3] = ["cpu.pss", "cpu.private", "cpu.shared"];
 
+/// The allocator walks its free blocks to count them. A run spends no more time on that.
+const MOST_TIME: Duration = Duration::from_millis(50);
+
+/// What the C library's allocator keeps.
+struct Kept {
+    statistics: Statistics,
+    index: Index,
+    spent: Duration,
+}
+
+impl Kept {
+    fn open(environment: &Environment, catalogue: &mut Catalogue) -> Option<Self> {
+        if !environment.in_a_run() {
+            return None;
+        }
+        let statistics = malloc_statistics::find().ok()?;
+        let index = catalogue.add("cpu.kept", malloc_statistics::KEPT_SOURCE, Kind::Level);
+        Some(Self { statistics, index, spent: Duration::from_secs(0) })
+    }
+
+    fn read(&mut self, values: &mut Values) {
+        if self.spent > MOST_TIME {
+            return;
+        }
+        let begin = Instant::now();
+        values.set(self.index, Some(malloc_statistics::kept(self.statistics)));
+        self.spent += begin.elapsed();
+    }
+}
+
 pub(crate) struct Resident {
     open: Option<Open>,
 }
@@ -58,6 +91,7 @@ struct Open {
     resident: Index,
     peak: Index,
     parts: [Option<Index>; 3],
+    kept: Option<Kept>,
 }
 
 impl Resident {
@@ -97,7 +131,8 @@ impl Source for Resident {
                 Err(reason) => catalogue.add_absent(name, reason),
             }
         }
-        self.open = Some(Open { process, resident, peak, parts });
+        let kept = Kept::open(environment, catalogue);
+        self.open = Some(Open { process, resident, peak, parts, kept });
     }
 
     fn read(&mut self, values: &mut Values, extent: Extent) {
@@ -109,6 +144,9 @@ impl Source for Resident {
             values.set(open.resident, Some(figures.resident));
             // The two are read one after the other, and the kernel may batch one but not the other.
             values.set(open.peak, figures.peak.map(|peak| peak.max(figures.resident)));
+        }
+        if let (Extent::Whole, Some(kept)) = (extent, &mut open.kept) {
+            kept.read(values);
         }
         if extent == Extent::Whole && open.parts.iter().any(Option::is_some) {
             let parts = open.process.read_parts();

@@ -126,6 +126,75 @@ fn an_exact_metric_that_was_asked_for_has_a_verdict() {
     assert_eq!(verdict(&compared("time", &[7; 4], &[9; 4], asked("time")), "time", 1), None);
 }
 
+/// What a side has after `parsed`, in MiB: kept memory at both checkpoints, resident memory, and how far
+/// the heap rose.
+#[derive(Clone, Copy)]
+struct After {
+    kept: i64,
+    resident: i64,
+    rise: i64,
+}
+
+fn parsed_and_freed(peak: i64, after: After, repeat: u32) -> Log {
+    let mib = |figure: i64| figure * MIB;
+    let noise = i64::from(repeat) * 4 * KIB;
+    let resident = [3 * MIB, mib(peak + 3), mib(after.resident)].map(|figure| figure + noise);
+    let rows = [("start", 0, 0, 0), ("parsed", peak, 1, after.kept), ("done", 1 + after.rise, 1, after.kept)];
+    rows.into_iter().zip(resident).fold(Log::new(), |log, ((label, peak, live, kept), resident)| {
+        let level = if label == "parsed" { mib(3 + live + kept) } else { resident };
+        let figures = [("cpu.peak", resident), ("cpu.rss", level), ("cpu.kept", mib(kept))];
+        log.checkpoint(label, &[&[("heap.peak", mib(peak)), ("heap.live", mib(live))], &figures[..]].concat())
+    })
+}
+
+#[test]
+fn freed_memory_that_the_c_library_kept_is_shown_and_no_regression() {
+    let old = After { kept: 1, resident: 5, rise: 0 };
+    let compared = |peaks: [i64; 2], old: After, new: After, judging: Judging| {
+        let synthetic =
+            (0..6).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |synthetic, repeat| {
+                let [old, new] = [(peaks[0], old), (peaks[1], new)]
+                    .map(|(peak, after)| parsed_and_freed(peak, after, repeat));
+                synthetic.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new)
+            });
+        let comparison = compare(&synthetic.results());
+        let mut text = Vec::new();
+        report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+        let row = verdict(&comparison, "cpu.peak", 2).unwrap();
+        (row, code(&comparison), String::from_utf8(text).unwrap())
+    };
+    let usual = Judging::default;
+    let kept = After { kept: 12, resident: 16, rise: 0 };
+    let (row, exit, text) = compared([369, 19], old, kept, usual());
+    assert_eq!((row, exit), (Verdict::Unchanged, 0), "{text}");
+    assert!(text.starts_with("memory: 1 test improved"), "{text}");
+    assert!(
+        text.contains("; +11.0 MiB resident at 'done' (freed memory that the C library kept)\n"),
+        "{text}"
+    );
+    let (row, exit, text) = compared([19, 19], old, kept, usual());
+    assert_eq!((row, exit), (Verdict::Unchanged, 0), "{text}");
+    let rest =
+        "1 test where the C library kept freed memory, most cpu.peak +11.0 MiB (+220 %) at 'done' of t";
+    assert!(text.lines().any(|line| line == rest), "{text}");
+    // The other way round, it is no improvement.
+    assert_eq!(compared([19, 19], kept, old, usual()).0, Verdict::Unchanged);
+
+    // Memory that the heap does not show, and the C library does not keep.
+    let mapped = After { kept: 1, ..kept };
+    assert_eq!(compared([369, 19], old, mapped, usual()).0, Verdict::Regressed);
+    let (row, exit, _) = compared([19, 19], old, After { resident: 26, ..kept }, usual());
+    assert_eq!((row, exit), (Verdict::Regressed, 1), "10 MiB more than it kept");
+    // The heap may have used again what was kept.
+    let [used, rising] = [kept, old].map(|after| After { rise: 11, ..after });
+    assert_eq!(compared([19, 19], rising, used, usual()).0, Verdict::Regressed);
+    // The user asked for resident memory.
+    let asked = Judging { asked: vec!["cpu.peak".to_owned()], ..Judging::default() };
+    assert_eq!(compared([369, 19], old, kept, asked).0, Verdict::Regressed);
+    let limited = rules(vec![values::threshold("cpu.peak=5%").unwrap()]);
+    assert_eq!(compared([369, 19], old, kept, limited).0, Verdict::Regressed);
+}
+
 #[test]
 fn a_checkpoint_of_one_side_is_added_or_removed() {
     let (short, long) = (log("heap.peak", &[("a", 1)]), log("heap.peak", &[("a", 1), ("b", 9 * MIB)]));

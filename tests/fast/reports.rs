@@ -543,7 +543,10 @@ fn the_answer_names_both_directions() {
     });
     let text = table(&compare(&synthetic.results()), &Options::default());
     let line = text.lines().find(|line| line.contains('▲')).unwrap();
-    assert!(line.contains("+128 KiB  +25.0 %  at 'done'; -256 KiB at 'read', and 1 later one"), "{text}");
+    assert!(
+        line.contains("+128 KiB  +25.0 %  at 'done'; -256 KiB at 'read' (src/lib.rs:10), and 1 later one"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub fn plan() -> Plan {
         revisions: vec![revision("main", "a"), revision("pr/1", "b")],
         baseline: 0,
         overlay_commits: Vec::new(),
+        search: None,
         notes: Vec::new(),
         request: Request::default(),
     }

@@ -44,6 +44,17 @@ fn resident_memory_and_its_peak_are_within_the_stated_bound() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn what_the_c_library_keeps_after_a_free_is_told() {
+    let record = Experiment::of(program("resident", &[])).succeed();
+    assert_eq!(source(&record, "cpu.kept"), "mallinfo2 (fordblks)");
+    assert!(record.figure("gone", "cpu.kept") < 4 * MIB, "what was mapped went back");
+    let kept = record.figure("freed", "cpu.kept");
+    assert!((32 * MIB..36 * MIB).contains(&kept), "{kept}");
+    assert!(record.figure("freed", "cpu.rss") >= record.figure("gone", "cpu.rss") + 32 * MIB - MIB);
+}
+
+#[test]
 fn a_peak_is_never_below_the_resident_memory_of_the_same_checkpoint() {
     for name in ["resident", "heap", "threads"] {
         let record = Experiment::of(program(name, &[])).succeed();

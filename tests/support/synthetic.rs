@@ -50,6 +50,7 @@ impl Synthetic {
             revisions: revisions.collect(),
             baseline: 0,
             overlay_commits: Vec::new(),
+            search: None,
             notes: Vec::new(),
             request: Request::default(),
         };

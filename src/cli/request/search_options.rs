@@ -62,7 +62,10 @@ fn read(words: &[String]) -> Option<SearchOptions> {
     let mut options = SearchOptions::default();
     let mut words = words.iter().take_while(|word| *word != "--").cloned().peekable();
     while let Some(word) = words.next() {
-        let Some((argument, given)) = flag(&run, &word)? else { continue };
+        if !word.starts_with('-') {
+            continue;
+        }
+        let (argument, given) = flag(&run, &word)?;
         let is_optional = argument.get_num_args().is_some_and(|range| range.min_values() == 0);
         let takes_next = argument.get_action().takes_values()
             && given.is_none()
@@ -83,9 +86,8 @@ fn read(words: &[String]) -> Option<SearchOptions> {
     Some(options)
 }
 
-/// Returns the flag that a word is, and its value if it is part of the word. The inner `None` stands
-/// for a word that is no flag, the outer one for an unknown flag.
-fn flag<'a>(command: &'a Command, word: &str) -> Option<Option<(&'a Arg, Option<String>)>> {
+/// Returns the flag that a word is, and its value if it is part of the word; `None` for an unknown one.
+fn flag<'a>(command: &'a Command, word: &str) -> Option<(&'a Arg, Option<String>)> {
     let found = |is_meant: &dyn Fn(&Arg) -> bool| command.get_arguments().find(|argument| is_meant(argument));
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
@@ -93,14 +95,14 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<Option<(&'a Arg, Option<
             argument.get_long() == Some(name)
                 || argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
         })?;
-        return Some(Some((argument, value.map(str::to_owned))));
+        return Some((argument, value.map(str::to_owned)));
     }
-    let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) else { return Some(None) };
+    let short = word.chars().nth(1)?;
     let argument = found(&|argument: &Arg| argument.get_short() == Some(short))?;
     let rest = word[1 + short.len_utf8()..].trim_start_matches('=');
     match (rest.is_empty(), argument.get_action().takes_values()) {
-        (true, _) => Some(Some((argument, None))),
-        (false, true) => Some(Some((argument, Some(rest.to_owned())))),
+        (true, _) => Some((argument, None)),
+        (false, true) => Some((argument, Some(rest.to_owned()))),
         // Several flags in one word.
         (false, false) => None,
     }

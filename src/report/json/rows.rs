@@ -221,6 +221,7 @@ impl<'a> CellRows<'a> {
             high: bounds.map(|significance| significance.high),
             limit: significance.map(|significance| significance.limit),
             limit_raised: significance.is_some_and(|significance| significance.is_raised),
+            kept: ruling.is_kept,
             expected: reason(self.comparison, ruling.expected).map(Cow::from),
         }
     }

@@ -247,6 +247,9 @@ pub struct JudgementEntry<'a> {
     /// Whether this limit is the measurement error, which exceeds the configured limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limit_raised: bool,
+    /// Whether the change is freed memory that the C library kept, which is no verdict.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
     /// Why `allow` expects the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Cow<'a, str>>,
