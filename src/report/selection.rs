@@ -4,6 +4,7 @@ use regex::Regex;
 
 use crate::compare::comparison::{Comparison, JudgedMetric, Metric, PairColumn, PairView, Ruling};
 use crate::compare::matching::{Match, RowChange};
+use crate::compare::standing::worst_change;
 use crate::plan::metric::{DEFAULT, Unit};
 use crate::report::options::Options;
 use crate::report::text;
@@ -36,9 +37,9 @@ impl ShownMetric<'_> {
         self.judged?.at(row)
     }
 
-    /// Whether to show it even if it is not a default metric: a rule covers it, it regressed, or it
-    /// exceeds a limit.
-    fn matters(&self, view: &PairView) -> bool {
+    /// Whether to show it even if it is not a default metric: a rule covers it, it regressed, the answer
+    /// names it, or it exceeds a limit.
+    fn matters(&self, view: &PairView, named: &[&str]) -> bool {
         // A level that grew together with its peak says nothing more.
         let of_live = self.metric.name.strip_suffix(".live").map(|family| format!("{family}.peak"));
         let in_use = self.metric.name.strip_suffix(".in_use").map(|family| format!("{family}.in_use_peak"));
@@ -53,7 +54,9 @@ impl ShownMetric<'_> {
         let is_judged = self.judged.is_some_and(|judged| {
             judged.is_asked || view.rows.iter().any(|row| regressed_alone(judged, row))
         });
-        is_judged || view.breaches(&self.metric.name).next().is_some()
+        is_judged
+            || named.contains(&self.metric.name.as_str())
+            || view.breaches(&self.metric.name).next().is_some()
     }
 }
 
@@ -169,9 +172,10 @@ impl MetricFilter {
         let measured = measured(comparison, view, &rows);
         let mut shown = self.matching(&measured);
         if self.is_default {
+            let named = named(view);
             let is_new = |one: &&ShownMetric| shown.iter().all(|known| known.metric.name != one.metric.name);
             let more: Vec<ShownMetric> =
-                measured.iter().filter(|one| one.matters(view)).filter(is_new).copied().collect();
+                measured.iter().filter(|one| one.matters(view, &named)).filter(is_new).copied().collect();
             shown.extend(more);
         }
         Some((TableSection { kind, rows, shown }, measured))
@@ -188,6 +192,13 @@ impl MetricFilter {
         }
         matching
     }
+}
+
+/// Returns the metrics that the answer names: the largest change in each direction.
+fn named<'a>(view: &PairView<'a>) -> Vec<&'a str> {
+    let verdicts = [Verdict::Regressed, Verdict::Improved];
+    let worst = verdicts.map(|verdict| worst_change(view, |ruling| ruling.verdict == verdict));
+    worst.into_iter().flatten().map(|worst| worst.metric).collect()
 }
 
 /// Returns the metrics with figures in these rows.

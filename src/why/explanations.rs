@@ -1,5 +1,6 @@
 //! The call sites of a comparison's changed tests, from what the run's folder keeps.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
 
@@ -11,6 +12,7 @@ use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::Match;
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::git::changed_files::ChangedFile;
+use crate::plan::metric::Unit;
 use crate::plan::resolved::CellId;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
@@ -146,7 +148,7 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         if is_wanted {
             let rank = worst_of(&view, standing).map(|worst| worst.rank());
             let one = Chosen { cell: cell.id.clone(), candidate: pair.candidate };
-            chosen.push(((standing, std::cmp::Reverse(rank)), one));
+            chosen.push(((standing, Reverse(rank)), one));
         }
     }
     chosen.sort_by_key(|(order, _)| *order);
@@ -373,22 +375,9 @@ impl Reader<'_> {
         (rows, remarks)
     }
 
-    /// The changed rows of metrics that have sites. The one that the test is reported with is the
-    /// first.
+    /// The changed rows of metrics that have sites, in the order of [`changed_rows`].
     fn changed_rows<'b>(&self, view: &PairView<'b>, recorded: [&Recorded; 2]) -> Vec<(&'b str, &'b Match)> {
-        let standing = Standing::of(self.comparison, view);
-        let is_meant = is_changed(standing) || has_clear_change(view, standing);
-        let worst = worst_of(view, standing).filter(|_| is_meant);
-        let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| (worst.metric, worst.row)).collect();
-        let breaches = view.pair.breaches.iter();
-        rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
-        for judged in &view.pair.judged {
-            let changed = |row: &&Match| {
-                let ruling = judged.at(row);
-                ruling.is_some_and(|one| matches!(one.verdict, Verdict::Regressed | Verdict::Improved))
-            };
-            rows.extend(view.rows.iter().filter(changed).map(|row| (judged.metric.as_str(), row)));
-        }
+        let mut rows = changed_rows(self.comparison, view);
         let mut known = BTreeSet::new();
         rows.retain(|(metric, row)| {
             Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
@@ -459,6 +448,32 @@ impl Recorded {
     pub fn run(&self) -> RecordedRun<'_> {
         RecordedRun { log: &self.log, stacks: &self.stacks }
     }
+}
+
+/// Returns the metrics and rows that changed: first the largest change of the metric that the test is
+/// reported with, then broken limits, then all others by size, growth before shrinkage.
+pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
+    let standing = Standing::of(comparison, view);
+    let is_meant = is_changed(standing) || has_clear_change(view, standing);
+    let worst = worst_of(view, standing).filter(|_| is_meant);
+    let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
+    let breaches = view.pair.breaches.iter();
+    rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
+    let mut changed = Vec::new();
+    for judged in &view.pair.judged {
+        let column = view.column(&judged.metric);
+        let is_other_unit = Unit::of(&judged.metric) != Unit::Bytes;
+        changed.extend(view.rows.iter().filter_map(|row| {
+            let verdict = judged.at(row)?.verdict;
+            let size = column.at(row).delta.map_or(0, |delta| delta.difference.abs());
+            let order = (verdict == Verdict::Improved, is_other_unit, Reverse(size));
+            let is_changed = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+            is_changed.then_some((order, (judged.metric.as_str(), row)))
+        }));
+    }
+    changed.sort_by_key(|(order, _)| *order);
+    rows.extend(changed.into_iter().map(|(_, changed)| changed));
+    rows
 }
 
 /// The row that differs most, of the metrics that have sites: levels and peaks, or what else is judged.

@@ -12,6 +12,7 @@ use cargo_memprof::report;
 use cargo_memprof::report::options::{Format, Options};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::verdict::kinds::Verdict;
+use cargo_memprof::why::explanations::changed_rows;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -107,6 +108,22 @@ fn a_figure_that_varies_with_random_input_names_its_cause() {
         "{notes}"
     );
     assert!(notes.contains("1 test asks for random numbers: all refs got the same ones"), "{notes}");
+}
+
+#[test]
+fn the_largest_growth_is_explained_and_not_the_first() {
+    let logs = [[1024, 1024, 1024], [512, 1128, 5632]].map(|kib| {
+        let rows = ["read", "parsed", "done"].into_iter().zip(kib);
+        log("heap.peak", &rows.map(|(label, kib)| (label, kib * KIB)).collect::<Vec<_>>())
+    });
+    let synthetic = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &logs[0]).passed("t", 1, repeat, &logs[1])
+    });
+    let comparison = compare(&synthetic.results());
+    let view = comparison.pairs().next().unwrap();
+    let rows: Vec<_> =
+        changed_rows(&comparison, &view).into_iter().filter_map(|(_, row)| row.baseline).collect();
+    assert_eq!(rows, [2, 2, 1, 0], "growth by size, then shrinkage; the first one is the test's own");
 }
 
 #[test]

@@ -550,6 +550,20 @@ fn the_answer_names_both_directions() {
 }
 
 #[test]
+fn the_table_has_the_metric_that_the_answer_names() {
+    let log =
+        |live: i64| Log::new().checkpoint("done", &[("heap.peak", live + 2 * MIB), ("heap.live", live)]);
+    let synthetic = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        let kept = Log::new().checkpoint("done", &[("heap.peak", 4 * MIB), ("heap.live", 3 * MIB)]);
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &kept)
+    });
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    assert!(text.contains(" ▲ t  heap.live  1.00 → 3.00 MiB"), "{text}");
+    let headings = text.lines().find(|line| line.contains('│')).unwrap();
+    assert!(headings.contains("heap.peak") && headings.contains("heap.live"), "{text}");
+}
+
+#[test]
 fn the_largest_change_below_a_limit_is_named() {
     let log = |heap: i64| Log::new().checkpoint("done", &[("heap.peak", heap), ("cpu.peak", MIB)]);
     let mut synthetic = Synthetic::new(&["main", "pr/1"]);
