@@ -9,6 +9,7 @@ use cargo_memprof::plan::axis_labels::AxisLabels;
 use cargo_memprof::plan::request::{RefRequest, Request, TargetKind};
 use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
 use cargo_memprof::plan::rule::Judging;
+use cargo_memprof::plan::search_options::SearchOptions;
 use cargo_memprof::plan::shard::Shard;
 use cargo_memprof::plan::sharding::{self, AllTests};
 use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
@@ -50,7 +51,7 @@ impl Synthetic {
             revisions: revisions.collect(),
             baseline: 0,
             overlay_commits: Vec::new(),
-            search: None,
+            search: Some(SearchOptions { candidates: (1..refs.len()).collect(), ..SearchOptions::default() }),
             notes: Vec::new(),
             request: Request::default(),
         };

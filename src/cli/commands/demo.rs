@@ -15,6 +15,7 @@ use crate::cli::output::destinations::outputs;
 use crate::cli::output::present::Presentation;
 use crate::cli::request::asked::Asked;
 use crate::cli::request::refs::RefsNeeded;
+use crate::cli::request::search_options;
 use crate::git::repository::Repository;
 use crate::git::resolve::resolve;
 use crate::gpu::watch::DeviceWatch;
@@ -50,7 +51,7 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
     let repository = Repository::discover(&crate::support::paths::utf8(demo.path.clone())?)?;
     let mut run = run_arguments(&demo)?;
     run.presentation.is_temporary = !arguments.keep;
-    let kept = measure(context, &repository, &root.join("cache"), &run)?;
+    let kept = measure(context, &repository, &root.join("cache"), &run, &words(&demo))?;
     let presentation = Presentation { arguments: &run.presentation, outputs: &outputs, metrics: &[] };
     let code = presentation.of_run(context.console, &stored::read(&kept)?, &kept)?;
     if arguments.keep {
@@ -65,10 +66,16 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
     Ok(if is_expected { ExitCode::Success } else { code })
 }
 
+/// The printed command.
+fn words(demo: &DemoRepository) -> [String; 6] {
+    ["--refs", &demo.refs.join(","), "--overlay", &demo.overlay, "-k", &demo.filter].map(str::to_owned)
+}
+
 /// The flags of the printed command.
 fn run_arguments(demo: &DemoRepository) -> anyhow::Result<RunArguments> {
-    let flags = ["--refs", &demo.refs.join(","), "--overlay", &demo.overlay, "-k", &demo.filter];
-    let argv = ["cargo-memprof", "run"].into_iter().chain(flags).map(OsString::from);
+    let words = words(demo);
+    let argv = ["cargo-memprof", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let argv = argv.map(OsString::from);
     match command_line::parse(argv)?.command {
         CommandArguments::Run(run) => Ok(*run),
         other => unreachable!("the demo's command line is `run`, and not {other:?}"),
@@ -81,9 +88,11 @@ fn measure(
     repository: &Repository,
     cache: &Utf8Path,
     run: &RunArguments,
+    words: &[String],
 ) -> anyhow::Result<RunFolder> {
     let asked = Asked::read(&run.request, &run.presentation, repository, RefsNeeded::Comparison)?;
-    let plan = resolve(&asked.request, repository, context.console)?;
+    let mut plan = resolve(&asked.request, repository, context.console)?;
+    plan.search = search_options::of(words, &plan, repository)?;
     let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
     let cache = Cache::open(cache, repository)?;
     let CommandContext { console, interrupt } = context;
