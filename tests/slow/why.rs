@@ -37,6 +37,13 @@ fn records() -> bool {
 
 impl Subject {
     fn new(manifest: &str, tests: &str) -> Self {
+        let sources = [(1_000_000, 3_000_000), (5_000_000, 2_000_000)].map(|(grows, shrinks)| {
+            SOURCE.replace("GROWS", &grows.to_string()).replace("SHRINKS", &shrinks.to_string())
+        });
+        Self::of_sources(manifest, tests, &sources)
+    }
+
+    fn of_sources(manifest: &str, tests: &str, sources: &[String; 2]) -> Self {
         let mut repository = TestRepository::new();
         let package = "[package]\nname = 'subject'\nversion = '0.1.0'\nedition = '2021'\n";
         repository.write("Cargo.toml", format!("{package}{manifest}"));
@@ -44,8 +51,7 @@ impl Subject {
             .write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"subject\"\nversion = \"0.1.0\"\n");
         repository.write(".gitignore", "/target\n");
         repository.write("tests/memory.rs", format!("use subject::*;\n{tests}"));
-        for (tag, grows, shrinks) in [("old", 1_000_000, 3_000_000), ("new", 5_000_000, 2_000_000)] {
-            let source = SOURCE.replace("GROWS", &grows.to_string()).replace("SHRINKS", &shrinks.to_string());
+        for (tag, source) in ["old", "new"].into_iter().zip(sources) {
             repository.write("src/lib.rs", source);
             repository.commit(tag);
             repository.git(["tag", tag]);
@@ -118,6 +124,119 @@ fn assert_exact(report: &Value) {
                 assert_eq!(Some(sum), whole.as_i64(), "{figure}, {side} of {row:#}");
             }
         }
+    }
+}
+
+/// Code that ends blocks, derives a function, and passes sizes. Each `// OLD` line stands for the `// NEW`
+/// one behind it.
+const CAUSES: &str = "\
+pub fn make(size: usize) -> Vec<u8> {
+    vec![1; size]
+}
+pub struct Store {
+    pub bytes: Vec<u8>,
+}
+impl Store {
+    pub fn reset(&mut self) {
+        self.bytes = Vec::new(); // OLD
+        self.bytes.clear(); // NEW
+    }
+    pub fn tidy(&mut self) {
+        self.bytes.truncate(1);
+        self.bytes.shrink_to_fit(); // OLD
+    }
+}
+#[derive(Clone)] // OLD
+pub struct Text {
+    pub bytes: Vec<u8>,
+}
+impl Clone for Text { // NEW
+    fn clone(&self) -> Self { // NEW
+        let mut bytes = Vec::with_capacity(self.bytes.len() * 3); // NEW
+        bytes.extend_from_slice(&self.bytes); // NEW
+        Self { bytes } // NEW
+    } // NEW
+} // NEW
+pub fn caller() -> Vec<u8> {
+    make(1_000_000) // OLD
+    make(3_000_000) // NEW
+}
+";
+
+const CAUSED: &str = r#"
+#[test]
+fn keeps() {
+    let mut store = Store { bytes: make(2_000_000) };
+    store.reset();
+    memprof::checkpoint!("ended");
+    std::hint::black_box(store.bytes);
+}
+#[test]
+fn stays_large() {
+    let mut store = Store { bytes: make(2_000_000) };
+    store.tidy();
+    memprof::checkpoint!("ended");
+    std::hint::black_box(store.bytes);
+}
+#[test]
+fn copies() {
+    let text = Text { bytes: make(1_000_000) };
+    std::hint::black_box(text.clone());
+}
+#[test]
+fn asks_for_more() {
+    std::hint::black_box(caller());
+}
+"#;
+
+#[test]
+fn words_for_causes_are_true() {
+    let without = |which: &str| {
+        let lines = CAUSES.lines().filter(|line| !line.ends_with(which));
+        lines
+            .map(|line| format!("{}\n", line.trim_end_matches(" // OLD").trim_end_matches(" // NEW")))
+            .collect()
+    };
+    let subject = Subject::of_sources("", CAUSED, &[without("// NEW"), without("// OLD")]);
+    let printed = subject.compare(&["--why=changed"]);
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    let report = subject.report();
+    assert_exact(&report);
+    let largest = |test: &str| {
+        let row = rows(&report, test)
+            .into_iter()
+            .find(|row| test == "copies" || test == "asks_for_more" || row["metric"] == "heap.live");
+        row.unwrap_or_else(|| panic!("{test} in {:#}", report["why"]["rows"]))["groups"][0].clone()
+    };
+    for (test, way, function) in
+        [("keeps", "freed", "subject::Store::reset"), ("stays_large", "shrunk", "subject::Store::tidy")]
+    {
+        let group = largest(test);
+        assert_eq!(
+            (&group["name"], &group["class"]["kind"]),
+            (&"subject::make".into(), &"ended_elsewhere".into())
+        );
+        let end = &group["class"]["ended"];
+        assert_eq!(
+            (&end["side"], &end["way"], &end["change"]),
+            (&"baseline".into(), &way.into(), &"changed".into())
+        );
+        assert_eq!((&end["function"], &end["changed"]), (&function.into(), &function.into()), "{end}");
+    }
+    let copies = largest("copies");
+    assert_eq!(copies["class"]["kind"], "changed", "{copies:#}");
+    let more = largest("asks_for_more");
+    assert_eq!(
+        (&more["class"]["kind"], &more["has_other_sizes"]),
+        (&"called_from_changed".into(), &true.into())
+    );
+    let text = printed.everything();
+    for words in [
+        "freed in subject::Store::reset at the baseline; reset is changed in new",
+        "shrunk in subject::Store::tidy at the baseline; tidy is changed in new",
+        "called from changed subject::caller, blocks of another size",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
     }
 }
 
