@@ -168,6 +168,17 @@ pub struct Timeline {
     pub buckets: Vec<[i64; 2]>,
 }
 
+impl Released {
+    /// Adds both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            at_peak: self.at_peak.saturating_add(other.at_peak),
+            at_end: self.at_end.saturating_add(other.at_end),
+        }
+    }
+}
+
 impl StackLog {
     /// Returns the live blocks of an allocator at a checkpoint, by size and site.
     pub fn live_sizes_at(&self, family: &str, label: &str, occurrence: u32) -> Option<&LiveSizes> {

@@ -298,11 +298,11 @@ impl Sheet<'_> {
             return class;
         };
         let found = self.releases.as_ref().and_then(|releases| releases.explain(pair, difference));
-        let ended = found.and_then(|Release { side, way, node }| {
+        let ended = found.and_then(|Release { side, way, is_before_peak, node }| {
             let stacks = self.stacks[side as usize];
             let facts: Vec<_> =
                 stacks.chain(node).map(|node| &facts[side as usize][stacks.position(node)]).collect();
-            diff.ended(side, way, &stacks.stack(node), &facts)
+            diff.ended(side, (way, is_before_peak), &stacks.stack(node), &facts)
         });
         match ended {
             Some(ended) if ended.change.is_some() || class == Class::Unchanged => {

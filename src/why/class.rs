@@ -29,6 +29,8 @@ pub struct Ended {
     pub side: Side,
     /// How it does so.
     pub way: Way,
+    /// Whether the other side ends as many there, but only after its peak.
+    pub is_before_peak: bool,
     /// The function: the nearest one that is in the diff, or else the one that names the stack.
     pub function: String,
     /// The file and the line of its call.
@@ -208,7 +210,7 @@ impl Diff {
     pub(super) fn ended(
         &self,
         side: Side,
-        way: Way,
+        (way, is_before_peak): (Way, bool),
         stack: &[&Frame],
         facts: &[&FrameFacts],
     ) -> Option<Ended> {
@@ -233,7 +235,8 @@ impl Diff {
         };
         let frame = stack[index];
         frame.place.as_ref()?;
-        Some(Ended { side, way, function: frame.name(), location: frame.location(), change })
+        let (function, location) = (frame.name(), frame.location());
+        Some(Ended { side, way, is_before_peak, function, location, change })
     }
 
     fn existence(&self, side: Side, frame: &Frame) -> Existence {

@@ -43,6 +43,12 @@ pub fn names(path: &str, name: &str) -> bool {
     path.split(|one: char| !one.is_alphanumeric() && one != '_').any(|part| part == name)
 }
 
+/// Returns the function's own name: `f` of `<a::Type as b::Trait>::f::{closure}`.
+pub fn own_name(path: &str) -> String {
+    let path = normalised(path);
+    last_name(without_closures(&path)).to_owned()
+}
+
 fn last_name(path: &str) -> &str {
     let path = path.rsplit("::").next().unwrap_or(path);
     path.trim_start_matches(['&', '*', '(', '[']).trim_start_matches("mut ").trim_start_matches("dyn ")
@@ -286,6 +292,7 @@ mod tests {
         assert_eq!(provided("core::clone::Clone::clone_from"), Some(("Clone".into(), "clone_from".into())));
         assert_eq!(provided("a::b::f"), None);
         assert_eq!(provided("<a::T as b::C>::f"), None);
+        assert_eq!(own_name("<a::T<u8> as b::C>::f::{{closure}}"), "f");
         assert!(names("core::ptr::drop_in_place<a::Map<u8>>", "Map") && !names("a::IndexMap", "Map"));
     }
 

@@ -8,14 +8,15 @@ use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_lines};
 use crate::why::stacks::Stacks;
 
-/// What a site's blocks lost at each stack and how: in bytes since the run began.
-type Losses = BTreeMap<(u32, Way), i64>;
+/// What a site's blocks lost at each stack and how.
+type Losses = BTreeMap<(u32, Way), Released>;
 
 /// Where the blocks of all sites end, on both sides of a row.
 pub(super) struct Releases<'a> {
     stacks: [&'a Stacks; 2],
     matching: &'a Matching,
     changes: &'a Changes,
+    measure: Measure,
     /// By the allocating stack's innermost node.
     of: [BTreeMap<u32, Losses>; 2],
 }
@@ -27,6 +28,8 @@ pub(super) struct Release {
     pub side: Side,
     /// How it did so.
     pub way: Way,
+    /// Whether the other side does as much there, but only after its peak.
+    pub is_before_peak: bool,
     /// Its innermost node.
     pub node: u32,
 }
@@ -44,12 +47,9 @@ impl<'a> Releases<'a> {
         matching: &'a Matching,
         changes: &'a Changes,
     ) -> Option<Self> {
-        let bytes = |released: Released| match measure {
-            Measure::AtPeak => Some(released.at_peak),
-            Measure::Live => Some(released.at_end),
-            Measure::Allocated | Measure::Count => None,
-        };
-        bytes(Released::default())?;
+        if matches!(measure, Measure::Allocated | Measure::Count) {
+            return None;
+        }
         let of = [0, 1].map(|side| {
             let mut of: BTreeMap<u32, Losses> = BTreeMap::new();
             let pairs = at[side].map(|(family, interval)| family.releases(interval)).unwrap_or_default();
@@ -57,12 +57,12 @@ impl<'a> Releases<'a> {
                 let nodes = [pair.site, pair.by].map(|site| stacks[side].node_of(site));
                 if let [Some(node), Some(by)] = nodes {
                     let losses = of.entry(node).or_default().entry((by, pair.way)).or_default();
-                    *losses += bytes(released).unwrap_or(0);
+                    *losses = losses.plus(released);
                 }
             }
             of
         });
-        Some(Self { stacks, matching, changes, of })
+        Some(Self { stacks, matching, changes, measure, of })
     }
 
     /// Returns the stack that explains at least half of a site's difference, if what ended differs by
@@ -76,18 +76,23 @@ impl<'a> Releases<'a> {
         };
         let losses = [0, 1].map(|side| pair[side].and_then(|node| self.of[side].get(&node)));
         let of_node = losses.map(|losses| {
-            let mut of_node: BTreeMap<u32, i64> = BTreeMap::new();
-            for ((node, _), bytes) in losses.into_iter().flatten() {
-                *of_node.entry(*node).or_default() += bytes;
+            let mut of_node: BTreeMap<u32, Released> = BTreeMap::new();
+            for ((node, _), released) in losses.into_iter().flatten() {
+                let sum = of_node.entry(*node).or_default();
+                *sum = sum.plus(*released);
             }
             of_node
         });
         let mut pairs = self.matching.pairs(of_node[0].keys(), of_node[1].keys());
         pair_lines(&mut pairs, self.stacks, self.changes);
         // What ended at the baseline alone is what the candidate still has.
-        let kept = |pair: &[Option<u32>; 2]| {
-            let [old, new] = [0, 1].map(|side| pair[side].map_or(0, |node| of_node[side][&node]));
+        let kept_until = |pair: &[Option<u32>; 2], bytes: fn(Released) -> i64| {
+            let [old, new] = [0, 1].map(|side| pair[side].map_or(0, |node| bytes(of_node[side][&node])));
             old - new
+        };
+        let kept = |pair: &[Option<u32>; 2]| match self.measure {
+            Measure::AtPeak => kept_until(pair, |released| released.at_peak),
+            _ => kept_until(pair, |released| released.at_end),
         };
         let is_enough = |kept: i64| {
             kept.signum() == difference.signum()
@@ -100,7 +105,8 @@ impl<'a> Releases<'a> {
         let side = SIDES[usize::from(difference < 0)];
         let node = best[side as usize].filter(|_| is_enough(kept(best)))?;
         let ways = losses[side as usize]?.iter().filter(|((by, _), _)| *by == node);
-        let ((_, way), _) = ways.max_by_key(|(_, bytes)| **bytes)?;
-        Some(Release { side, way: *way, node })
+        let ((_, way), _) = ways.max_by_key(|(_, released)| released.at_end)?;
+        let is_before_peak = !is_enough(kept_until(best, |released| released.at_end));
+        Some(Release { side, way: *way, is_before_peak, node })
     }
 }

@@ -192,13 +192,17 @@ fn sites_are_sorted_by_difference_and_have_a_class() {
 /// What is said of `keep`, which allocates a block on both sides. `ends` are the stacks that end it,
 /// `live` is what is left of it, and `releases` says how much ended.
 fn end_of_keep(ends: [&[&str]; 2], live: [i64; 2], releases: [&[[i64; 5]]; 2]) -> Option<Class> {
+    end_at(ends, live, releases, "heap.live")
+}
+
+fn end_at(ends: [&[&str]; 2], live: [i64; 2], releases: [&[[i64; 5]]; 2], metric: &str) -> Option<Class> {
     let runs = [(OLD_SITES[3], 0), (NEW_SITES[3], 1)].map(|(keep, side): (_, usize)| {
         let figures: &[OfSite] = &[(1, [live[side], live[side], 100, 1])];
         Recorded::with_releases(&[keep, ends[side]], &[("done", figures)], releases[side])
     });
     let diff = diff(&runs);
     let found = Attribution::new(runs[0].run(), runs[1].run(), &diff);
-    let found = found.answer(&question("heap.live"), &Grouping::default()).unwrap();
+    let found = found.answer(&question(metric), &Grouping::default()).unwrap();
     assert_adds_up(&found);
     found.groups[0].class.clone()
 }
@@ -223,6 +227,11 @@ fn the_same_code_may_have_blocks_that_end_elsewhere() {
     };
     assert_eq!(end.side, Side::Baseline);
 
+    let shifted = [&[[1, 2, 0, 90, 90]][..], &[[1, 2, 0, 0, 90]]];
+    let Some(Class::Ended(end)) = end_at(IN_PUSH, [10, 100], shifted, "heap.peak") else {
+        panic!("the candidate's peak comes first");
+    };
+    assert_eq!((end.side, end.is_before_peak), (Side::Baseline, true));
     let both = end_of_keep(IN_PUSH, [10, 100], [&[[1, 2, 0, 0, 90]], &[[1, 2, 0, 0, 90]]]);
     assert_eq!(both, Some(Class::Unchanged), "both free as much, so more was allocated");
     let little = end_of_keep(IN_PUSH, [10, 100], [&[[1, 2, 0, 0, 20]], &[]]);

@@ -184,6 +184,8 @@ pub struct WhyEnded {
     pub side: String,
     /// How it does so: `freed`, `shrunk`, or `grown` if another site owns the block from then on.
     pub way: String,
+    /// Whether the other side ends as many there, but only after its peak.
+    pub is_before_peak: bool,
     /// The nearest function that is in the diff, or else the innermost one of the repository.
     pub function: String,
     /// The file and the line of its call.
@@ -336,6 +338,7 @@ impl From<&Ended> for WhyEnded {
         Self {
             side: side.to_owned(),
             way: ended.way.as_str().to_owned(),
+            is_before_peak: ended.is_before_peak,
             function,
             location,
             changed,

@@ -145,11 +145,10 @@ fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Lin
 }
 
 /// Writes aligned lines. If they are too wide, functions are shortened. If that is not enough, the
-/// class goes to a line of its own.
+/// classes that are too wide go to lines of their own.
 fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Result<()> {
     let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| width(of(line))).max().unwrap_or(0);
-    let [amounts, locations, classes] =
-        [widest(|line| &line.amount), widest(|line| &line.location), widest(|line| &line.class)];
+    let [amounts, locations] = [widest(|line| &line.amount), widest(|line| &line.location)];
     // A text without a place, such as the rest, is not cut, and takes no part in the alignment.
     let functions_of = |columns: usize| {
         let placed = lines.iter().filter(|line| !line.location.is_empty());
@@ -158,9 +157,10 @@ fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Re
     let natural = functions_of(usize::MAX);
     let room = if page.is_terminal() { page.width() } else { usize::MAX };
     let taken = first.len().max(1) + amounts + 2;
-    let beside = locations + classes + 4;
-    let has_own_line = taken + LEAST_FUNCTION.min(natural) + beside > room;
-    let beside = if has_own_line { locations + 2 } else { beside };
+    let room_of_class = room.saturating_sub(taken + LEAST_FUNCTION.min(natural) + locations + 4);
+    let has_own_line = |line: &Line| width(&line.class) > room_of_class;
+    let classes = lines.iter().filter(|line| !has_own_line(line)).map(|line| width(&line.class)).max();
+    let beside = locations + 2 + classes.filter(|width| *width > 0).map_or(0, |width| width + 2);
     let functions = functions_of(room.saturating_sub(taken + beside).max(LEAST_FUNCTION));
     let indent = &INDENT[..first.len().min(INDENT.len())];
     for (index, line) in lines.iter().enumerate() {
@@ -170,14 +170,13 @@ fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Re
         let function = fitting(&line.function, columns, page);
         let mut text = format!("{start}{amount}  {}", padded(&function, functions));
         _ = write!(text, "  {}", padded(&line.location, locations));
-        if !has_own_line {
+        if !has_own_line(line) {
             _ = write!(text, "  {}", page.paint.apply(&line.class, Tone::Structure));
         }
         writeln!(out, "{}", text.trim_end())?;
         let below = " ".repeat(taken);
-        if has_own_line && !line.class.is_empty() {
-            let class = page.cut(&line.class, room.saturating_sub(taken + 2));
-            writeln!(out, "{below}  {}", page.paint.apply(&class, Tone::Structure))?;
+        if has_own_line(line) {
+            page.line(&line.class, &format!("{below}  "), Tone::Structure, out)?;
         }
         for [function, location] in &line.callers {
             let function = fitting(function, functions.saturating_sub(2), page);

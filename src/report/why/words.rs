@@ -2,7 +2,7 @@
 
 use crate::why::class::{ChangedEnd, Class, Ended};
 use crate::why::difference::Group;
-use crate::why::function_path::shortened;
+use crate::why::function_path::{own_name, shortened};
 use crate::why::hunks::Side;
 use crate::why::versions::ChangedDependency;
 
@@ -45,10 +45,13 @@ fn ended(ended: &Ended, candidate: &str) -> String {
         Side::Baseline => "the baseline",
         Side::Candidate => candidate,
     };
-    let end = format!("{} in {} at {side}", ended.way.as_str(), short(&ended.function));
+    let before = if ended.is_before_peak { " before the peak" } else { "" };
+    let end = format!("{}{before} in {} at {side}", ended.way.as_str(), short(&ended.function));
     match &ended.change {
         Some(ChangedEnd::Code { function, existence, .. }) => {
-            format!("{end}; {} is {} in {candidate}", short(function), existence.as_str())
+            let is_same = *function == ended.function;
+            let function = if is_same { own_name(function) } else { short(function) };
+            format!("{end}; {function} is {} in {candidate}", existence.as_str())
         }
         Some(ChangedEnd::Dependency(changed)) => format!("{end}; {}", dependency(changed)),
         None => format!("unchanged, {end}"),
@@ -93,7 +96,13 @@ mod tests {
             Some(ChangedEnd::Code { function: function.to_owned(), existence, hunk: hunk() })
         };
         let end = |side, way, change| {
-            Class::Ended(Box::new(Ended { side, way, function: "F".to_owned(), location: None, change }))
+            let (function, location, is_before_peak) = ("F".to_owned(), None, false);
+            Class::Ended(Box::new(Ended { side, way, is_before_peak, function, location, change }))
+        };
+        let before_peak = || {
+            let (function, location, is_before_peak) = ("F".to_owned(), None, true);
+            let (side, way, change) = (Side::Baseline, Way::Freed, None);
+            Class::Ended(Box::new(Ended { side, way, is_before_peak, function, location, change }))
         };
         let next = |class: &Class| match class {
             Class::Changed(Existence::Both, _) => Some(Class::Changed(Existence::New, hunk())),
@@ -121,6 +130,7 @@ mod tests {
                     Some(end(Side::Baseline, Way::Freed, Some(ChangedEnd::Dependency(serde()))))
                 }
                 (_, _, Some(ChangedEnd::Dependency(_))) => Some(end(Side::Baseline, Way::Freed, None)),
+                (_, _, None) if !ended.is_before_peak => Some(before_peak()),
                 (_, _, None) => Some(end(Side::Candidate, Way::Freed, code("F", Existence::Both))),
             },
             Class::Unchanged => None,
