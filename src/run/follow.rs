@@ -94,13 +94,18 @@ impl FollowedFile {
         if self.offset >= MOST_FOLLOWED {
             return Vec::new();
         }
-        let mut read = || {
+        let read = |rest: &mut Vec<u8>| {
             let mut file = regular_file::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
-            file.take(PIECE).read_to_end(&mut self.rest)
+            file.take(PIECE).read_to_end(rest)
         };
-        let Ok(length) = read() else { return Vec::new() };
-        self.offset += length as u64;
+        let before = self.rest.len();
+        let Ok(length) = read(&mut self.rest) else { return Vec::new() };
+        // A log is longer than what is written of it, while its process runs.
+        let is_ahead = |bytes: &[u8]| if self.is_log { memchr::memchr(0, bytes) } else { None };
+        let written = is_ahead(&self.rest[before..]).unwrap_or(length);
+        self.rest.truncate(before + written);
+        self.offset += written as u64;
         let end = memchr::memrchr(b'\n', &self.rest).map_or(0, |newline| newline + 1);
         if end == 0 && self.rest.len() as u64 >= PIECE {
             return std::mem::take(&mut self.rest);

@@ -13,6 +13,7 @@ pub mod finished;
 pub mod follow;
 pub mod home;
 pub mod kept_baseline;
+pub mod log_end;
 pub mod malloc_variables;
 pub mod merging;
 pub mod one_run;

@@ -12,10 +12,12 @@ use crate::build::store::Entry;
 use crate::plan::cells::PlannedCell;
 use crate::results::log_checksum::LogKey;
 use crate::results::outcome::{self, Outcome, RunRecord};
+use crate::results::run_folder::file;
 use crate::run::classify::{self, Evidence};
 use crate::run::executables::ProvenExecutables;
 use crate::run::follow::{Follow, Follower};
 use crate::run::home::RunHome;
+use crate::run::log_end;
 use crate::run::process_group;
 use crate::support::event::Sink;
 use crate::support::process::Command;
@@ -54,11 +56,13 @@ impl OneRun<'_> {
         let mut follower = Follower::new(self.follow, &home.path, &planned.cell.title, name, sink);
         let process =
             process_group::run(&self.command, stdout, stderr, limit, stop, &mut || follower.look())?;
+        let uncut = log_end::cut(&home.path.join(file::LOG)).err();
+        let of_log = || uncut.map(|error| format!("the test made its log unusable: {error}"));
         follower.finish();
         // First, because redaction puts other files in the places of the test's outputs.
         let of_executable =
             || executables.lock().unwrap_or_else(PoisonError::into_inner).harm(entry, executable);
-        let harm = home.harm().or_else(of_executable);
+        let harm = home.harm().or_else(of_log).or_else(of_executable);
         let shortened = home.shorten_outputs()?;
         home.redact_outputs()?;
         let evidence = Evidence {

@@ -13,7 +13,7 @@ use crate::untracked::kept;
 const LOG: &str = "MEMPROF_LOG";
 /// The key for the log's checksum: 32 hexadecimal digits.
 const LOG_KEY: &str = "MEMPROF_LOG_KEY";
-/// `0` turns off the line on standard error.
+/// `1` prints a line on standard error at each checkpoint.
 const PRINT: &str = "MEMPROF_PRINT";
 /// Why there are no heap metrics, in case they are absent.
 const HEAP_ABSENT: &str = "MEMPROF_HEAP_ABSENT";
@@ -112,7 +112,7 @@ impl Environment {
         let environment = Self {
             log,
             key: take_key(),
-            print: !is_off(PRINT),
+            print: std::env::var_os(PRINT).map_or(false, |value| value == "1"),
             heap_absent: std::env::var(HEAP_ABSENT).ok().filter(|reason| !reason.is_empty()),
             metrics: std::env::var(METRICS).unwrap_or_default(),
             cupti: std::env::var(CUPTI).ok().filter(|path| !path.is_empty()),

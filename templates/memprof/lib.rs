@@ -36,7 +36,7 @@
 //!   recorder logs checkpoints itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`; `cells` shows it in notebooks;
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
-//! * writing: `log` with `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
+//! * writing: `log` with `mapped_file`, `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
 //! * giving way: `courtesy` with `courtesy_driver`, which use nothing else;
 //! * `random`, which answers with the same random numbers in every revision; `causes` logs what varies;
@@ -122,6 +122,11 @@ mod malloc_library;
 mod malloc_link;
 #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
 mod malloc_statistics;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "mapped_file_elsewhere.rs"
+)]
+mod mapped_file;
 mod metric;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod nvml;

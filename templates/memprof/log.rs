@@ -1,6 +1,7 @@
-//! The run's log: one JSON object per line, each written by one `write(2)` on a descriptor opened
-//! for appending. Lines that were written before a kill, an abort or a crash are in the kernel and
-//! stay. Names of tensors wait for the next line of another kind: without a checkpoint after them,
+//! The run's log: one JSON object per line. Where the end of the log can be mapped, a line costs no
+//! system call, because that would change when threads sleep and wake. Otherwise each line is written by
+//! one `write(2)` on a descriptor opened for appending. Either way, lines that were written before a
+//! kill, an abort or a crash are in the kernel and stay. Names of tensors wait for the next line of another kind: without a checkpoint after them,
 //! nothing needs them.
 
 use std::ffi::OsStr;
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 use crate::checksum::Checksum;
 use crate::descriptor;
 use crate::json::Json;
+use crate::mapped_file::MappedFile;
 use crate::thread_number;
 use crate::untracked::Untracked;
 
@@ -21,6 +23,8 @@ const MOST_WAITING: usize = 1 << 16;
 
 pub(crate) struct Log {
     file: File,
+    /// The end of the file, if it can be mapped.
+    mapped: Option<MappedFile>,
     /// The process that opened it. A forked child never gets here.
     process: u32,
     sequence: u64,
@@ -33,13 +37,15 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn open(path: &OsStr, key: (u64, u64)) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let file = descriptor::out_of_the_way(file);
+        let mapped = MappedFile::of(&file);
         let mut line = Untracked::new();
         line.reserve(4096);
         let process = std::process::id();
         let checksum = Checksum::new(key);
         let waiting = Untracked::new();
-        Ok(Self { file: descriptor::out_of_the_way(file), process, sequence: 0, line, waiting, checksum })
+        Ok(Self { file, mapped, process, sequence: 0, line, waiting, checksum })
     }
 
     /// Writes one line, and before it those that wait: the fields of every line, then those that the closure adds.
@@ -56,7 +62,7 @@ impl Log {
     ) -> io::Result<()> {
         self.make(event, nanoseconds, fields);
         if self.waiting.is_empty() {
-            write_whole(&mut self.file, &self.line)
+            append(&mut self.file, self.mapped.as_mut(), &self.line)
         } else {
             self.waiting.extend(&self.line);
             self.write_waiting()
@@ -76,7 +82,7 @@ impl Log {
     }
 
     fn write_waiting(&mut self) -> io::Result<()> {
-        let written = write_whole(&mut self.file, &self.waiting);
+        let written = append(&mut self.file, self.mapped.as_mut(), &self.waiting);
         self.waiting.clear();
         written
     }
@@ -99,7 +105,18 @@ impl Log {
     /// others wrote to the log.
     pub(crate) fn end(&mut self, nanoseconds: u64) -> io::Result<()> {
         let checksum = self.checksum.value();
-        self.write("end", nanoseconds, |json| json.hexadecimal("checksum", checksum))
+        self.write("end", nanoseconds, |json| json.hexadecimal("checksum", checksum))?;
+        if let Some(mapped) = &mut self.mapped {
+            mapped.close(&self.file);
+        }
+        Ok(())
+    }
+}
+
+fn append(file: &mut File, mapped: Option<&mut MappedFile>, bytes: &[u8]) -> io::Result<()> {
+    match mapped {
+        Some(mapped) => mapped.append(file, bytes),
+        None => write_whole(file, bytes),
     }
 }
 

@@ -569,7 +569,9 @@ fn a_program_that_the_test_starts_is_not_counted() {
 
 #[test]
 fn the_line_for_people_has_the_gpus() {
-    let stderr = |program: Program| String::from_utf8(program.succeed().output.stderr).unwrap();
+    let stderr = |program: Program| {
+        String::from_utf8(program.env("MEMPROF_PRINT", "1").succeed().output.stderr).unwrap()
+    };
     let one = stderr(program("late", &["devices"]));
     assert!(one.starts_with("allocated: GPU: 0.515GB CPU: 0.0"), "{one}");
     let two = stderr(program("late", &["devices"]).env("FAKE_GPUS", format!("{FIRST},{SECOND}")));

@@ -206,9 +206,19 @@ impl Experiment {
         self
     }
 
+    /// Runs a program that changes its own log, and is given its path. Returns the log.
+    pub fn run_with_log(mut self) -> Vec<u8> {
+        succeed(self.command.arg(&self.log));
+        let log = fs_err::read(&self.log).unwrap();
+        fs_err::remove_file(&self.log).unwrap();
+        log
+    }
+
     pub fn run(mut self) -> Record {
         let output = self.command.output().unwrap();
         let lines = fs_err::read_to_string(&self.log).ok().map(|log| {
+            // The tool cuts them off, too, if a process did not end by itself.
+            let log = log.trim_end_matches('\0');
             assert!(log.ends_with('\n'), "the last line is whole: {log:?}");
             log.lines()
                 .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
@@ -233,6 +243,11 @@ impl Record {
 
     pub fn lines(&self) -> &[Value] {
         self.lines.as_deref().expect("the program wrote a log")
+    }
+
+    /// Where the log is.
+    pub fn path(&self) -> &Path {
+        &self.log
     }
 
     pub fn log_text(&self) -> String {

@@ -21,7 +21,7 @@ fn every_line_says_version_event_sequence_time_process_and_thread_in_this_order(
     }
     let events: Vec<_> = record.lines().iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(events[..2], ["begin", "checkpoint"]);
-    assert_eq!(events[events.len() - 2..], ["checkpoint", "end"]);
+    assert_eq!(events[events.len() - 3..], ["checkpoint", "causes", "end"]);
     let threads: std::collections::BTreeSet<_> =
         record.lines().iter().map(|line| line["thread"].as_u64().unwrap()).collect();
     assert_eq!(threads.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
@@ -98,16 +98,17 @@ fn a_label_of_ten_thousand_bytes_leaves_no_trace_in_the_heap() {
 }
 
 #[test]
-fn people_see_a_line_for_each_of_their_checkpoints_unless_they_want_none() {
+fn people_see_a_line_for_each_of_their_checkpoints_if_they_want_it() {
     let executable = program("labels", &[]);
-    let stderr = text(&Experiment::of(&executable).succeed().output.stderr);
+    let printing = Experiment::of(&executable).env("MEMPROF_PRINT", "1").succeed();
+    let stderr = text(&printing.output.stderr);
     let shown = stderr.lines().find(|line| line.starts_with("done encoder")).unwrap();
     let (label, gigabytes) = shown.split_once(": CPU: 0.0").unwrap();
     assert_eq!(label, "done encoder, outputs shaped [24, 1024, 1024]");
     assert!(gigabytes.len() == 4 && gigabytes.ends_with("GB"), "{shown}");
     assert!(!stderr.contains("start:") && stderr.matches("done:").count() == 1, "{stderr}");
 
-    let record = Experiment::of(&executable).env("MEMPROF_PRINT", "0").succeed();
+    let record = Experiment::of(&executable).succeed();
     assert_eq!(text(&record.output.stderr), "");
 }
 
@@ -146,15 +147,38 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
 fn a_program_that_closes_all_descriptors_finds_nothing_of_ours_in_its_files() {
     let files = scratch("files");
     let record = Experiment::of(program("closing", &[])).arg(&files).succeed();
-    assert_eq!(record.labels(), ["start", "before"]);
-    assert!(record.events("end").is_empty());
-    assert!(text(&record.output.stderr).contains("recording ends here"), "{}", text(&record.output.stderr));
+    if cfg!(target_os = "linux") {
+        assert_eq!(record.labels(), ["start", "before", "after", "and after", "done"], "the log is mapped");
+        assert_eq!(record.events("end").len(), 1);
+    }
+    let long = Experiment::of(program("closing", &[])).arg(&files).arg("1000").succeed();
+    assert!(long.events("end").is_empty(), "more than the mapped part");
+    assert!(text(&long.output.stderr).contains("recording ends here"), "{}", text(&long.output.stderr));
     for index in 0..20 {
         fs_err::remove_file(
             files.with_file_name(format!("{}.{index}", files.file_name().unwrap().to_str().unwrap())),
         )
         .unwrap();
     }
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn a_log_of_many_lines_is_whole_and_has_nothing_behind_them() {
+    let key = LogKey::random();
+    let record = Experiment::of(program("churn", &[])).env("MEMPROF_LOG_KEY", key.as_str()).succeed();
+    let log = fs_err::read(record.path()).unwrap();
+    assert!(log.len() > 4 * 65_536, "several windows: {}", log.len());
+    assert!(!log.contains(&0), "the mapped end is cut off");
+    assert_eq!(key.check(&log[..], true).unwrap(), None);
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn what_another_process_adds_to_the_log_stays_for_the_reader_to_refuse() {
+    let key = LogKey::random();
+    let experiment = Experiment::of(program("adds_to_log", &[])).env("MEMPROF_LOG_KEY", key.as_str());
+    assert_eq!(key.check(&experiment.run_with_log()[..], true).unwrap(), Some(Forgery::GoesOn));
 }
 
 #[test]

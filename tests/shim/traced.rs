@@ -223,7 +223,7 @@ fn a_run_without_traced_functions_logs_nothing_of_them() {
     events.sort_unstable();
     events.dedup();
     events.retain(|event| *event != "absent");
-    assert_eq!(events, ["begin", "checkpoint", "end", "scope"]);
+    assert_eq!(events, ["begin", "causes", "checkpoint", "end", "scope"]);
 }
 
 #[test]

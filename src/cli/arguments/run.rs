@@ -117,6 +117,7 @@ pub struct ExecutionArguments {
 impl ExecutionArguments {
     /// Returns what to show of a test while it runs.
     pub fn follow(&self) -> Follow {
-        Follow { checkpoints: self.live, output: self.nocapture }
+        // The tests' own output has no line for a checkpoint.
+        Follow { checkpoints: self.live || self.nocapture, output: self.nocapture }
     }
 }
