@@ -1,6 +1,8 @@
 //! Call sites as files for other viewers: one for each test and ref, because one file of pprof or
 //! DHAT is one profile.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -31,12 +33,15 @@ pub fn files(
     why: &Explanations,
 ) -> io::Result<Vec<Export>> {
     let mut all = Vec::new();
+    let taken = RefCell::new(BTreeSet::new());
     for test in &why.tests {
         let cell = comparison.cells.iter().find(|cell| cell.id == test.cell);
         let title = cell.map_or_else(|| titles::title_of(&test.cell), titles::distinct_title);
         let names =
             [comparison.baseline, test.candidate].map(|index| comparison.revisions[index].name.as_str());
-        let path_of = |parts: &[&str]| name(path, &[&[title.as_str()], parts].concat());
+        let path_of = |parts: &[&str]| {
+            distinct_name(path, &[&[title.as_str()], parts].concat(), &mut taken.borrow_mut())
+        };
         for (side, recorded) in test.recorded.iter().enumerate() {
             let Some(recorded) = recorded else { continue };
             for family in &recorded.log.families {
@@ -94,6 +99,16 @@ fn suffix(family: &Family) -> &str {
     if family.name == "heap" { "" } else { &family.name }
 }
 
+/// Like [`name`], with a number for a name that is taken: `x/y` and `x-y` have one name.
+fn distinct_name(path: &Utf8Path, parts: &[&str], taken: &mut BTreeSet<Utf8PathBuf>) -> Utf8PathBuf {
+    let numbers = (2_u32..).map(|number| number.to_string());
+    let names = std::iter::once(String::new()).chain(numbers);
+    let mut named = names.map(|number| name(path, &[parts, &[number.as_str()]].concat()));
+    let free = named.find(|name| !taken.contains(name)).expect("there is always another number");
+    taken.insert(free.clone());
+    free
+}
+
 /// Puts parts before the extension of a path.
 fn name(path: &Utf8Path, parts: &[&str]) -> Utf8PathBuf {
     let file = path.file_name().unwrap_or("sites");
@@ -122,5 +137,16 @@ mod tests {
         let named = |path: &str, parts: &[&str]| name(path.into(), parts).into_string();
         assert_eq!(named("out/mem.pb.gz", &["a::b c", "pr/7", ""]), "out/mem.a--b-c.pr-7.pb.gz");
         assert_eq!(named("mem", &["a", "main", "gpu.0"]), "mem.a.main.gpu.0");
+    }
+
+    #[test]
+    fn no_file_overwrites_another_one() {
+        let mut taken = BTreeSet::new();
+        let mut named =
+            |title: &str| distinct_name("m.txt".into(), &[title, "main"], &mut taken).into_string();
+        assert_eq!(named("x/y"), "m.x-y.main.txt");
+        assert_eq!(named("x-y"), "m.x-y.main.2.txt");
+        assert_eq!(named("x:y"), "m.x-y.main.3.txt");
+        assert_eq!(named("z"), "m.z.main.txt");
     }
 }
