@@ -33,6 +33,14 @@ pub struct Redactor {
     salt: Salt,
 }
 
+/// Returns a secret as pages, Markdown, XML and CSV have it. They escape a text before its secrets are
+/// looked for.
+fn escaped(secret: &str) -> [String; 3] {
+    let markup = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let attribute = markup.replace('"', "&quot;");
+    [markup, attribute, secret.replace('"', "\"\"")]
+}
+
 /// The name in `NAME=VALUE`: `token = "x"`, `--cfg api_token="x"`, `{"token": "x"}`.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"([A-Za-z][A-Za-z0-9_.-]*)["']?\s*[=:]\s*"#).expect("the pattern is fixed")
@@ -76,6 +84,7 @@ impl Redactor {
                 // Reports and plans contain it as JSON has it.
                 let quoted = serde_json::Value::from(known).to_string();
                 self.values.insert(quoted[1..quoted.len() - 1].to_owned());
+                self.values.extend(escaped(known));
             }
         }
     }
@@ -315,6 +324,23 @@ mod tests {
         assert_eq!(redactor.text("abc true not-a-secret"), "abc true not-a-secret");
         assert_ne!(redactor.mark(b"a"), redactor.mark(b"b"));
         assert_ne!(redactor.mark(b"a"), Redactor::new(Salt::random()).mark(b"a"), "a guess needs the salt");
+    }
+
+    #[test]
+    fn a_secret_is_found_however_a_format_escapes_it() {
+        let secret = "pa\"ss<wo>r&d";
+        let redactor = Redactor::new(Salt::random()).with_variables([("API_TOKEN".into(), secret.into())]);
+        let json = serde_json::Value::from(secret).to_string();
+        for text in [
+            secret,
+            json.as_str(),
+            "\"pa\"\"ss<wo>r&d\"",
+            "<td>pa&quot;ss&lt;wo&gt;r&amp;d</td>",
+            "<td>pa\"ss&lt;wo&gt;r&amp;d</td>",
+        ] {
+            let redacted = redactor.text(text);
+            assert!(!redacted.contains("ss") && redacted.contains(MARK.0), "{text}: {redacted}");
+        }
     }
 
     #[test]
