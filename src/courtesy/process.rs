@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::support::labels;
+
 /// The variable by which a process agrees that its GPU memory may be set aside: `MEMPROF_COURTESY=1`.
 pub const CONSENT: &str = "MEMPROF_COURTESY";
 
@@ -44,7 +46,9 @@ impl fmt::Display for ProcessFacts {
 impl ProcessFacts {
     /// Reads them; `None` if there is no such process, or if it has ended.
     pub fn read(id: u32) -> Option<Self> {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+        // A name need not be UTF-8.
+        let status = std::fs::read(format!("/proc/{id}/status")).ok()?;
+        let status = String::from_utf8_lossy(&status);
         let mut facts = Self { id, started: started(id)?, ..Self::of_status(&status, id)? };
         facts.read_environment(&std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default());
         let files = std::fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
@@ -73,7 +77,8 @@ impl ProcessFacts {
         let number = |name: &str| field(name)?.split_whitespace().next()?.parse::<u32>().ok();
         Some(Self {
             user: number("Uid")?,
-            name: field("Name").unwrap_or_default().to_owned(),
+            // A process names itself, and may do so with escape codes.
+            name: labels::one_line(field("Name").unwrap_or_default()).into_owned(),
             tracer: number("TracerPid").unwrap_or(0),
             thread_of: number("Tgid").filter(|whole| *whole != id),
             ..Self::default()
@@ -122,6 +127,13 @@ pub fn table() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_escape_codes_is_shown_as_text() {
+        let status = "Name:\t\u{1b}]0;x\u{7}\u{1b}[31mred\nUid:\t1000\t1000\n";
+        let facts = ProcessFacts::of_status(status, 7).unwrap();
+        assert_eq!(facts.name, "␛]0;x␇␛[31mred");
+    }
 
     #[test]
     fn a_status_names_the_user_the_tracer_and_the_process_of_a_thread() {

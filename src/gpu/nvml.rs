@@ -13,6 +13,7 @@ use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 
 use crate::gpu::cupti;
 use crate::gpu::devices::{Device, DeviceProcess, Devices, Mig, MigDevice, Occupancy};
+use crate::support::labels;
 
 /// The variable that names the library.
 pub const VARIABLE: &str = "MEMPROF_NVML";
@@ -173,6 +174,6 @@ fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
 /// Returns the kernel's name for a process; `None` once it has ended.
 fn name_of(process: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
-    let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+    let name = labels::one_line(String::from_utf8_lossy(&name).trim_end()).into_owned();
     (!name.is_empty()).then_some(name)
 }
