@@ -3,6 +3,9 @@
 /// What `squeue` prints for each task, in this order: the reason may contain anything.
 pub const SQUEUE_FORMAT: &str = "%i|%T|%N|%r";
 
+/// How many characters of a reason are shown.
+const MOST_OF_REASON: usize = 200;
+
 /// What `sacct` prints for each task.
 pub const SACCT_FORMAT: &str = "JobID,State,NodeList";
 
@@ -71,7 +74,8 @@ impl Task {
     /// Returns what became of it, for people: `NODE_FAIL on node2 (NodeDown)`.
     pub fn described(&self) -> String {
         let nodes = if self.nodes.is_empty() { String::new() } else { format!(" on {}", self.nodes) };
-        let reason = if self.reason.is_empty() { String::new() } else { format!(" ({})", self.reason) };
+        let reason: String = self.reason.chars().take(MOST_OF_REASON).collect();
+        let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
         format!("{}{nodes}{reason}", self.state)
     }
 }

@@ -409,20 +409,35 @@ fn each_line(stream: impl Read, mut callback: impl FnMut(&[u8])) -> io::Result<(
 /// A longer line of a child is cut. Cargo's longest messages have some hundred kilobytes.
 const MOST_OF_LINE: usize = 16 << 20;
 
+/// How many bytes of a child's output an error quotes. Its end says most.
+const MOST_QUOTED: usize = 64 << 10;
+
 /// Returns the output for an error message: standard error, or standard output if that is empty.
-/// Each line is indented.
+/// Each line is indented. The beginning of a long output is left out.
 fn quoted_output(stdout: &str, stderr: &str) -> String {
     let text = if stderr.trim().is_empty() { stdout } else { stderr };
     if text.trim().is_empty() {
         return String::new();
     }
-    let lines: String = text.trim_end().lines().flat_map(|line| ["\n    ", line]).collect();
-    format!(":{lines}")
+    let text = text.trim_end();
+    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(MOST_QUOTED))..];
+    let left_out = if end.len() < text.len() { "\n    […]" } else { "" };
+    let lines: String = end.lines().flat_map(|line| ["\n    ", line]).collect();
+    format!(":{left_out}{lines}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_output_is_quoted_from_near_its_end() {
+        assert_eq!(quoted_output("ignored", "a\nb\n"), ":\n    a\n    b");
+        let long = format!("{}\nthe reason\n", "é".repeat(1 << 20));
+        let quoted = quoted_output("", &long);
+        assert!(quoted.len() < MOST_QUOTED + 100, "{}", quoted.len());
+        assert!(quoted.starts_with(":\n    […]\n    é") && quoted.ends_with("\n    the reason"));
+    }
 
     fn shell(script: &str) -> Command {
         Command::new("sh").args(["-c", script])
