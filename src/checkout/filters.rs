@@ -32,8 +32,8 @@ pub fn refuse_own_programs(repository: &Repository, revision: &Revision) -> anyh
                 .collect())
         };
         let (theirs, users) = (listed(&revision.commit)?, listed("HEAD")?);
-        let changed = theirs.difference(&users).filter_map(|line| line.split_once('\t'));
-        let mut changed = changed.filter(|(facts, _)| !facts.contains(" tree ")).map(|(_, path)| path);
+        // A folder counts as a whole: after `cd tools`, any file in it may be the program.
+        let mut changed = theirs.difference(&users).filter_map(|line| Some(line.split_once('\t')?.1));
         if let Some(program) = changed.next() {
             return Err(CheckoutError::OwnProgram {
                 revision: revision.name.clone(),
