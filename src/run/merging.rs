@@ -15,6 +15,7 @@ use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::shard_record::{self, ShardRecord};
 use crate::results::stored;
+use crate::run::stored_plan;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
@@ -212,12 +213,21 @@ impl Shards {
         ))
     }
 
-    /// Fills the folder of the whole run with copies. The shards stay as they are.
+    /// Fills the folder of the whole run with copies. The shards stay as they are. The plan is written
+    /// last: a folder without one is no run, so a killed merge leaves nothing that could be taken for a
+    /// whole run.
     ///
     /// # Errors
     ///
-    /// A file cannot be read or written.
-    pub fn write(&self, folder: &RunFolder) -> anyhow::Result<()> {
+    /// The folder has a run's files already, or a file cannot be read or written.
+    pub fn write(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+        let of_run = [folder.plan(), folder.cells(), folder.why().0];
+        if let Some(left) = of_run.iter().find(|path| path.symlink_metadata().is_ok()) {
+            return Err(UserError::new(format!("{left} exists: a merge writes a run of its own"))
+                .help("choose another --run-folder, or remove what an interrupted merge left")
+                .into());
+        }
+        fs_err::create_dir_all(&folder.0)?;
         let first = &self.parts[0];
         sealed::write(&folder.environment(), &self.environment())?;
         write_whole(&folder.builds(), &sealed_json::sealed(&first.builds)?)?;
@@ -242,7 +252,7 @@ impl Shards {
             fs_err::create_dir_all(&folder.why().0)?;
             sealed::write(&folder.why().tests(), &explained)?;
         }
-        Ok(())
+        sealed::write(&folder.plan(), &stored_plan::sealed(plan))
     }
 
     /// The facts that all machines share, and the machines.

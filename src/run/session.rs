@@ -458,9 +458,14 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
     fill_folder(&folder, plan)?;
-    ignore_runs(runs)?;
-    point_latest(runs, &plan.id)?;
+    announce(runs, &plan.id)?;
     Ok(folder)
+}
+
+/// Points the link `latest` to a new run, and lets git ignore the runs.
+pub fn announce(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
+    ignore_runs(runs)?;
+    point_latest(runs, id)
 }
 
 /// Lets git ignore the runs. The user may not ignore the target folder, but a run must not be part of

@@ -7,7 +7,6 @@ use cargo_memprof::plan::sharding::AllTests;
 use cargo_memprof::results::run_folder::RunFolder;
 use cargo_memprof::results::stored;
 use cargo_memprof::run::merging::Shards;
-use cargo_memprof::run::session::fill_folder;
 use serde_json::json;
 
 use crate::support::synthetic::{Log, Synthetic, cell};
@@ -42,8 +41,7 @@ fn machines_are_told_apart_and_what_they_share_is_kept() {
     let opened = open(&shards).expect("they fit together");
     let home = tempfile::tempdir().expect("a folder");
     let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
-    fill_folder(&folder, &opened.plan()).expect("written");
-    opened.write(&folder).expect("written");
+    opened.write(&folder, &opened.plan()).expect("written");
     let results = stored::read(&folder).expect("results");
     assert_eq!(results.environment["os"], "linux");
     assert_eq!(results.environment.get("cpu"), None, "the machines differ in it");
@@ -65,4 +63,22 @@ fn one_machine_is_not_spoken_of() {
 fn builds_of_different_toolchains_are_refused() {
     let error = open(&shards(["rustc 1.95.0", "rustc 1.94.0"], ["EPYC 9454"; 2])).err().expect("an error");
     assert!(error.to_string().contains("have different builds of main: toolchain"), "{error}");
+}
+
+#[test]
+fn a_merge_that_was_killed_leaves_no_run_and_the_next_one_refuses_what_is_there() {
+    let shards = shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2]);
+    let opened = open(&shards).expect("they fit together");
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
+    // It ends in the middle.
+    let why = shards[1].folder().why();
+    std::fs::create_dir_all(&why.0).expect("a folder");
+    std::fs::write(why.tests(), "damaged").expect("written");
+    opened.write(&folder, &opened.plan()).expect_err("a shard is damaged");
+    assert!(folder.cells().exists() && !folder.plan().exists());
+    stored::read(&folder).expect_err("it is no run");
+    std::fs::remove_file(why.tests()).expect("removed");
+    let error = opened.write(&folder, &opened.plan()).expect_err("something is left");
+    assert!(error.to_string().contains("cells exists: a merge writes a run of its own"), "{error}");
 }

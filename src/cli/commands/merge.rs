@@ -11,9 +11,8 @@ use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::merging::Shards;
-use crate::run::session::{create_folder, fill_folder};
+use crate::run::session::announce;
 use crate::support::exit_code::ExitCode;
-use crate::support::user_error::UserError;
 
 /// Puts the shards together, and writes the report.
 pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
@@ -28,8 +27,7 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     let shards = Shards::open(folders.collect::<anyhow::Result<_>>()?)?;
     let mut plan = shards.plan();
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
-    let folder = new_folder(arguments, &plan)?;
-    shards.write(&folder)?;
+    let folder = write(&shards, &plan, arguments)?;
     let mut results = stored::read(&folder)?;
     let metrics = &presentation.metrics;
     judge_by(&mut results, &arguments.judging, metrics)?;
@@ -42,16 +40,16 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
 }
 
-fn new_folder(arguments: &MergeArguments, plan: &Plan) -> anyhow::Result<RunFolder> {
+/// Writes the whole run to a folder of its own.
+fn write(shards: &Shards, plan: &Plan, arguments: &MergeArguments) -> anyhow::Result<RunFolder> {
     if let Some(folder) = &arguments.run_folder {
         let folder = RunFolder(current_directory()?.join(folder));
-        if folder.plan().exists() {
-            return Err(UserError::new(format!("{} holds a run already", folder.0))
-                .help("choose another --run-folder")
-                .into());
-        }
-        fill_folder(&folder, plan)?;
+        shards.write(&folder, plan)?;
         return Ok(folder);
     }
-    create_folder(&kept_runs::runs_of_archives(arguments.workspace.manifest_path.as_deref())?, plan)
+    let runs = kept_runs::runs_of_archives(arguments.workspace.manifest_path.as_deref())?;
+    let folder = RunFolder(runs.join(&plan.id));
+    shards.write(&folder, plan)?;
+    announce(&runs, &plan.id)?;
+    Ok(folder)
 }

@@ -22,7 +22,7 @@ use crate::plan::sharding::AllTests;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
 use crate::run::merging::Shards;
-use crate::run::session::{create_folder, fill_folder, ignore_runs};
+use crate::run::session::{announce, ignore_runs};
 use crate::run::stored_plan::lacked_variables;
 use crate::slurm::client::Client;
 use crate::slurm::following::{Followed, Follower, Seen};
@@ -35,6 +35,7 @@ use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
 use crate::support::process::shell_quoted;
+use crate::support::regular_file;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -380,20 +381,18 @@ fn merge(job: &mut Job, statuses: Vec<(u32, Status)>) -> anyhow::Result<()> {
     let mut plan = shards.plan();
     let folder = RunFolder(job.folder.0.clone());
     // An interrupted merge may have left something.
-    for left in [folder.cells(), folder.why().0] {
-        if left.exists() {
-            fs_err::remove_dir_all(left)?;
-        }
+    for left in [folder.plan(), folder.cells(), folder.why().0] {
+        regular_file::remove(&left)?;
     }
     let runs = job.folder.0.parent().filter(|runs| runs.join(".gitignore").exists());
     if let (Some(runs), Some(id)) = (runs, job.folder.0.file_name()) {
         id.clone_into(&mut plan.id);
-        create_folder(runs, &plan)?;
+        shards.write(&folder, &plan)?;
+        announce(runs, id)?;
     } else {
         plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
-        fill_folder(&folder, &plan)?;
+        shards.write(&folder, &plan)?;
     }
-    shards.write(&folder)?;
     job.record.is_merged = true;
     job.folder.write(&job.record)
 }
