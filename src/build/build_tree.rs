@@ -7,11 +7,13 @@ use crate::build::store::Entry;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::checkout::missing_submodules::MissingSubmodule;
 use crate::checkout::stamps::Stamps;
+use crate::checkout::unusable;
 use crate::checkout::worktree::Worktree;
 use crate::inject::external;
 use crate::plan::request::OverlayMode;
 use crate::plan::resolved::Revision;
 use crate::support::process::Command;
+use crate::support::regular_file::followed;
 
 /// The checkout, and the build for whose tests it is currently set up.
 pub struct BuildTree<'a> {
@@ -98,13 +100,20 @@ impl<'a> BuildTree<'a> {
             // A file there may be one that a test has just written and reads again.
             return Ok(false);
         }
+        // Git would wait for a FIFO. A checkout removes it.
+        if unusable::is_any(self.worktree.path().as_std_path()) {
+            return Ok(false);
+        }
         self.worktree.restore_link()?;
         // `git status` covers the revision's own files. Injected files differ from the revision
         // anyway, so their contents are compared here.
         let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
-            fs_err::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
+            followed::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
         };
-        if !entry.injection()?.iter().all(is_there) || self.worktree.status()? != restored.status {
+        let is_unchanged = entry.injection()?.iter().all(is_there)
+            // A checkout repairs what keeps git from telling.
+            && self.worktree.status().is_ok_and(|status| status == restored.status);
+        if !is_unchanged {
             return Ok(false);
         }
         // Only ignored files have changed, or files of the crate for external overlays.

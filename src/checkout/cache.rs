@@ -31,11 +31,14 @@ use etcetera::BaseStrategy;
 use walkdir::WalkDir;
 
 use crate::checkout::registry;
+use crate::checkout::removal::remove_whatever_is_at;
 use crate::git::fetch::OUR_REFS;
 use crate::git::repository::{Repository, enclosing};
 use crate::support::file_lock::Lock;
 use crate::support::process::shell_quoted;
 use crate::support::redaction;
+use crate::support::regular_file;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The variable that sets where the cache is.
@@ -118,8 +121,14 @@ impl Cache {
         let common = repository.common_directory();
         let hash = blake3::hash(common.as_str().as_bytes()).to_hex();
         let folder = home.join(format!("{}-{}", repository_name(common), &hash[..16]));
+        if let Ok(target) = folder.read_link_utf8() {
+            // Everything below would be written and removed there.
+            let message = format!("the cache folder {folder} is a symlink to {target}");
+            let help = format!("remove the link: rm {}", shell_quoted(folder.as_ref()));
+            return Err(UserError::new(message).help(help).into());
+        }
         let made = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join("repository"), format!("{common}\n")));
+            .and_then(|()| note_repository(&folder.join("repository"), &format!("{common}\n")));
         if let Err(error) = made {
             return Err(UserError::new(format!("the cache folder {home} cannot be written: {error}"))
                 .help(format!("make it writable, or {}", way_out(&home)))
@@ -220,10 +229,7 @@ impl Cache {
         let mut bytes = 0;
         for folder in folders.chain([self.folder.as_path()]) {
             bytes += bytes_on_disk(folder);
-            match fs_err::remove_dir_all(folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                Ok(()) | Err(_) => {}
-            }
+            remove_whatever_is_at(folder)?;
         }
         registry::remove_empty_registry(repository)?;
         let references = repository.references()?;
@@ -237,6 +243,14 @@ impl Cache {
         drop(lock);
         Ok(bytes)
     }
+}
+
+/// Notes which repository a folder is for. Most runs find it noted.
+fn note_repository(path: &Utf8Path, text: &str) -> std::io::Result<()> {
+    if regular_file::read(path).is_ok_and(|found| found == text.as_bytes()) {
+        return Ok(());
+    }
+    regular_file::write(path, text.as_bytes())
 }
 
 /// Refuses a home inside a git work tree or below a cargo workspace.
@@ -281,7 +295,7 @@ fn contains_repository(home: &Utf8Path, root: &Utf8Path) -> UserError {
         .map(|part| part.as_str())
         .collect();
     if let [folder, "worktree", ..] = parts[..]
-        && let Ok(users) = fs_err::read_to_string(home.join(folder).join("repository"))
+        && let Ok(users) = followed::text(home.join(folder).join("repository"))
     {
         let users = users.trim_end();
         let users = users.strip_suffix("/.git").unwrap_or(users);
@@ -320,7 +334,7 @@ fn workspace_above(folder: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
         if !manifest.is_file() {
             continue;
         }
-        let text = fs_err::read_to_string(&manifest)?;
+        let text = followed::text(&manifest)?;
         // Cargo reads every manifest above a package, and fails at one that it cannot parse.
         let is_workspace = text
             .parse::<toml_edit::DocumentMut>()

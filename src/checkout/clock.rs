@@ -7,6 +7,7 @@ use camino::Utf8Path;
 
 use crate::checkout::cache::Cache;
 use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
+use crate::support::regular_file;
 
 /// A difference that is waited for. Clocks are set back by a little all the time.
 const SMALL: Duration = Duration::from_secs(2);
@@ -17,7 +18,8 @@ pub fn forget_builds_of_the_future(cache: &Cache) -> anyhow::Result<()> {
     let Some(last) = modified(&cache.sources()) else { return Ok(()) };
     // The file system's clock counts, which may be that of another machine.
     let probe = cache.folder().join("clock");
-    fs_err::write(&probe, "")?;
+    remove_whatever_is_at(&probe)?;
+    regular_file::write(&probe, b"")?;
     let Some(ahead) = modified(&probe).and_then(|now| last.duration_since(now).ok()) else { return Ok(()) };
     if ahead <= SMALL {
         std::thread::sleep(ahead);

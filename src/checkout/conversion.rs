@@ -8,6 +8,7 @@ use camino::Utf8Path;
 use crate::git::repository::Repository;
 use crate::support::process::Command;
 use crate::support::regular_file;
+use crate::support::regular_file::followed;
 
 /// The settings that decide how git writes a file.
 const SETTINGS: &str = r"^(filter\..*|core\.(autocrlf|eol|attributesfile|symlinks))$";
@@ -32,7 +33,7 @@ impl Conversion {
         let attributes = repository.common_directory().join("info/attributes");
         for file in [attributes.into_std_path_buf(), attributes_file(&global.text())] {
             // A missing file has no attributes.
-            hasher.update(&std::fs::read(file).unwrap_or_default());
+            hasher.update(&followed::read(file).unwrap_or_default());
             hasher.update(b"\0");
         }
         Ok(Self { settings: hasher.finalize() })

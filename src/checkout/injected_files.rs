@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
@@ -21,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::git::reserved_names::reserved_part;
 use crate::support::advice::Advice;
+use crate::support::regular_file;
 
 /// The files that are injected into the checkout for one build: call [`load`](Self::load) after the
 /// checkout, [`write`](Self::write) for each file, and [`save`](Self::save) before cargo runs.
@@ -83,12 +83,9 @@ impl InjectedFiles {
         check_inside(root, folder)?;
         append(&mut self.journal, &RecordLine { path: relative.to_owned(), seen: None })?;
         fs_err::create_dir_all(folder)?;
-        if path.symlink_metadata().is_ok_and(|metadata| is_shared(&metadata)) {
-            fs_err::remove_file(&path)?;
-        }
         // Always written, so that its time comes from the same kernel clock as those of cargo's own
         // files.
-        fs_err::write(&path, content)?;
+        regular_file::write(&path, content)?;
 
         let blake3 = blake3::hash(content).to_hex().to_string();
         if let Some(before) = self.before.get(relative).filter(|before| before.blake3 == blake3) {
@@ -113,12 +110,6 @@ impl InjectedFiles {
     }
 }
 
-/// Whether writing would reach something else than a file of the checkout alone: the target of a
-/// link, a pipe or a device.
-fn is_shared(metadata: &std::fs::Metadata) -> bool {
-    !metadata.is_dir() && (!metadata.is_file() || metadata.nlink() > 1)
-}
-
 /// Removes every injected file from the checkout, before git restores its own files.
 pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     // Older versions could inject `.git`, and have noted it.
@@ -135,7 +126,7 @@ pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
 /// Returns the record's lines. A crash may have cut off a line before its file was written, so
 /// lines that do not parse are left out.
 fn read(record: &Utf8Path) -> anyhow::Result<Vec<RecordLine>> {
-    match fs_err::read_to_string(record) {
+    match regular_file::text(record) {
         Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error.into()),
@@ -150,7 +141,11 @@ fn replace(record: &Utf8Path, lines: impl Iterator<Item = RecordLine>) -> anyhow
     for line in lines {
         append(&mut text, &line)?;
     }
-    let mut file = fs_err::File::create(&partial)?.into_parts().0;
+    if let Some(folder) = record.parent() {
+        // A test may have removed the cache.
+        fs_err::create_dir_all(folder)?;
+    }
+    let mut file = regular_file::create_over(&partial)?;
     file.write_all(&text).with_context(|| partial.to_string())?;
     fs_err::rename(&partial, record)?;
     Ok(file)

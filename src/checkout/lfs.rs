@@ -12,6 +12,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{LFS_POINTER, Repository};
 use crate::support::process::{Command, shell_quoted};
+use crate::support::regular_file;
+use crate::support::regular_file::followed;
 
 /// How to call git-lfs for one repository.
 #[derive(Clone, Debug)]
@@ -52,7 +54,7 @@ impl Lfs {
                 format!("[extensions]\n\tobjectFormat = {format}\n")
             },
         );
-        fs_err::write(folder.join("config"), text)?;
+        regular_file::write(&folder.join("config"), text.as_bytes())?;
         fs_err::create_dir_all(folder.join("objects/info"))?;
         fs_err::write(folder.join("objects/info/alternates"), format!("{}\n", common.join("objects")))?;
         Ok(Self { folder: Some(folder.to_owned()), unavailable: None })
@@ -90,7 +92,7 @@ fn is_pointer(path: &Utf8Path) -> bool {
     let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
     let length = LFS_POINTER.len() as u64;
     is_file
-        && std::fs::File::open(path).is_ok_and(|file| file.take(length).read_to_end(&mut start).is_ok())
+        && followed::open(path).is_ok_and(|file| file.take(length).read_to_end(&mut start).is_ok())
         && start == LFS_POINTER
 }
 

@@ -4,6 +4,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::repository::Repository;
+use crate::support::regular_file;
 
 /// Returns the folder of the list.
 pub fn registry(repository: &Repository) -> Utf8PathBuf {
@@ -20,7 +21,7 @@ pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Ve
     let mut entries = Vec::new();
     for entry in registry.read_dir_utf8().with_context(|| registry.to_string())? {
         let entry = entry?.into_path();
-        let link = fs_err::read_to_string(entry.join("gitdir")).unwrap_or_default();
+        let link = regular_file::text(&entry.join("gitdir")).unwrap_or_default();
         if Utf8Path::new(link.trim_end()) == path.join(".git") {
             entries.push(entry);
         }

@@ -20,6 +20,7 @@ use crate::git::program::{Place, nul_separated};
 use crate::git::repository::Repository;
 use crate::support::advice::Advice;
 use crate::support::process::{Command, ProcessError};
+use crate::support::regular_file;
 
 /// A repository in the checkout whose submodules are checked out: the checkout itself, or one of
 /// its submodules.
@@ -176,7 +177,7 @@ impl Level<'_> {
         if !patterns.is_file() {
             return Ok(Vec::new());
         }
-        let text = fs_err::read_to_string(patterns)?;
+        let text = regular_file::text(&patterns)?;
         let folder = |line: &str| Some(line.strip_prefix('!')?.strip_suffix('/')?.to_owned());
         let folders = text.lines().filter_map(folder);
         Ok(folders.map(|folder| folder.strip_prefix('/').map_or(folder.clone(), str::to_owned)).collect())
@@ -298,7 +299,7 @@ fn links_to(link: &Utf8Path, git_directory: &Utf8Path) -> bool {
     if !link.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
-    let Ok(text) = fs_err::read_to_string(link) else { return false };
+    let Ok(text) = regular_file::text(link) else { return false };
     let (Some(target), Some(folder)) = (text.trim_end().strip_prefix("gitdir: "), link.parent()) else {
         return false;
     };

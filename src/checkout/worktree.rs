@@ -6,37 +6,35 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
 use crate::checkout::clock;
 use crate::checkout::conversion::{self, Conversion};
+use crate::checkout::entry::{Entry, MARK};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::filters;
 use crate::checkout::injected_files;
 use crate::checkout::lfs::{self, Lfs};
 use crate::checkout::missing_submodules::MissingSubmodules;
 use crate::checkout::registry::{registered, registry};
-use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
+use crate::checkout::removal::remove_whatever_is_at;
 use crate::checkout::submodules::Level;
+use crate::checkout::unusable;
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{Lookup, Repository};
 use crate::plan::resolved::Revision;
-use crate::support::advice::Advice;
+use crate::support::advice::{Advice, Advised};
 use crate::support::process::{Command, ProcessError};
+use crate::support::regular_file;
 use crate::support::user_error::UserError;
-
-/// A file in the checkout's entry of the user's repository. It tells our entry from those of the
-/// user's own worktrees.
-const MARK: &str = "cargo-memprof";
 
 /// The checkout.
 pub struct Worktree<'repository> {
     repository: &'repository Repository,
     path: Utf8PathBuf,
-    /// `.git/worktrees/NAME` of the user's repository.
-    git_directory: Utf8PathBuf,
+    entry: Entry,
     injected: Utf8PathBuf,
     conversion: Conversion,
     lfs: Lfs,
@@ -53,23 +51,18 @@ impl<'repository> Worktree<'repository> {
     ) -> anyhow::Result<Self> {
         clock::forget_builds_of_the_future(cache)?;
         let path = cache.worktree();
-        let git_directory = match reusable(repository, &path)? {
-            Some(git_directory) => git_directory,
-            None => create(repository, &path)?,
+        let sparse_patterns = sparse_patterns(sparse_exclude)?;
+        let entry =
+            |folder| Entry { folder, checkout: path.clone(), sparse_patterns: sparse_patterns.clone() };
+        let entry = match reusable(repository, &path)?.map(&entry) {
+            Some(found) if is_usable(repository, &found)? => found,
+            _ => entry(create(repository, &path)?),
         };
-        fs_err::write(git_directory.join(MARK), "")?;
-        // A killed git leaves its locks behind. This process holds the cache's lock, so no living
-        // process holds them.
-        for lock in ["index.lock", "HEAD.lock"] {
-            remove_file_if_there(&git_directory.join(lock))?;
-        }
-        fs_err::create_dir_all(git_directory.join("info"))?;
-        fs_err::write(git_directory.join("info/sparse-checkout"), sparse_patterns(sparse_exclude)?)?;
         let lfs = Lfs::open(&cache.lfs(), repository)?;
-        let unconverted = git_without_lfs(repository, &git_directory, &path);
+        let unconverted = git_without_lfs(repository, &entry.folder, &path);
         let conversion = Conversion::of_user(&unconverted, repository, lfs.why_unavailable().as_deref())?;
         let (injected, missing) = (cache.injected(), MissingSubmodules::default());
-        Ok(Self { repository, path, git_directory, injected, conversion, lfs, missing })
+        Ok(Self { repository, path, entry, injected, conversion, lfs, missing })
     }
 
     /// Returns the root of the checkout.
@@ -79,11 +72,30 @@ impl<'repository> Worktree<'repository> {
 
     /// Checks out the revision in place. Files that do not differ keep their time. Removes injected
     /// files, but keeps files that git ignores.
+    ///
+    /// What a test or a build script did to the checkout and its entry is undone. If git cannot read
+    /// them, for example because the index is damaged, the checkout starts empty.
     pub fn check_out(&self, revision: &Revision) -> anyhow::Result<()> {
         filters::refuse_own_programs(self.repository, revision)?;
+        match self.check_out_in_place(revision) {
+            Err(error) if may_be_damaged(&error) => {
+                self.entry.start_over(&revision.commit)?;
+                remove_whatever_is_at(&self.path)?;
+                // Nothing is injected into an empty checkout.
+                remove_whatever_is_at(&self.injected)?;
+                self.check_out_in_place(revision)
+            }
+            done => done,
+        }
+    }
+
+    fn check_out_in_place(&self, revision: &Revision) -> anyhow::Result<()> {
+        self.entry.repair(Some(&revision.commit))?;
         self.restore_link()?;
+        unusable::remove(self.path.as_std_path())
+            .with_context(|| format!("the checkout {} cannot be cleaned", self.path))?;
         injected_files::remove_all(&self.injected, &self.path)?;
-        self.conversion.forget_files_if_changed(&self.git(), &self.git_directory, &revision.commit)?;
+        self.conversion.forget_files_if_changed(&self.git(), &self.entry.folder, &revision.commit)?;
         self.write_files(revision)?;
         // Forced twice, to remove the repositories of submodules that this revision lacks, too.
         self.git().args(["clean", "-ffdq"]).run()?;
@@ -92,7 +104,7 @@ impl<'repository> Worktree<'repository> {
             repository: self.repository,
             revision: &revision.name,
             inside: Utf8PathBuf::new(),
-            git_directory: self.git_directory.clone(),
+            git_directory: self.entry.folder.clone(),
             work_tree: self.path.clone(),
             users: users.map(Utf8Path::to_owned).to_vec(),
             conversion: &self.conversion,
@@ -138,24 +150,16 @@ impl<'repository> Worktree<'repository> {
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
     /// script has changed that. Our own calls of git do not read it, but build scripts do.
     pub fn restore_link(&self) -> anyhow::Result<()> {
-        if !self.git_directory.join("HEAD").exists() {
-            let message = format!(
-                "the checkout {} lost its entry in the repository, {}",
-                self.path, self.git_directory
-            );
-            let help = "to continue with a new checkout, run the same command again with `--resume`";
-            return Err(UserError::new(message).help(help).into());
-        }
         if !self.path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
             remove_whatever_is_at(&self.path)?;
             fs_err::create_dir_all(&self.path)?;
         }
         let link = self.path.join(".git");
-        let target = format!("gitdir: {}\n", self.git_directory);
+        let target = format!("gitdir: {}\n", self.entry.folder);
         let is_own_file = link.symlink_metadata().is_ok_and(|link| link.is_file() && link.nlink() == 1);
-        if !is_own_file || fs_err::read(&link)? != target.as_bytes() {
+        if !is_own_file || regular_file::read(&link)? != target.as_bytes() {
             remove_whatever_is_at(&link)?;
-            fs_err::write(&link, target)?;
+            regular_file::write(&link, target.as_bytes())?;
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ impl<'repository> Worktree<'repository> {
 
     /// Returns git in the checkout.
     pub fn git(&self) -> Command {
-        self.lfs.applied_to(git_without_lfs(self.repository, &self.git_directory, &self.path))
+        self.lfs.applied_to(git_without_lfs(self.repository, &self.entry.folder, &self.path))
     }
 
     /// Finds the files that made a checkout fail.
@@ -225,6 +229,22 @@ impl<'repository> Worktree<'repository> {
     }
 }
 
+/// Whether a new checkout may help. It does not where the revision, its files or the user's settings
+/// are the reason.
+fn may_be_damaged(error: &anyhow::Error) -> bool {
+    // Git ends with 1 or 128 after an error of its own; a signal may be the user's.
+    let is_of_git = |failed: &ProcessError| match failed {
+        ProcessError::Failed { status, .. } => matches!(status.code(), Some(1 | 128)),
+        _ => false,
+    };
+    if error.chain().filter_map(|cause| cause.downcast_ref::<ProcessError>()).any(|failed| !is_of_git(failed))
+    {
+        return false;
+    }
+    let explained = error.downcast_ref::<Advised>().and_then(Advised::downcast_ref::<CheckoutError>);
+    matches!(explained, None | Some(CheckoutError::Git { .. })) && error.downcast_ref::<UserError>().is_none()
+}
+
 /// The command line sets sparse patterns, because all worktrees share the user's configuration,
 /// and switches off what could hide changed files from git.
 fn git_without_lfs(repository: &Repository, git_directory: &Utf8Path, path: &Utf8Path) -> Command {
@@ -256,26 +276,32 @@ fn reusable(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<U
             None => return Ok(None),
         },
     };
-    // A worktree whose creation was killed has no index, and may lack anything else.
-    let git = repository.git_at(Place { git_directory: &entry, work_tree: Some(path) });
-    let usable = git.args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).capture()?;
-    Ok(usable.status.success().then_some(entry))
+    Ok(Some(entry))
+}
+
+/// Whether git can work with an entry. A worktree whose creation was killed has no index, and may lack
+/// anything else.
+fn is_usable(repository: &Repository, entry: &Entry) -> anyhow::Result<bool> {
+    entry.repair(None)?;
+    let git = repository.git_at(Place { git_directory: &entry.folder, work_tree: Some(&entry.checkout) });
+    let head = git.args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).capture()?;
+    Ok(head.status.success())
 }
 
 /// Returns the entry of a checkout that was moved with its cache, and notes the new place there.
 fn moved(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Option<Utf8PathBuf>> {
-    let Ok(link) = fs_err::read_to_string(path.join(".git")) else { return Ok(None) };
+    let Ok(link) = regular_file::text(&path.join(".git")) else { return Ok(None) };
     let Some(entry) = link.trim_end().strip_prefix("gitdir: ").map(Utf8PathBuf::from) else {
         return Ok(None);
     };
     let is_ours = entry.parent() == Some(&registry(repository)) && entry.join(MARK).is_file();
-    let Ok(back) = fs_err::read_to_string(entry.join("gitdir")) else { return Ok(None) };
+    let Ok(back) = regular_file::text(&entry.join("gitdir")) else { return Ok(None) };
     // If the old place still exists, the cache is a copy, and the entry belongs to the original.
     if !is_ours || Utf8Path::new(back.trim_end()).exists() {
         return Ok(None);
     }
     // `git worktree repair` would also change the user's own worktrees.
-    fs_err::write(entry.join("gitdir"), format!("{}\n", path.join(".git")))?;
+    regular_file::write(&entry.join("gitdir"), format!("{}\n", path.join(".git")).as_bytes())?;
     Ok(Some(entry))
 }
 

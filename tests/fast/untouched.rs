@@ -2,13 +2,16 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use crate::worktree::{Setting, modified, package, read, users_bytes, utf8};
 use cargo_memprof::checkout::cache::Cache;
+use cargo_memprof::checkout::injected_files::InjectedFiles;
 use cargo_memprof::checkout::kept;
 use cargo_memprof::support::advice::help;
+use cargo_memprof::support::file_lock::{Lock, LockFile, WhenHeld};
 
 #[test]
 fn a_repository_inside_the_cache_folder_is_not_taken_for_the_tools_own_checkout() {
@@ -141,16 +144,139 @@ fn a_checkout_folder_that_a_test_replaced_by_a_link_is_not_followed() {
 }
 
 #[test]
-fn a_checkout_whose_entry_in_the_repository_is_gone_is_reported_and_made_anew() {
+fn a_checkout_whose_entry_in_the_repository_is_gone_gets_a_new_one_unless_the_place_is_the_users() {
     let user = package();
     let setting = Setting::new(&user);
-    setting.check_out("main");
+    let path = setting.check_out("main");
     let worktree = setting.open();
     std::fs::remove_dir_all(user.path(".git/worktrees")).unwrap();
+    std::fs::write(path.join("src/same.rs"), "changed").unwrap();
+    worktree.check_out(&setting.revision("main")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(read(&path.join("src/same.rs")), "// the same in every revision\n");
+    std::fs::remove_dir_all(user.path(".git/worktrees")).unwrap();
+    user.git(["worktree", "add", "--quiet", "--detach", "../other/worktree"]);
+    let before = every_byte(&user.path(".git/worktrees"), |_| false);
     let error = worktree.check_out(&setting.revision("main")).unwrap_err();
     assert!(error.to_string().contains("lost its entry in the repository"), "{error}");
     assert!(help(&error).unwrap().contains("--resume"), "{error}");
+    assert_same_bytes(&before, &every_byte(&user.path(".git/worktrees"), |_| false));
     setting.check_out("main");
+}
+
+fn make_fifo(path: impl AsRef<Path>) {
+    let _ = std::fs::remove_file(&path);
+    succeed(std::process::Command::new("mkfifo").arg(path.as_ref()));
+}
+
+#[test]
+fn whatever_a_test_does_to_the_checkout_and_its_entry_the_next_checkout_is_whole() {
+    let mut user = package();
+    user.write("src/lib.rs", "pub fn one() -> u32 { 2 }\n");
+    user.write(".gitignore", "ignored/\n");
+    user.write("ignored/tracked.rs", "// first\n");
+    user.git(["add", "--force", "ignored/tracked.rs"]);
+    user.commit("second");
+    let setting = Setting::new(&user);
+    let worktree = setting.open();
+    let path = worktree.path().to_owned();
+    let revisions = ["main", "main~1"].map(|spec| setting.revision(spec));
+    worktree.check_out(&revisions[0]).unwrap();
+    let entry = user.path(".git/worktrees/worktree");
+    let outside = user.beside("outside");
+    std::fs::create_dir(&outside).unwrap();
+    let link = |name: &str| {
+        let _ = std::fs::remove_file(entry.join(name));
+        std::os::unix::fs::symlink(outside.join("made"), entry.join(name)).unwrap();
+    };
+    let write = |name: &str, text: &str| std::fs::write(entry.join(name), text).unwrap();
+    let git = |arguments: &[&str]| {
+        succeed(isolated("git").args(arguments).current_dir(&path));
+    };
+    let deeds: &[(&str, &dyn Fn())] = &[
+        ("FIFO for .gitignore", &|| make_fifo(path.join(".gitignore"))),
+        ("FIFO for .gitattributes", &|| make_fifo(path.join("src/.gitattributes"))),
+        ("FIFO for .gitmodules", &|| make_fifo(path.join(".gitmodules"))),
+        ("FIFO for a source", &|| make_fifo(path.join("src/lib.rs"))),
+        ("FIFO where git ignores it", &|| make_fifo(path.join("ignored/x.rs"))),
+        ("FIFO for .git", &|| make_fifo(path.join(".git"))),
+        ("a path without end", &|| {
+            let script = "for i in $(seq 400); do mkdir aaaaaaaaaaaaaaaaaaa && cd aaaaaaaaaaaaaaaaaaa; done";
+            succeed(std::process::Command::new("bash").args(["-c", script]).current_dir(path.join("src")));
+        }),
+        ("a damaged index", &|| write("index", "damaged")),
+        ("FIFO for the index", &|| make_fifo(entry.join("index"))),
+        ("no index", &|| std::fs::remove_file(entry.join("index")).unwrap()),
+        ("a damaged HEAD", &|| write("HEAD", "damaged")),
+        ("a HEAD that is no commit", &|| write("HEAD", &"0".repeat(40))),
+        ("FIFO for HEAD", &|| make_fifo(entry.join("HEAD"))),
+        ("another common folder", &|| write("commondir", "/nowhere\n")),
+        ("FIFO for the common folder", &|| make_fifo(entry.join("commondir"))),
+        ("another folder", &|| write("gitdir", "/nowhere/.git\n")),
+        ("FIFO for patterns", &|| make_fifo(entry.join("info/sparse-checkout"))),
+        ("link for patterns", &|| link("info/sparse-checkout")),
+        ("link for the mark", &|| link("cargo-memprof")),
+        ("FIFO for the record", &|| make_fifo(entry.join("cargo-memprof-conversion"))),
+        ("FIFO for settings", &|| make_fifo(entry.join("config.worktree"))),
+        ("link for a folder", &|| {
+            std::fs::remove_dir_all(entry.join("info")).unwrap();
+            link("info");
+        }),
+        ("sparse-checkout", &|| git(&["sparse-checkout", "set", "--no-cone", "/ignored/"])),
+        ("hidden changes", &|| {
+            git(&["update-index", "--assume-unchanged", "src/lib.rs"]);
+            std::fs::write(path.join("src/lib.rs"), "hidden").unwrap();
+        }),
+        ("FIFO for the injected files", &|| make_fifo(setting.cache.injected())),
+    ];
+    for (what, deed) in deeds {
+        for again in [false, true] {
+            deed();
+            let open_again = again.then(|| setting.open());
+            let worktree = open_again.as_ref().unwrap_or(&worktree);
+            for revision in [&revisions[1], &revisions[0]] {
+                worktree.check_out(revision).unwrap_or_else(|error| panic!("{what}: {error:#}"));
+                assert_eq!(worktree.status().unwrap(), b"", "{what}");
+                let is_first = revision == &revisions[0];
+                assert_eq!(read(&path.join("src/lib.rs")).contains("{ 2 }"), is_first, "{what}");
+                assert_eq!(path.join("ignored/tracked.rs").exists(), is_first, "{what}");
+                assert!(path.join("src/same.rs").exists() && path.join("Cargo.toml").exists(), "{what}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "a link was followed");
+}
+
+#[test]
+fn links_in_the_cache_are_not_followed() {
+    let user = package();
+    let setting = Setting::new(&user);
+    setting.check_out("main");
+    let victim = user.beside("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let folder = setting.cache.folder().to_owned();
+    for name in ["clock", "repository", "lock", "injected.json", "injected.partial"] {
+        for thing in ["link", "fifo"] {
+            let path = folder.join(name);
+            let _ = std::fs::remove_file(&path);
+            match thing {
+                "link" => std::os::unix::fs::symlink(&victim, &path).unwrap(),
+                _ => make_fifo(&path),
+            }
+            std::fs::write(setting.cache.sources(), "{}").unwrap();
+            let setting = Setting::new(&user);
+            let lock = LockFile::of_folder(setting.cache.lock());
+            let locked = Lock::acquire(&lock, WhenHeld::Fail, &AtomicBool::new(false), &|_| ());
+            drop(locked.unwrap_or_else(|error| panic!("{name}, {thing}: {error:#}")));
+            setting.check_out("main");
+            InjectedFiles::load(&setting.cache.injected()).unwrap().save().unwrap();
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious", "{name}, {thing}");
+        }
+    }
+    std::fs::rename(&folder, user.beside("moved")).unwrap();
+    std::os::unix::fs::symlink(user.beside("moved"), &folder).unwrap();
+    let error = Cache::open(&utf8(&user.beside("cache")), &setting.repository).unwrap_err();
+    assert!(error.to_string().contains("is a symlink to"), "{error}");
+    assert!(help(&error).unwrap().contains("rm "), "{error}");
 }
 
 #[test]
@@ -333,6 +459,12 @@ fn a_filter_never_runs_a_program_that_a_revision_changes() {
     assert!(error.to_string().contains("stranger changes tools/filter.sh"), "{error:#}");
     let own = user.path("tools/filter.sh").display().to_string();
     assert!(help(&error).unwrap().contains(&own), "{error:#}");
+    for elsewhere in ["cd tools && sh ./filter.sh", "sh -c 'cd ./tools; exec sh filter.sh'"] {
+        user.git(["config", "filter.own.smudge", elsewhere]);
+        let error = setting.open().check_out(&setting.revision("stranger")).unwrap_err();
+        assert!(error.to_string().contains("stranger changes tools, which"), "{elsewhere}: {error:#}");
+        setting.check_out("main");
+    }
     user.git(["config", "filter.own.smudge", &format!("sh {own}")]);
     setting.check_out("stranger");
     assert_eq!(read(&path.join("a.data")), "TEXT\n");
