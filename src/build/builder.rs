@@ -42,6 +42,7 @@ use crate::results::trace_facts::TraceFacts;
 use crate::support::advice;
 use crate::support::counted::counted;
 use crate::support::event::{Event, Sink};
+use crate::support::guarded_files::GuardedFiles;
 use crate::support::process::Command;
 use crate::trace::instrument::{self, Patterns};
 
@@ -53,6 +54,8 @@ pub struct Builder<'a> {
     tree: BuildTree<'a>,
     lockfile: SharedLockfile,
     toolchains: Toolchains,
+    /// The files that a test must not take away.
+    guarded: GuardedFiles,
     /// Whether the user knows that not all targets are built.
     has_told: Cell<bool>,
     /// The errors that were reported, and the revision that had them first.
@@ -103,9 +106,21 @@ impl<'a> Builder<'a> {
             tree,
             lockfile,
             toolchains: Toolchains::default(),
+            guarded: GuardedFiles::default(),
             has_told: Cell::new(false),
             reported: RefCell::default(),
         })
+    }
+
+    /// Guards what the runs and the report read from now on: these files, and the builds' own.
+    pub fn guard(&mut self, files: impl IntoIterator<Item = Utf8PathBuf>, builds: &[Build]) {
+        let of_builds = builds.iter().filter_map(Build::entry).flat_map(Entry::files);
+        self.guarded = GuardedFiles::of(files.into_iter().chain(of_builds));
+    }
+
+    /// Puts back the guarded files that a test has removed.
+    pub fn restore_guarded(&mut self) -> anyhow::Result<()> {
+        self.guarded.restore()
     }
 
     /// Finds a revision's build in the store, or makes it.
@@ -587,6 +602,7 @@ impl TestTree for Builder<'_> {
     /// Restores the checkout to the state of the build, and its companions to the paths where tests
     /// look for them.
     fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        self.guarded.restore()?;
         self.tree.restore(&self.inputs, index, entry)?;
         entry.place_companions()
     }

@@ -355,6 +355,15 @@ impl Entry {
         Ok(path)
     }
 
+    /// Returns the paths of all its files, those first that every test needs.
+    pub fn files(&self) -> impl Iterator<Item = Utf8PathBuf> {
+        let Provenance { injected, executables, companions, .. } = &self.provenance;
+        let injected = injected.iter().map(|path| self.folder.join("injected").join(path));
+        let executables = executables.iter().map(|executable| self.folder.join(&executable.file));
+        let companions = companions.iter().map(|companion| self.folder.join(&companion.file));
+        injected.chain([self.folder.join(PROVENANCE)]).chain(executables).chain(companions)
+    }
+
     /// Reads the files that were injected into the checkout for this build.
     pub fn injection(&self) -> anyhow::Result<BTreeMap<Utf8PathBuf, Vec<u8>>> {
         let read =

@@ -292,7 +292,11 @@ impl<'a> Session<'a> {
             ShardRecord::write(folder, plan.request.shard, prepared.all_tests.as_ref(), is_finished)
         };
         note(false)?;
-        match spread::run_and_explain(&runner, &mut prepared.builder, self.attribution)? {
+        let files = [folder.plan(), folder.environment(), folder.builds(), folder.trace(), folder.changes()];
+        prepared.builder.guard(files, &prepared.builds);
+        let completion = spread::run_and_explain(&runner, &mut prepared.builder, self.attribution)?;
+        prepared.builder.restore_guarded()?;
+        match completion {
             Completion::Finished => note(true),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }

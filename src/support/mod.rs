@@ -12,6 +12,7 @@ pub mod exit_code;
 pub mod file_lock;
 pub mod folder_removal;
 pub mod glob;
+pub mod guarded_files;
 pub mod labels;
 pub mod nesting;
 pub mod output_file;

@@ -67,6 +67,40 @@ fn log_at() -> PathBuf {
     shell("head -n 2 $LOG | tail -n 1 | sed 's/start/forged/' >> $LOG");
 }
 #[test] fn leaves_daemons() { daemons(); }
+#[test] fn damages_the_index() { fs::write(entry().join("index"), "damaged").unwrap(); }
+fn entry() -> PathBuf {
+    let link = fs::read_to_string(".git").unwrap();
+    PathBuf::from(link.trim_end().strip_prefix("gitdir: ").unwrap())
+}
+#[test] fn fills_its_log() { fs::OpenOptions::new().write(true).open(log()).unwrap().set_len(1 << 40).unwrap(); }
+#[test] fn leaves_a_path_without_end() {
+    for _ in 0..400 {
+        fs::create_dir("aaaaaaaaaaaaaaaaaaa").unwrap();
+        std::env::set_current_dir("aaaaaaaaaaaaaaaaaaa").unwrap();
+    }
+}
+#[test] fn leaves_fifos() {
+    for path in [".gitignore", "src/lib.rs", "tests/other.rs"] {
+        let _ = fs::remove_file(path);
+        Command::new("mkfifo").arg(path).status().unwrap();
+    }
+    let record = entry().join("cargo-memprof-conversion");
+    fs::remove_file(&record).unwrap();
+    Command::new("mkfifo").arg(record).status().unwrap();
+}
+#[test] fn removes_the_plan() {
+    let cells = log().ancestors().find(|path| path.ends_with("cells")).unwrap().to_owned();
+    fs::remove_file(cells.with_file_name("plan.json")).unwrap();
+}
+#[test] fn removes_the_store() {
+    let program = std::env::current_exe().unwrap();
+    fs::remove_dir_all(program.ancestors().find(|path| path.ends_with("store")).unwrap()).unwrap();
+}
+#[test] fn sets_sparse_patterns() {
+    let set = Command::new("git").args(["sparse-checkout", "set", "nothing"]).status().unwrap();
+    assert!(set.success());
+}
+#[test] fn stops_its_supervisor() { shell("kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat)"); }
 #[test] fn kills_its_supervisor() {
     daemons();
     shell("kill -KILL $(cut -d' ' -f4 /proc/$PPID/stat)");
@@ -184,6 +218,18 @@ fn what_a_hostile_test_does_is_its_own_outcome_and_the_others_are_measured() {
     for (test, outcome, message) in [
         ("a_passes", "ok", ""),
         ("b_is_changed_by_another_test", "refused", "another test changed the files of this run"),
+        ("damages_the_index", "ok", ""),
+        (
+            "fills_its_log",
+            "refused",
+            "its log cannot be read: this file is larger than 512 MiB, the most that is read",
+        ),
+        ("leaves_a_path_without_end", "ok", ""),
+        ("leaves_fifos", "ok", ""),
+        ("removes_the_plan", "ok", ""),
+        ("removes_the_store", "refused", "the test deleted its executable"),
+        ("sets_sparse_patterns", "ok", ""),
+        ("stops_its_supervisor", "ok", ""),
         ("deletes_current_folder", "refused", "the test deleted its current folder"),
         ("deletes_executable", "refused", "the test deleted its executable"),
         ("deletes_run_folder", "refused", "the test deleted or moved its run's folder"),
