@@ -222,7 +222,11 @@ impl Archive {
         store::remove(&folder)?;
         store::remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
-        self.unpack_to(&partial)?;
+        if let Err(error) = self.unpack_to(&partial) {
+            // It may be what filled the disk.
+            let _ = store::remove(&partial);
+            return Err(error);
+        }
         fs_err::rename(&partial, &folder)?;
         let unpacked = self.unpacked(&folder)?;
         unpacked.check_machine(&self.file)?;

@@ -2,6 +2,7 @@
 //! Imports support, plan, git, checkout, results, inject, build and run.
 //! Reads and writes archives; extracts them.
 
+pub mod consistency;
 pub mod contents;
 pub mod extracted_tree;
 pub mod file;

@@ -7,9 +7,10 @@ use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
+use crate::archive::consistency;
 use crate::archive::contents::TIMES;
 use crate::archive::extracted_tree::{ExtractedTree, packed_builds};
-use crate::archive::file::{Archive, Unpacked};
+use crate::archive::file::{Archive, ArchiveError, Unpacked};
 use crate::build::attempts::Build;
 use crate::checkout::cache;
 use crate::cli::arguments::request::EnvironmentArguments;
@@ -45,6 +46,7 @@ use crate::run::same_machine;
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
+use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile};
@@ -70,6 +72,11 @@ pub fn run_archive(
     cache::keep_salt(&cache::home()?)?;
     let unpacked = archive.unpack(&archives, console)?;
     let mut plan = packed_plan(&unpacked, file, arguments)?;
+    let packed_cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
+    consistency::check(&plan, &packed_cells, unpacked.manifest.revisions.len()).map_err(|problem| {
+        let file = file.to_owned();
+        ArchiveError::Invalid { file, problem }.advised()
+    })?;
     if execution.dry_run {
         return context.print_plan(&plan, &plan);
     }
@@ -120,7 +127,7 @@ pub fn run_archive(
         attribution,
         secrets: &given_secrets,
     };
-    let mut cells = cells(unpacked, plan, &packed_tests, &given_secrets)?;
+    let mut cells = cells(packed_cells, plan, &packed_tests, &given_secrets)?;
     let all_tests = match plan.request.shard {
         Some(own) => Some(sharding::keep(&mut cells, own, &packed_times(unpacked)?)),
         None => None,
@@ -171,12 +178,11 @@ fn with_metrics(mut plan: Plan, arguments: &RunArguments) -> Plan {
 
 /// The archive's cells, with the devices of `--device`, given now or when the resumed run started.
 fn cells(
-    unpacked: &Unpacked,
+    mut cells: Vec<PlannedCell>,
     plan: &Plan,
     packed_tests: &[TestRequest],
     secrets: &ArchiveSecrets,
 ) -> anyhow::Result<Vec<PlannedCell>> {
-    let mut cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
     let mut restoration = Restoration::of_archive(&secrets.given);
     for cell in &mut cells {
         restoration.variables(&mut cell.env);
