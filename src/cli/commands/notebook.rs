@@ -25,6 +25,7 @@ use crate::plan::metric::derived;
 use crate::plan::request::{LockfileRequest, Request};
 use crate::report;
 use crate::report::options::View;
+use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
 use crate::run::follow::Follow;
@@ -152,7 +153,17 @@ impl NotebookRun<'_> {
             failed.errors = self.text_in_cells(&failed.errors);
         }
         for run in &mut results.runs {
+            let measured = &run.measurement;
+            let ended = |label: &str| measured.checkpoints().iter().any(|one| measured.label(one) == label);
             let outcome = &mut run.record.outcome;
+            let unfinished = self.planned.unfinished(run.record.revision, ended);
+            if let (true, Some(number)) = (outcome.status.is_ok(), unfinished) {
+                // The cells after it would be missing without a word.
+                outcome.status = Status::Failed { exit_code: 0 };
+                outcome.message = Some(format!(
+                    "cell {number} ended the program with exit code 0; from there on, no cell has figures"
+                ));
+            }
             outcome.message = outcome.message.as_deref().map(|message| self.text_in_cells(message));
         }
         Ok(results)
@@ -218,7 +229,7 @@ impl Writes {
         let comparison = compare(results);
         let of_cells = report::notebook::cells(&comparison);
         let mut reports = BTreeMap::new();
-        for (number, label) in &planned.labels {
+        for (number, label) in planned.labels() {
             if let Some(cell) = of_cells.iter().find(|cell| cell.label == *label) {
                 let plain = cell.plain(compact);
                 reports.insert(*number, report_output(&plain, &cell.html(), cell.figures()));

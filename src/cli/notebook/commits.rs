@@ -26,12 +26,25 @@ pub struct NotebookPlan {
     pub plan: Plan,
     /// The notebook as the last revision has it.
     pub document: Document,
-    /// The number and the label of each of its cells with Rust code.
-    pub labels: Vec<(usize, String)>,
+    /// The number and the label of each cell with Rust code, by revision.
+    labels: Vec<Vec<(usize, String)>>,
     /// The name of the program.
     pub target: String,
     /// The lines of the program from one cell to the next.
     pub stride: usize,
+}
+
+impl NotebookPlan {
+    /// Returns the number and the label of each cell of the last revision with Rust code.
+    pub fn labels(&self) -> &[(usize, String)] {
+        self.labels.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the number of the first cell of a revision that did not end. `ended` says which label's did.
+    pub fn unfinished(&self, revision: usize, ended: impl Fn(&str) -> bool) -> Option<usize> {
+        let mut cells = self.labels.get(revision)?.iter();
+        cells.find(|(_, label)| !ended(label)).map(|(number, _)| *number)
+    }
 }
 
 /// One revision's version of the notebook.
@@ -73,13 +86,13 @@ pub fn plan(
         sink.emit(Event::Warning { message: note.clone(), help: None });
     }
     plan.notes = notes;
+    let numbered = |(version, labels): (&Version, Vec<String>)| {
+        let cells = version.notebook.cells.iter().zip(labels);
+        let with_code = cells.filter(|(cell, _)| cell.parsed.has_code());
+        with_code.map(|(cell, label)| (cell.parsed.number, label)).collect()
+    };
+    let labels = versions.iter().zip(labels).map(numbered).collect();
     let last = versions.into_iter().next_back().context("a run has a revision")?;
-    let last_labels = labels.into_iter().next_back().unwrap_or_default();
-    let numbered = last.notebook.cells.iter().zip(last_labels);
-    let labels = numbered
-        .filter(|(cell, _)| cell.parsed.has_code())
-        .map(|(cell, label)| (cell.parsed.number, label))
-        .collect();
     Ok(NotebookPlan { plan, document: last.document, labels, target, stride })
 }
 
