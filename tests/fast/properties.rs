@@ -53,6 +53,31 @@ proptest! {
     }
 
     #[test]
+    fn a_budget_is_read_or_refused_with_its_file(number: u64) {
+        check_damaged("budget", number);
+    }
+
+    #[test]
+    fn a_notebook_is_a_program_or_refused_with_its_name(number: u64) {
+        check_damaged("notebook", number);
+    }
+
+    #[test]
+    fn lock_files_lead_to_each_other_and_no_update_is_lost(number: u64) {
+        check_damaged("lock_text", number);
+    }
+
+    #[test]
+    fn a_shard_is_read_or_refused_with_its_file(number: u64) {
+        check_damaged("shard", number);
+    }
+
+    #[test]
+    fn an_unwind_table_is_whole_or_refused(number: u64) {
+        check_damaged("unwind", number);
+    }
+
+    #[test]
     fn a_command_line_is_a_request_or_a_mistake(number: u64) {
         check_damaged("command_line", number);
     }

@@ -9,16 +9,21 @@
 #![allow(dead_code, reason = "each of the programs that include this folder uses a part of it")]
 
 pub mod archive;
+pub mod budget;
 pub mod command_line;
 pub mod comparing;
 pub mod filter;
+pub mod lock_text;
 pub mod log;
 pub mod mutation;
+pub mod notebook;
 pub mod outcome;
 pub mod plan;
 pub mod refs;
+pub mod shard;
 pub mod stacks;
 pub mod trace;
+pub mod unwind;
 pub mod yaml;
 
 /// A property and inputs to start from.
@@ -34,16 +39,21 @@ pub struct Target {
 }
 
 /// Every property.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 15] = [
     archive::TARGET,
+    budget::TARGET,
     command_line::TARGET,
     filter::TARGET,
+    lock_text::TARGET,
     log::TARGET,
+    notebook::TARGET,
     outcome::TARGET,
     plan::TARGET,
     refs::TARGET,
+    shard::TARGET,
     stacks::TARGET,
     trace::TARGET,
+    unwind::TARGET,
     yaml::TARGET,
 ];
 
