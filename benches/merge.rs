@@ -19,7 +19,6 @@ use cargo_memprof::plan::sharding::{self, AllTests};
 use cargo_memprof::results::run_folder::RunFolder;
 use cargo_memprof::results::stored;
 use cargo_memprof::run::merging::Shards;
-use cargo_memprof::run::session::fill_folder;
 use synthetic::{Log, Synthetic, cell};
 
 fn main() {
@@ -52,8 +51,7 @@ fn measure(tests: usize, count: u32) {
     let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
     let begin = Instant::now();
     let merged = Shards::open(folders).expect("they fit together");
-    fill_folder(&folder, &merged.plan()).expect("written");
-    merged.write(&folder).expect("written");
+    merged.write(&folder, &merged.plan()).expect("written");
     let merge = begin.elapsed();
     let begin = Instant::now();
     let results = stored::read(&folder).expect("results");

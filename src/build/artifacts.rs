@@ -427,7 +427,7 @@ mod tests {
         let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
         let draft = built.draft();
         let place = draft.path("deps/0000-keep-1".into());
-        fs_err::create_dir(&place).unwrap();
+        fs_err::create_dir_all(&place).unwrap();
         let error = format!("{:#}", built.collected(&draft).unwrap_err());
         assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");
     }

@@ -94,9 +94,9 @@ fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow
     if let Some(hash) = hashes.get(path) {
         return Ok(hash.clone());
     }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(followed::open(path)?)?;
-    let hash = hasher.finalize().to_hex().to_string();
+    let mut content = blake3::Hasher::new();
+    content.update_reader(followed::open(path)?)?;
+    let hash = content.finalize().to_hex().to_string();
     hashes.insert(path.to_owned(), hash.clone());
     Ok(hash)
 }

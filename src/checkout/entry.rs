@@ -29,7 +29,7 @@ impl Entry {
     /// The entry is gone, and its place belongs to a worktree of the user's.
     pub fn repair(&self, commit: Option<&str>) -> anyhow::Result<()> {
         self.refuse_users_own()?;
-        self.make_folder(&self.folder)?;
+        make_folder(&self.folder)?;
         // A name need not be UTF-8.
         for file in fs_err::read_dir(&self.folder)? {
             let file = file?;
@@ -38,7 +38,7 @@ impl Entry {
                 fs_err::remove_file(file.path())?;
             }
         }
-        self.make_folder(&self.folder.join("info"))?;
+        make_folder(&self.folder.join("info"))?;
         let link = format!("{}\n", self.checkout.join(".git"));
         let files = [
             (MARK, ""),
@@ -86,13 +86,18 @@ impl Entry {
         restore(&self.folder.join("HEAD"), &format!("{commit}\n"))
     }
 
-    fn make_folder(&self, folder: &Utf8Path) -> anyhow::Result<()> {
-        if !folder.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            remove_whatever_is_at(folder)?;
-            fs_err::create_dir_all(folder)?;
-        }
-        Ok(())
+    /// Whether git knows which files are checked out.
+    pub fn has_index(&self) -> bool {
+        self.folder.join("index").symlink_metadata().is_ok_and(|metadata| metadata.is_file())
     }
+}
+
+fn make_folder(folder: &Utf8Path) -> anyhow::Result<()> {
+    if !folder.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        remove_whatever_is_at(folder)?;
+        fs_err::create_dir_all(folder)?;
+    }
+    Ok(())
 }
 
 /// Whether git can have written this. With reftables, the commit is in another file.

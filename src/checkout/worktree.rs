@@ -80,9 +80,6 @@ impl<'repository> Worktree<'repository> {
         match self.check_out_in_place(revision) {
             Err(error) if may_be_damaged(&error) => {
                 self.entry.start_over(&revision.commit)?;
-                remove_whatever_is_at(&self.path)?;
-                // Nothing is injected into an empty checkout.
-                remove_whatever_is_at(&self.injected)?;
                 self.check_out_in_place(revision)
             }
             done => done,
@@ -91,6 +88,12 @@ impl<'repository> Worktree<'repository> {
 
     fn check_out_in_place(&self, revision: &Revision) -> anyhow::Result<()> {
         self.entry.repair(Some(&revision.commit))?;
+        if !self.entry.has_index() {
+            // Only the index knew which of the ignored files belong to the revision before this one.
+            remove_whatever_is_at(&self.path)?;
+            // Nothing is injected into an empty checkout.
+            remove_whatever_is_at(&self.injected)?;
+        }
         self.restore_link()?;
         unusable::remove(self.path.as_std_path())
             .with_context(|| format!("the checkout {} cannot be cleaned", self.path))?;

@@ -70,8 +70,7 @@ impl Limit {
         match (self, unit) {
             (Self::Percent(percent), _) => Ok(Threshold { percent: Some(percent), bytes: None }),
             (Self::Plain(amount), Unit::Count)
-            | (Self::Plain(amount @ 0), Unit::Bytes)
-            | (Self::Bytes(amount), Unit::Bytes)
+            | (Self::Plain(amount @ 0) | Self::Bytes(amount), Unit::Bytes)
             | (Self::Nanoseconds(amount), Unit::Nanoseconds) => absolute(amount),
             (Self::Plain(amount), Unit::Bytes) => {
                 Err(format!("{amount} needs a unit: write {amount}MiB, {amount}B or, for growth, {amount}%"))

@@ -22,7 +22,11 @@ pub fn is_named(file: &Utf8Path, text: &str) -> bool {
         Err(_) if is_source || file.file_name().is_some_and(|name| name.starts_with("Cargo.")) => false,
         Err(_) => {
             let folder = file.parent().filter(|folder| !folder.as_str().is_empty());
-            [Some(file), folder].into_iter().flatten().any(|path| has_word(text, path.as_str()))
+            let is_path = |folder: &Utf8Path| {
+                [format!("{folder}/"), format!("{folder}\"")].iter().any(|path| text.contains(path))
+            };
+            has_word(text, file.as_str())
+                || folder.is_some_and(|folder| has_word(text, folder.as_str()) && is_path(folder))
         }
     }
 }

@@ -468,7 +468,7 @@ mod tests {
         // Again and again, from several processes.
         let script = "for i in 1 2 3; do (echo here; while :; do kill -STOP $PPID; done) & done; sleep 306";
         let limit = Some(Duration::from_millis(300));
-        let ran = shell(&script, limit, &never);
+        let ran = shell(script, limit, &never);
         assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::TimedOut, "here\nhere\nhere\n"));
 
         // Its own group.

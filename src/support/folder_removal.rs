@@ -93,6 +93,9 @@ pub mod tests {
     use super::*;
 
     /// Makes a chain of folders in this one, of this depth, and leaves a file in the last one.
+    ///
+    /// # Panics
+    /// A folder cannot be made.
     pub fn make_deep(folder: &Path, depth: usize) {
         let mut at = opened(CWD, folder).unwrap();
         for _ in 0..depth {

@@ -46,6 +46,7 @@ pub struct Noise {
 }
 
 /// A verdict on a metric, with the statistics behind it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of the samples of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Significance {
     /// The verdict.

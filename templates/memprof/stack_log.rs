@@ -127,9 +127,9 @@ impl StackLog {
                 json.text("family", "heap");
                 json.text("label", checkpoint.0);
                 json.figure("occurrence", checkpoint.1);
-                let numbers = part.iter().flat_map(|one| {
-                    [one.site.into(), one.by.into(), one.way.into(), one.at_peak, one.bytes]
-                });
+                let numbers = part
+                    .iter()
+                    .flat_map(|one| [one.site.into(), one.by.into(), one.way.into(), one.at_peak, one.bytes]);
                 json.numbers("pairs", numbers.map(Some));
             })?;
         }

@@ -119,6 +119,8 @@ impl Program {
     fn run(mut self) -> Run {
         let output = self.command.output().unwrap();
         let text = fs_err::read_to_string(&self.log).unwrap_or_default();
+        // The log of a process that died is mapped further than it is written.
+        let text = text.trim_end_matches('\0');
         fs_err::remove_file(&self.log).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         Run { output, lines }

@@ -112,9 +112,8 @@ fn releases_line(label: &str, releases: &[[i64; 5]]) -> String {
 
 /// Puts a line before the one with the timeline.
 fn before_timeline(text: &str, line: &str) -> String {
-    let lines = text.lines().map(|one| match one.contains("\"event\":\"timeline\"") {
-        true => format!("{line}{one}\n"),
-        false => format!("{one}\n"),
+    let lines = text.lines().map(|one| {
+        if one.contains("\"event\":\"timeline\"") { format!("{line}{one}\n") } else { format!("{one}\n") }
     });
     lines.collect()
 }

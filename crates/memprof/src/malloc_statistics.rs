@@ -1,4 +1,5 @@
-//! The statistics of glibc's allocator, for `malloc.live` without the library in front of it.
+//! The statistics of glibc's allocator: `cpu.kept`, and `malloc.live` without the library in front of
+//! it.
 
 use std::os::raw::{c_char, c_int, c_void};
 
@@ -33,6 +34,8 @@ extern "C" {
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 
+pub(crate) const KEPT_SOURCE: &str = "mallinfo2 (fordblks)";
+
 pub(crate) type Statistics = unsafe extern "C" fn() -> MallInfo2;
 
 /// Looked up at run time, because glibc has it only since 2.33.
@@ -66,8 +69,17 @@ fn home(address: *const c_void) -> *mut c_void {
 }
 
 pub(crate) fn in_use(statistics: Statistics) -> u64 {
+    let info = read(statistics);
+    (info.uordblks + info.hblkhd) as u64
+}
+
+/// Free memory that the allocator has not returned to the system.
+pub(crate) fn kept(statistics: Statistics) -> u64 {
+    read(statistics).fordblks as u64
+}
+
+fn read(statistics: Statistics) -> MallInfo2 {
     // SAFETY: glibc's mallinfo2 takes nothing, locks one arena after the other, and allocates
     // nothing.
-    let info = unsafe { statistics() };
-    (info.uordblks + info.hblkhd) as u64
+    unsafe { statistics() }
 }

@@ -103,8 +103,8 @@ fn suffix(family: &Family) -> &str {
 fn distinct_name(path: &Utf8Path, parts: &[&str], taken: &mut BTreeSet<Utf8PathBuf>) -> Utf8PathBuf {
     let numbers = (2_u32..).map(|number| number.to_string());
     let names = std::iter::once(String::new()).chain(numbers);
-    let mut named = names.map(|number| name(path, &[parts, &[number.as_str()]].concat()));
-    let free = named.find(|name| !taken.contains(name)).expect("there is always another number");
+    let mut candidates = names.map(|number| name(path, &[parts, &[number.as_str()]].concat()));
+    let free = candidates.find(|name| !taken.contains(name)).expect("there is always another number");
     taken.insert(free.clone());
     free
 }
