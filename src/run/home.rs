@@ -73,7 +73,7 @@ impl RunHome {
         }
     }
 
-    /// Shortens the test's outputs to [`MOST_OF_OUTPUT`]. Returns remarks for the report.
+    /// Shortens the test's outputs to 64 MiB. Returns remarks for the report.
     pub fn shorten_outputs(&self) -> anyhow::Result<Vec<String>> {
         let mut remarks = Vec::new();
         for (name, output) in &self.outputs {

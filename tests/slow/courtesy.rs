@@ -173,12 +173,12 @@ fn a_refusal_comes_before_anything_is_built() {
 }
 
 #[test]
-fn an_error_restores_the_process() {
+fn a_test_that_removes_the_run_does_not_keep_the_process_set_aside() {
     let (repository, machine) = (repository(), Machine::new());
     let guest = machine.guest(10, &[]);
     let comparison = Comparison { repository: &repository, machine: &machine, guest: &guest };
     let printed = comparison.run("breaks_the_run");
-    assert_eq!((printed.code, comparison.seen_state().as_str()), (101, "2"), "{}", printed.everything());
+    assert_eq!((printed.code, comparison.seen_state().as_str()), (3, "2"), "{}", printed.everything());
     comparison.is_restored();
 }
 

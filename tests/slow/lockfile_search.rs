@@ -123,7 +123,7 @@ fn a_lock_file_search_names_the_update_that_a_sweep_over_all_updates_names() {
 fn what_does_not_build_is_skipped_and_a_group_is_named_whole() {
     let repository = shop();
     let home = home();
-    let all = ["--find", "all", "--threshold", "1", "-k", "keeps", "--format", "json"];
+    let all = ["--find", "all", "--threshold", "1B", "-k", "keeps", "--format", "json"];
     let search = [&["bisect", ".", "--lockfile", "old.lock..new.lock"][..], &all].concat();
     let found = Printed::of(tool(&repository, home.path(), &search));
     assert_eq!(found.code, 3, "one answer is a range: {}", found.everything());

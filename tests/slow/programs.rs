@@ -307,7 +307,7 @@ fn tests_start_the_examples_and_binaries_of_their_own_revision() {
     repository.write("tests/one.rs", STARTS);
     repository.write("tests/two.rs", "#[test]\nfn twice() {}\n");
     for name in ["old", "new"] {
-        repository.write("src/lib.rs", &format!("pub const TOLD: &str = \"{name}\";\n"));
+        repository.write("src/lib.rs", format!("pub const TOLD: &str = \"{name}\";\n"));
         repository.commit(name);
         repository.git(["tag", name]);
     }

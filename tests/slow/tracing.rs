@@ -293,14 +293,15 @@ fn an_untraced_run_knows_nothing_of_tracing() {
         let names = lines.map(|line| format!("{} {}", line["event"], line["label"]).replace(['"'], ""));
         names.filter(|name| !name.starts_with("absent")).collect()
     };
-    let expected = ["begin null", "body null", "checkpoint start", "checkpoint done", "end null"];
+    let expected =
+        ["begin null", "body null", "checkpoint start", "checkpoint done", "causes null", "end null"];
     assert_eq!(names(&untraced), expected);
     assert!(!build_log().contains("RUSTC_WRAPPER="), "{}", build_log());
     let traced = events(&["--trace", "bart::here", "--max-events", "0"]);
     let without = |event: &str| -> String {
         traced.split_inclusive('\n').filter(|line| !line.contains(event)).collect()
     };
-    assert_eq!(names(&traced).len(), 6);
+    assert_eq!(names(&traced).len(), 7);
     assert_eq!(without("\"event\":\"calls\""), untraced, "nothing else in the log changes");
     assert_eq!(events(&[]), untraced, "the traced build is another one");
     let builds = fs_err::read_to_string(latest().join("builds.json")).unwrap();

@@ -192,10 +192,8 @@ fn asks_for_more() {
 #[test]
 fn words_for_causes_are_true() {
     let without = |which: &str| {
-        let lines = CAUSES.lines().filter(|line| !line.ends_with(which));
-        lines
-            .map(|line| format!("{}\n", line.trim_end_matches(" // OLD").trim_end_matches(" // NEW")))
-            .collect()
+        let lines = CAUSES.split_inclusive('\n').filter(|line| !line.trim_end().ends_with(which));
+        lines.collect::<String>().replace(" // OLD", "").replace(" // NEW", "")
     };
     let subject = Subject::of_sources("", CAUSED, &[without("// NEW"), without("// OLD")]);
     let printed = subject.compare(&["--why=changed"]);
