@@ -247,7 +247,7 @@ fn trace_column(text: &str) -> Result<TraceColumn, String> {
 }
 
 /// The same words as in memprof.yaml, with the same suggestion.
-fn random_numbers(text: &str) -> Result<RandomNumbers, String> {
+pub(super) fn random_numbers(text: &str) -> Result<RandomNumbers, String> {
     crate::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
 }
 

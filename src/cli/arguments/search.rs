@@ -10,13 +10,14 @@ use crate::cli::arguments::courtesy::CourtesyTarget;
 use crate::cli::arguments::jobs::JobsArguments;
 use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
-    SelectionArguments,
+    SelectionArguments, random_numbers,
 };
 use crate::cli::arguments::sides::SideArguments;
 use crate::cli::arguments::values::{self, Parameter};
 use crate::cli::arguments::waiting::WaitingArguments;
 use crate::cli::arguments::why::WhyArguments;
 use crate::plan::quantity::{self, Limit};
+use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat;
 use crate::plan::request::RefRequest;
 use crate::report::options::Format;
@@ -163,6 +164,12 @@ pub struct MeasuringArguments {
     /// Kill a run after this time: 90s, 10m
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, help_heading = "Tests")]
     pub timeout: Option<u64>,
+    /// Wait this long between two test processes: 2s, 500ms
+    #[arg(long, value_name = "DURATION", value_parser = quantity::delay, help_heading = "Tests")]
+    pub delay: Option<u64>,
+    /// Random numbers of the tests: the same for all commits, or each process its own [default: same]
+    #[arg(long, value_name = "same|own", value_parser = random_numbers, help_heading = "Tests")]
+    pub random: Option<RandomNumbers>,
     /// Build every commit with another version of a dependency: serde@1.0.200 (repeatable)
     ///
     /// Also from a folder, `serde=../serde`, or from git,
@@ -247,6 +254,8 @@ impl MeasuringArguments {
             cells: CellArguments {
                 params: self.params.clone(),
                 timeout: self.timeout,
+                delay: self.delay,
+                random: self.random,
                 ..CellArguments::default()
             },
             sides: SideArguments { with: self.with.clone(), ..SideArguments::default() },
