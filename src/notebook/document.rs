@@ -105,8 +105,11 @@ impl Document {
         }
         let mut cells = Vec::new();
         for raw in raw {
-            let cell: StoredCell<'_> = serde_json::from_str(raw.get())
-                .map_err(|error| UserError::new(format!("{name}: a cell cannot be read: {error}")))?;
+            let unreadable = |error| UserError::new(format!("{name}: a cell cannot be read: {error}"));
+            let cell: StoredCell<'_> = serde_json::from_str(raw.get()).map_err(unreadable)?;
+            // A report is written among them after the run, which is too late to find that they are no list.
+            let outputs = cell.outputs.map_or("[]", RawValue::get);
+            serde_json::from_str::<Vec<Value>>(outputs).map_err(unreadable)?;
             if cell.cell_type != "code" {
                 continue;
             }

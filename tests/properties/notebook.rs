@@ -38,7 +38,7 @@ pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let document = match Document::read("a.ipynb", text.to_owned()) {
         Ok(document) => document,
-        Err(error) => return assert!(error.message.starts_with("a.ipynb "), "{error}"),
+        Err(error) => return assert!(error.message.starts_with("a.ipynb"), "{error}"),
     };
     assert_eq!(document.text(), text);
     let same = document.with_reports(&BTreeMap::new()).expect("nothing is added");
