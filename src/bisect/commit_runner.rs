@@ -19,7 +19,7 @@ use crate::build::builder::Builder;
 use crate::build::failure::BuildFailure;
 use crate::build::store::Entry;
 use crate::build::test_tree::TestTree;
-use crate::compare::evaluation;
+use crate::compare::{evaluation, noise};
 use crate::gpu::watch::DeviceWatch;
 use crate::plan::cells::{self, CellStatus, PlannedCell};
 use crate::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
@@ -420,8 +420,11 @@ impl<'a> CommitRunner<'a> {
             Some(threshold) => Thresholds::both(threshold),
             None => of_matrix.unwrap_or_else(|| limits::usual(metric)),
         };
-        let floor = self.tracks[test].source().and_then(evaluation::bound_of).unwrap_or_default();
-        let noise = Noise { floor, known: None, provable: limits::is_counted(metric) };
+        let source = self.tracks[test].source();
+        let floor = source.and_then(evaluation::bound_of).unwrap_or_default();
+        let figures = &self.plan.request.judging.noise;
+        let known = noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref());
+        let noise = Noise { floor, known, provable: limits::is_counted(metric) };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(ChangeRule { thresholds, noise, most_runs })
     }

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::compare::aggregate::Column;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
+use crate::plan::resolved::CellId;
 use crate::plan::rule::NoiseFigure;
-use crate::results::measurement::Kind;
+use crate::results::measurement::{Kind, Names};
 use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::verdict::statistics::spread;
@@ -85,6 +86,29 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     Ok(record.figures)
 }
 
+/// Returns how much a metric varies at a checkpoint, which is named as in the report, if the figures came
+/// from this source. `None` as the checkpoint means the whole test: the most at any of its checkpoints.
+pub fn known_at(
+    figures: &[NoiseFigure],
+    cell: &CellId,
+    metric: &str,
+    source: Option<&str>,
+    checkpoint: Option<&str>,
+) -> Option<u64> {
+    let test = cell.test.to_string();
+    let is_meant = |figure: &&NoiseFigure| {
+        let kind = if figure.scope { Kind::Scope } else { Kind::Point };
+        let labels = || Names::from_iter([Box::from(figure.checkpoint.as_str())]);
+        let shown = || Key { label: 0, occurrence: figure.occurrence, kind }.shown(&labels());
+        figure.test == test
+            && figure.title == cell.title
+            && figure.metric == metric
+            && figure.source.as_deref() == source
+            && checkpoint.map_or(!figure.scope, |checkpoint| shown() == checkpoint)
+    };
+    figures.iter().filter(is_meant).map(|figure| figure.spread).max()
+}
+
 /// Known noise by test, metric and checkpoint.
 #[derive(Default)]
 pub struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
@@ -129,5 +153,39 @@ impl<'a> KnownNoise<'a> {
         };
         let figure = self.0.get(&noise_key)?;
         (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::request::TargetKind;
+    use crate::plan::resolved::TestId;
+
+    #[test]
+    fn a_search_finds_what_is_known_of_its_figure_from_the_same_source() {
+        let test =
+            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Lib, name: "t".into() };
+        let cell = CellId { test, params: Vec::new(), title: "t".into(), program: None };
+        let figure = |checkpoint: &str, occurrence, scope, spread| NoiseFigure {
+            test: cell.test.to_string(),
+            title: "t".into(),
+            metric: "cpu.peak".into(),
+            source: Some("status".into()),
+            checkpoint: checkpoint.into(),
+            occurrence,
+            scope,
+            spread,
+            most: 100,
+            runs: 5,
+        };
+        let figures = [figure("row", 1, false, 4), figure("row", 2, false, 7), figure("row", 1, true, 90)];
+        let known = |metric, source, at| known_at(&figures, &cell, metric, Some(source), at);
+        assert_eq!(known("cpu.peak", "status", None), Some(7));
+        assert_eq!(known("cpu.peak", "status", Some("row")), Some(4));
+        assert_eq!(known("cpu.peak", "status", Some("row #2")), Some(7));
+        assert_eq!(known("cpu.peak", "status", Some("row (scope)")), Some(90));
+        assert_eq!(known("cpu.peak", "rusage", None), None);
+        assert_eq!(known("cpu.now", "status", None), None);
     }
 }

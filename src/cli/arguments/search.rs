@@ -8,6 +8,7 @@ use crate::bisect::linear_search::SearchGoal;
 use crate::cli::arguments::cargo::CargoArguments;
 use crate::cli::arguments::courtesy::CourtesyTarget;
 use crate::cli::arguments::jobs::JobsArguments;
+use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
     SelectionArguments, random_numbers,
@@ -16,10 +17,11 @@ use crate::cli::arguments::sides::SideArguments;
 use crate::cli::arguments::values::{self, Parameter};
 use crate::cli::arguments::waiting::WaitingArguments;
 use crate::cli::arguments::why::WhyArguments;
+use crate::plan::cell_pattern;
 use crate::plan::quantity::{self, Limit};
 use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat;
-use crate::plan::request::RefRequest;
+use crate::plan::request::{CellPattern, RefRequest};
 use crate::report::options::Format;
 
 /// What follows `bisect --help`.
@@ -155,6 +157,9 @@ pub struct MeasuringArguments {
     /// and 2 for the ends]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(repeat::MOST)), help_heading = "Metric")]
     pub repeat: Option<u32>,
+    /// Read from this file how much the metric varies; `cargo memprof --aa --noise FILE` writes it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Metric")]
+    pub noise: Option<Utf8PathBuf>,
     /// Which tests. A bisection follows exactly one.
     #[command(flatten)]
     pub selection: SelectionArguments,
@@ -170,6 +175,12 @@ pub struct MeasuringArguments {
     /// Random numbers of the tests: the same for all commits, or each process its own [default: same]
     #[arg(long, value_name = "same|own", value_parser = random_numbers, help_heading = "Tests")]
     pub random: Option<RandomNumbers>,
+    /// Leave out these cells: test=hf,batch=64 (repeatable)
+    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
+    pub exclude: Vec<CellPattern>,
+    /// Run only these cells: test=hf,batch=8 (repeatable)
+    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
+    pub include: Vec<CellPattern>,
     /// Build every commit with another version of a dependency: serde@1.0.200 (repeatable)
     ///
     /// Also from a folder, `serde=../serde`, or from git,
@@ -205,6 +216,16 @@ pub struct MeasuringArguments {
     /// How long to wait for other runs.
     #[command(flatten)]
     pub waiting: WaitingArguments,
+    /// Let the tests see only these GPUs: an NVML index, the beginning of a UUID, or `none`
+    #[arg(
+        long,
+        value_name = "DEVICE,DEVICE",
+        value_delimiter = ',',
+        value_parser = values::device,
+        conflicts_with = "resume",
+        help_heading = "Run"
+    )]
+    pub device: Vec<String>,
     /// Set the GPU memory of these processes of yours aside during the search, builds included: PIDs, or
     /// `opted-in`
     ///
@@ -256,8 +277,11 @@ impl MeasuringArguments {
                 timeout: self.timeout,
                 delay: self.delay,
                 random: self.random,
+                exclude: self.exclude.clone(),
+                include: self.include.clone(),
                 ..CellArguments::default()
             },
+            judging: JudgingArguments { noise: self.noise.clone(), ..JudgingArguments::default() },
             sides: SideArguments { with: self.with.clone(), ..SideArguments::default() },
             environment: self.environment.clone(),
             checkout: self.checkout.clone(),

@@ -34,7 +34,7 @@ const OF_THE_SEARCH: [&str; 19] = [
 ];
 
 /// Flags that decide what is measured, and that no search has.
-const ONLY_OF_COMPARISONS: [&str; 5] = ["device", "devices", "pairs", "lockfile", "archive"];
+const ONLY_OF_COMPARISONS: [&str; 4] = ["devices", "pairs", "lockfile", "archive"];
 
 /// Returns the options of a search between the plan's revisions; `None` if it could not measure what
 /// the comparison measured. `words` are the command line without the program.
@@ -132,6 +132,11 @@ mod tests {
             kept("main pr/7 --with serde@1.0.200 --features=a,b -pfoo --why --env A=1 --why-tests 3")
                 .as_deref(),
             Some("--with serde@1.0.200 --features=a,b -pfoo --env A=1")
+        );
+        assert_eq!(
+            kept("v1 main --device 0 --noise n.json --exclude batch=8 --metrics malloc --leak heap.live=0B")
+                .as_deref(),
+            Some("--device 0 --noise n.json --exclude batch=8")
         );
         assert_eq!(
             kept("run main . --no-default-features --rows all --color never").as_deref(),

@@ -89,6 +89,9 @@ impl SearchRequest<'_> {
         }
         overlay_packages::complete(&mut plan, repository, sink)?;
         hidden_changes::note(&mut plan, repository, sink)?;
+        if !self.measuring.device.is_empty() {
+            plan.request.give_devices(&self.measuring.device);
+        }
         let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
         let (good, bad) =
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
