@@ -12,6 +12,7 @@ use crate::compare::comparison::{Cell, Comparison};
 use crate::plan::budget::{Budget, BudgetLimit};
 use crate::plan::metric::Unit;
 use crate::plan::resolved::CellId;
+use crate::plan::title;
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::glob;
@@ -43,6 +44,8 @@ struct File<'a> {
 #[serde(deny_unknown_fields)]
 struct Entry {
     test: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     params: BTreeMap<String, String>,
     metric: String,
@@ -96,13 +99,14 @@ pub fn text(
     metrics: &[String],
     margin: Margin,
 ) -> anyhow::Result<String> {
-    let mut most: BTreeMap<(String, BTreeMap<String, String>, String, String), i64> = BTreeMap::new();
+    let mut most: BTreeMap<Key, i64> = BTreeMap::new();
     for cell in &comparison.cells {
         let side = &cell.sides[revision];
         for metric in comparison.metrics.iter().filter(|metric| is_chosen(&metric.name, metrics)) {
             for (checkpoint, figure) in figures(cell, side, &metric.name) {
                 let params = cell.id.params.iter().cloned().collect();
-                let key = (cell.id.full_name(), params, metric.name.clone(), checkpoint.to_owned());
+                let (test, name) = (cell.id.full_name(), given_name(&cell.id));
+                let key = (test, name, params, metric.name.clone(), checkpoint.to_owned());
                 most.entry(key).and_modify(|most| *most = figure.max(*most)).or_insert(figure);
             }
         }
@@ -116,15 +120,24 @@ pub fn text(
     let commit = serde_json::to_string(&revision.commit)?;
     let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
     let count = most.len();
-    for (index, ((test, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
+    for (index, ((test, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
         let unit = unit_name(Unit::of(&metric)).to_owned();
         let limit = margin.limit(&metric, figure);
-        let entry = Entry { test, params, metric, checkpoint, unit, figure, limit };
+        let entry = Entry { test, name, params, metric, checkpoint, unit, figure, limit };
         let comma = if index + 1 < count { "," } else { "" };
         writeln!(text, "    {}{comma}", serde_json::to_string(&entry)?)?;
     }
     text.push_str("  ]\n}\n");
     Ok(text)
+}
+
+/// A cell's test, name and parameters, a metric and a checkpoint.
+type Key = (String, Option<String>, BTreeMap<String, String>, String, String);
+
+/// Returns the name that an entry of `tests` gives a cell, or a program's command line.
+fn given_name(cell: &CellId) -> Option<String> {
+    let is_plain = cell.title == title::plain(&cell.test, &cell.params);
+    (!is_plain).then(|| cell.title.clone())
 }
 
 fn unit_name(unit: Unit) -> &'static str {
@@ -187,8 +200,8 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
                 .help(format!("write \"unit\": \"{unit}\""))
                 .into());
         }
-        let Entry { test, params, metric, checkpoint, limit, .. } = entry;
-        limits.push(BudgetLimit { test, params, checkpoint, metric, limit, line });
+        let Entry { test, name, params, metric, checkpoint, limit, .. } = entry;
+        limits.push(BudgetLimit { test, name, params, checkpoint, metric, limit, line });
     }
     Ok(Budget { file: name.to_owned(), limits })
 }
@@ -216,7 +229,11 @@ impl<'a> KnownBudget<'a> {
             entry.params.len() == cell.params.len()
                 && cell.params.iter().all(|(name, value)| entry.params.get(name) == Some(value))
         };
-        self.of_tests.get(test).into_iter().flatten().filter(is_of_cell).copied().collect()
+        let of_test = self.of_tests.get(test).into_iter().flatten().filter(is_of_cell).copied();
+        let (named, unnamed): (Vec<_>, Vec<_>) = of_test.partition(|entry| entry.name.is_some());
+        let own: Vec<_> =
+            named.into_iter().filter(|entry| entry.name.as_ref() == Some(&cell.title)).collect();
+        if own.is_empty() { unnamed } else { own }
     }
 
     /// Returns where an entry is: `memprof-budget.json:12`.

@@ -19,6 +19,10 @@ pub struct Budget {
 pub struct BudgetLimit {
     /// `package::binary::test`.
     pub test: String,
+    /// The name that an entry of `tests` gives the cell. `None` stands for each cell of the test that
+    /// has no limits under its own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The cell's parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,

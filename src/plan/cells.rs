@@ -96,8 +96,9 @@ impl<'a> Planner<'a> {
                 taken.push(test);
                 if selector.keeps(test, &title) {
                     let cell = CellId { test: test.clone(), params: params.clone(), title, program: None };
-                    self.names.take(&cell, template.as_ref(), entry_name)?;
-                    self.add_cell(entry, &cell, &[]);
+                    if self.add_cell(entry, &cell, &[]) {
+                        self.names.take(&cell, template.as_ref(), entry_name)?;
+                    }
                     self.size.check(entry_name)?;
                 }
             }
@@ -139,8 +140,9 @@ impl<'a> Planner<'a> {
                 if !selector.keeps(test, &cell.title) && !selector.keeps(test, &cell.full_name()) {
                     continue;
                 }
-                self.names.take(&cell, template, entry_name)?;
-                self.add_cell(entry, &cell, &args);
+                if self.add_cell(entry, &cell, &args) {
+                    self.names.take(&cell, template, entry_name)?;
+                }
                 self.size.check(entry_name)?;
             }
         }
@@ -157,8 +159,9 @@ impl<'a> Planner<'a> {
         self.tests.iter().map(|(test, ignored)| (*test, is_wanted(test, ignored))).collect()
     }
 
-    /// Adds the cell at each revision that the filters keep it at.
-    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId, args: &[String]) {
+    /// Adds the cell at each revision that the filters keep it at. Returns whether there is any.
+    fn add_cell(&mut self, entry: &TestRequest, cell: &CellId, args: &[String]) -> bool {
+        let before = self.planned.cells.len();
         let listed_in = if cell.program.is_some() { &self.programs } else { &self.tests };
         let ignored: Vec<Option<bool>> = listed_in[&cell.test].clone();
         for (index, listed) in self.revisions.iter().enumerate() {
@@ -182,6 +185,7 @@ impl<'a> Planner<'a> {
                 cell: cell.clone(),
             });
         }
+        self.planned.cells.len() > before
     }
 
     /// Returns the error about an entry that matches no test. It is an error, unless the user
@@ -584,6 +588,15 @@ mod tests {
         let cells = planned(&request(vec![entry("hf_new")]), Some(&["hf"]), None).unwrap();
         assert!(cells.cells.is_empty() && cells.warnings.len() == 1, "{cells:?}");
         assert_eq!(planned(&request(vec![entry("hf")]), None, None).unwrap(), Cells::default());
+    }
+
+    #[test]
+    fn cells_that_exclude_leaves_out_take_no_name() {
+        let named = |dtype: &str| with_params(entry("bert"), Some("bert"), &[("dtype", &[dtype])]);
+        let mut request = request(vec![named("f32"), named("bf16")]);
+        assert!(user_error(&request, &["bert"], &["bert"]).contains("two cells are named 'bert'"));
+        request.exclude = vec![crate::plan::cell_pattern::parse("dtype=bf16").unwrap()];
+        assert_eq!(shown_cells(&request, &["bert"], &["bert"]), "bert@0 Run\nbert@1 Run");
     }
 
     #[test]

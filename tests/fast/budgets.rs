@@ -71,6 +71,39 @@ fn a_figure_above_its_line_is_a_failed_gate_that_names_the_line() {
 }
 
 #[test]
+fn two_names_of_one_test_have_limits_of_their_own() {
+    let runs = |refs: &[&str], small: i64| {
+        let measured = (0..refs.len()).fold(Synthetic::new(refs), |synthetic, revision| {
+            let synthetic = synthetic.passed_as("large", "zoo", revision, &log(1, 6_000_000));
+            synthetic.passed_as("small", "zoo", revision, &log(1, small))
+        });
+        measured.results()
+    };
+    let peaks = vec!["heap.peak".to_owned()];
+    let text = budget::text(&compare(&runs(&["v1"], 600_000)), 0, &peaks, Margin::Percent(0.0));
+    let text = text.expect("a budget");
+    assert!(
+        text.contains(
+            r#""name":"small","metric":"heap.peak","checkpoint":"done","unit":"bytes","figure":600000"#
+        ),
+        "{text}"
+    );
+    let breached = |text: &str| {
+        let (_folder, path) = file(text);
+        let mut results = runs(&["main", "pr/7"], 6_000_000);
+        results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
+        let comparison = compare(&results);
+        let cells =
+            comparison.cells.iter().filter(|cell| cell.pairs.iter().any(|pair| !pair.breaches.is_empty()));
+        cells.map(|cell| cell.id.title.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(breached(&text), ["small"]);
+    // A line without a name is for each cell that has none of its own.
+    let unnamed = text.replace(r#""name":"small","#, "");
+    assert_eq!(breached(&unnamed), ["small"]);
+}
+
+#[test]
 fn an_entry_without_a_figure_is_not_passed_over() {
     let text = written(&["heap.peak"], Margin::Usual).replace("\"parsed\"", "\"read\"");
     let (_folder, path) = file(&text);

@@ -1,5 +1,7 @@
 //! CSV as tables: a row per checkpoint or scope, columns per metric and ref.
 
+use std::collections::BTreeSet;
+
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
 use cargo_memprof::compare::comparison::Comparison;
@@ -75,6 +77,21 @@ fn scopes_has_a_row_per_scope_with_its_depth_and_place() {
     }
     assert!(rows.iter().any(|row| row["scope"] == "inner" && row["depth"] == "1"));
     assert!(!rows[0].contains_key("heap.peak:main"), "no scope has it");
+}
+
+#[test]
+fn two_names_of_one_test_are_told_apart_in_every_table() {
+    let log =
+        Log::new().nested(0, "outer", &[("heap.consumed", 20)]).checkpoint("done", &[("heap.peak", 40)]);
+    let synthetic =
+        Synthetic::new(&["main"]).passed_as("large", "hf", 0, &log).passed_as("small", "hf", 0, &log);
+    let comparison = compare(&synthetic.results());
+    for format in [Format::Csv, Format::CsvWide, Format::CsvScopes] {
+        let rows = table(format, &comparison);
+        let names: BTreeSet<&str> = rows.iter().map(|row| &*row["name"]).collect();
+        assert_eq!(names, BTreeSet::from(["large", "small"]), "{format:?}");
+        assert!(rows.iter().all(|row| row["test"] == "bart::tests::hf"));
+    }
 }
 
 #[test]

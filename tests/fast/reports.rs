@@ -192,7 +192,7 @@ fn an_executable_that_is_not_measured_is_in_every_format() {
     assert!(markdown.contains(&format!("✗ not measured: {hidden}")), "{markdown}");
     let csv = rendered(Format::Csv, View::Checkpoints);
     assert!(
-        csv.lines().any(|line| line.starts_with("main,") && line.contains(",bart::hidden,,0,not_measured,")),
+        csv.lines().any(|line| line.starts_with("main,") && line.contains(",bart::hidden,,,0,not_measured,")),
         "{csv}"
     );
     let junit = rendered(Format::Junit, View::Checkpoints);

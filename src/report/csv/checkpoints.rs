@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::compare::aggregate::{Column, Figure};
 use crate::compare::comparison::{Cell, Comparison, Metric, PairColumn, PairView, previous_points};
 use crate::compare::matching::{Key, Match, RowChange};
-use crate::report::csv::params::ParamColumns;
+use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::pivot::percent;
 use crate::report::csv::text::cell;
 use crate::report::json::rows::{AlignedCheckpoint, aligned};
@@ -49,8 +49,7 @@ pub fn render(comparison: &Comparison, rows: Rows, out: &mut dyn Write) -> io::R
         table.cell(cell)?;
     }
     for (revision, executable) in &comparison.not_measured {
-        let mut record = vec![cell(&executable.to_string()).into_owned()];
-        record.extend(table.params.none());
+        let mut record = table.cells.only_test(&executable.to_string());
         let outcome = |of| if of == *revision { "not_measured".to_owned() } else { String::new() };
         record.extend((0..comparison.revisions.len()).map(outcome));
         table.write(record)?;
@@ -62,7 +61,7 @@ pub fn render(comparison: &Comparison, rows: Rows, out: &mut dyn Write) -> io::R
 struct Table<'a, 'o> {
     comparison: &'a Comparison,
     rows: Rows,
-    params: ParamColumns,
+    cells: CellColumns,
     /// The metrics with figures at such rows.
     metrics: Vec<&'a Metric>,
     columns: usize,
@@ -88,14 +87,13 @@ impl<'a, 'o> Table<'a, 'o> {
         };
         let metrics = comparison.metrics.iter().filter(has_figure).collect();
         let writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
-        Self { comparison, rows, params: ParamColumns::of(comparison), metrics, columns: 0, writer }
+        Self { comparison, rows, cells: CellColumns::new(comparison), metrics, columns: 0, writer }
     }
 
     fn head(&mut self) -> io::Result<()> {
         let names: Vec<&str> =
             self.comparison.revisions.iter().map(|revision| revision.name.as_str()).collect();
-        let mut head = vec!["test".to_owned()];
-        head.extend(self.params.headings());
+        let mut head = self.cells.headings();
         head.extend(names.iter().map(|name| format!("outcome:{name}")));
         head.extend([self.rows.noun(), "occurrence", "change", "place"].map(str::to_owned));
         if self.rows == Rows::Scopes {
@@ -123,8 +121,7 @@ impl<'a, 'o> Table<'a, 'o> {
     }
 
     fn cell(&mut self, of: &'a Cell) -> io::Result<()> {
-        let mut head = vec![cell(&of.id.full_name()).into_owned()];
-        head.extend(self.params.values(&of.id));
+        let mut head = self.cells.values(&of.id);
         head.extend((0..of.sides.len()).map(|revision| self.outcome(of, revision)));
         let columns: Vec<MetricColumns> =
             self.metrics.iter().map(|metric| self.columns_of(of, &metric.name)).collect();

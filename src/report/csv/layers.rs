@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::compare::comparison::Comparison;
-use crate::report::csv::params::ParamColumns;
+use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::pivot::{Field, Pivot};
 use crate::results::layer_record::{LayerFigures, Passes};
 
 /// Writes the layers of the first run that passed, at each revision. Equal passes are one.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let params = ParamColumns::of(comparison);
+    let cells = CellColumns::new(comparison);
     let keys = ["forward", "pass", "layer", "memory"].map(str::to_owned);
-    let head = std::iter::once("test".to_owned()).chain(params.headings()).chain(keys);
+    let head = cells.headings().into_iter().chain(keys);
     let mut table = Pivot::new(comparison, head.collect());
     for (number, cell) in comparison.cells.iter().enumerate() {
         for (revision, side) in cell.sides.iter().enumerate() {
             let Some(run) = side.runs.first() else { continue };
             for (content, passes) in comparison.runs[*run].measurement.layers.passes() {
                 for layer in &content.layers {
-                    let mut key = vec![cell.id.full_name()];
-                    key.extend(params.values(&cell.id));
+                    let mut key = cells.values(&cell.id);
                     key.extend([content.label.to_string(), passes.first.to_string()]);
                     let name = layer.name.as_deref().unwrap_or_default();
                     key.extend([name.to_owned(), layer.memory.to_string()]);

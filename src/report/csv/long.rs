@@ -5,17 +5,18 @@ use std::io::{self, Write};
 
 use crate::compare::comparison::Comparison;
 use crate::plan::metric::Unit;
-use crate::report::csv::params::ParamColumns;
+use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::text::cell;
 use crate::results::measurement::{Checkpoint, Kind, said_of};
 use crate::results::stored::Run;
 use crate::support::labels;
 
 /// The columns before those of the parameters. Scripts rely on them.
-pub const COLUMNS: [&str; 13] = [
+pub const COLUMNS: [&str; 14] = [
     "ref",
     "revision",
     "test",
+    "name",
     "params",
     "repeat",
     "outcome",
@@ -32,23 +33,23 @@ pub const COLUMNS: [&str; 13] = [
 /// its outcome is not lost. So does an executable that cannot be measured.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
-    let params = ParamColumns::of(comparison);
-    writer.write_record(COLUMNS.into_iter().map(str::to_owned).chain(params.headings()))?;
+    let columns = CellColumns::new(comparison);
+    writer.write_record(COLUMNS.into_iter().map(str::to_owned).chain(columns.param_headings()))?;
     for run in &comparison.runs {
-        write_run(comparison, &params, run, &mut writer)?;
+        write_run(comparison, &columns, run, &mut writer)?;
     }
     for (revision, executable) in &comparison.not_measured {
         let revision = &comparison.revisions[*revision];
         let executable = executable.to_string();
-        let head = [&*revision.name, &revision.commit, &executable, "", "0", "not_measured"];
-        write_empty(head, &params.none(), &mut writer)?;
+        let head = [&*revision.name, &revision.commit, &executable, "", "", "0", "not_measured"];
+        write_empty(head, &columns.no_params(), &mut writer)?;
     }
     // A failed build has a row of its own if no test shows it.
     for revision in comparison.failed_builds.keys().filter(|_| comparison.cells.is_empty()) {
         let revision = &comparison.revisions[*revision];
         write_empty(
-            [&*revision.name, &revision.commit, "", "", "0", "build_failed"],
-            &params.none(),
+            [&*revision.name, &revision.commit, "", "", "", "0", "build_failed"],
+            &columns.no_params(),
             &mut writer,
         )?;
     }
@@ -57,7 +58,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 
 fn write_run(
     comparison: &Comparison,
-    columns_of_params: &ParamColumns,
+    cell_columns: &CellColumns,
     run: &Run,
     writer: &mut csv::Writer<&mut dyn Write>,
 ) -> io::Result<()> {
@@ -66,12 +67,12 @@ fn write_run(
     let test = id.full_name();
     let params: Vec<String> = id.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let params = params.join(";");
-    let [name, commit, test, params] =
-        [&revision.name, &revision.commit, &test, &params].map(|text| cell(text));
+    let [of, commit, test, name, params] =
+        [&revision.name, &revision.commit, &test, &id.title, &params].map(|text| cell(text));
     let repeat = run.record.repeat.to_string();
     let outcome = run.record.outcome.status.as_str();
-    let values_of_params = columns_of_params.values(id);
-    let head = [&*name, &*commit, &*test, &*params, &repeat, outcome];
+    let values_of_params = cell_columns.param_values(id);
+    let head = [&*of, &*commit, &*test, &*name, &*params, &repeat, outcome];
     let measurement = &*run.measurement;
     let columns: Vec<_> = measurement
         .metrics()
@@ -113,7 +114,7 @@ fn write_run(
 
 /// Writes a row without a value.
 fn write_empty(
-    head: [&str; 6],
+    head: [&str; 7],
     params: &[String],
     writer: &mut csv::Writer<&mut dyn Write>,
 ) -> io::Result<()> {

@@ -2,10 +2,10 @@
 //! Imports support, plan, results, compare, and the report's alignment of checkpoints.
 //! Writes to the writer that it is given; changes nothing else.
 
+mod cell_columns;
 pub mod checkpoints;
 pub mod layers;
 pub mod long;
-mod params;
 mod pivot;
 pub mod tensors;
 pub mod text;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 
 use crate::compare::comparison::Comparison;
-use crate::report::csv::params::ParamColumns;
+use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::pivot::{Field, Pivot};
 use crate::results::measurement::Measurement;
 use crate::results::tensor_record::Description;
@@ -20,16 +20,15 @@ struct NamedTensor<'a> {
 
 /// Writes the tensors of the first run that passed, at each revision.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let params = ParamColumns::of(comparison);
+    let cells = CellColumns::new(comparison);
     let keys = ["tensor", "kind", "device"].map(str::to_owned);
-    let head = std::iter::once("test".to_owned()).chain(params.headings()).chain(keys);
+    let head = cells.headings().into_iter().chain(keys);
     let mut table = Pivot::new(comparison, head.collect());
     for (number, cell) in comparison.cells.iter().enumerate() {
         for (revision, side) in cell.sides.iter().enumerate() {
             let Some(run) = side.runs.first() else { continue };
             for (names, tensor) in tensors(&comparison.runs[*run].measurement) {
-                let test = std::iter::once(cell.id.full_name());
-                let key = test.chain(params.values(&cell.id)).chain(names).collect();
+                let key = cells.values(&cell.id).into_iter().chain(names).collect();
                 table.add(number, key, revision, tensor.fields());
             }
         }

@@ -4,20 +4,20 @@ use std::io::{self, Write};
 
 use crate::compare::comparison::{Cell, Comparison};
 use crate::compare::trace_comparison::{CallFigures, LineFigures, TraceSide, calls, lines};
-use crate::report::csv::params::ParamColumns;
+use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::pivot::{Field, MOST, Pivot};
 use crate::report::trace::calls::trace_side;
 
 /// Writes a row for each traced function and the callers through which it was reached.
 pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let params = ParamColumns::of(comparison);
-    let mut table = Pivot::new(comparison, headings(&params, &["function", "callers", "depth", "apart"]));
+    let cells = CellColumns::new(comparison);
+    let mut table = Pivot::new(comparison, headings(&cells, &["function", "callers", "depth", "apart"]));
     for (number, cell) in comparison.cells.iter().enumerate() {
         for (revisions, sides) in compared_sides(comparison, cell) {
             let mut callers: Vec<String> = Vec::new();
             for row in calls(&sides) {
                 callers.truncate(row.depth);
-                let mut key = head(cell, &params);
+                let mut key = cells.values(&cell.id);
                 let above = if row.elsewhere { "unknown".to_owned() } else { callers.join(" > ") };
                 let apart = row.apart.clone().unwrap_or_default();
                 let name =
@@ -36,8 +36,8 @@ pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
 
 /// Writes a row for each line of a traced function that ran.
 pub fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let params = ParamColumns::of(comparison);
-    let mut table = Pivot::new(comparison, headings(&params, &["function", "at", "row", "text"]));
+    let cells = CellColumns::new(comparison);
+    let mut table = Pivot::new(comparison, headings(&cells, &["function", "at", "row", "text"]));
     for (number, cell) in comparison.cells.iter().enumerate() {
         for (revisions, sides) in compared_sides(comparison, cell) {
             for profile in lines(&sides) {
@@ -51,7 +51,7 @@ pub fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
                         }
                         [None, None] => continue,
                     };
-                    let mut key = head(cell, &params);
+                    let mut key = cells.values(&cell.id);
                     let at = profile.at.iter().flatten().next().cloned().unwrap_or_default();
                     key.extend([profile.label.clone(), at, id, row.text.clone()]);
                     for (side, revision) in revisions.iter().enumerate() {
@@ -78,13 +78,8 @@ fn compared_sides<'a>(comparison: &'a Comparison, cell: &'a Cell) -> Vec<(Vec<us
     cell.pairs.iter().map(|pair_of| pair(pair_of.candidate)).collect()
 }
 
-fn headings(params: &ParamColumns, keys: &[&str]) -> Vec<String> {
-    let keys = keys.iter().map(|key| (*key).to_owned());
-    std::iter::once("test".to_owned()).chain(params.headings()).chain(keys).collect()
-}
-
-fn head(cell: &Cell, params: &ParamColumns) -> Vec<String> {
-    std::iter::once(cell.id.full_name()).chain(params.values(&cell.id)).collect()
+fn headings(cells: &CellColumns, keys: &[&str]) -> Vec<String> {
+    cells.headings().into_iter().chain(keys.iter().map(|key| (*key).to_owned())).collect()
 }
 
 fn of_calls(figures: &CallFigures) -> Vec<(String, Field)> {

@@ -177,10 +177,11 @@ fn breaches(comparison: &Comparison) -> impl Iterator<Item = BreachEntry<'_>> {
 
 fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Breach) -> BreachEntry<'a> {
     let key = view.key(&view.rows[breach.row]);
-    let RunRecordParts { test, params } = RunRecordParts::of(&view.cell.id);
+    let RunRecordParts { test, title, params } = RunRecordParts::of(&view.cell.id);
     BreachEntry {
         r#ref: (&view.new.name).into(),
         test: test.into(),
+        title: title.into(),
         params,
         checkpoint: view.cell.labels[key.label as usize].to_string().into(),
         occurrence: key.occurrence,
@@ -197,12 +198,12 @@ fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Br
 }
 
 fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
-    let RunRecordParts { test, params } = RunRecordParts::of(&run.record.cell);
+    let RunRecordParts { test, title, params } = RunRecordParts::of(&run.record.cell);
     let outcome = &run.record.outcome;
     CellRun {
         r#ref: (&comparison.revisions[run.record.revision].name).into(),
         test: test.into(),
-        title: (&run.record.cell.title).into(),
+        title: title.into(),
         params,
         program: run.record.cell.program.as_ref().map(Cow::Borrowed),
         repeat: run.record.repeat,

@@ -145,6 +145,7 @@ impl<'a> CellRows<'a> {
     fn row(&self, checkpoint: &AlignedCheckpoint, columns: &MetricColumns<'a>) -> RowEntry<'_> {
         let mut row = RowEntry {
             test: (&self.parts.test).into(),
+            title: (&self.parts.title).into(),
             params: self.parts.params.clone(),
             checkpoint: self.label(checkpoint.key),
             occurrence: checkpoint.key.occurrence,

@@ -207,6 +207,9 @@ pub struct BreachEntry<'a> {
     pub r#ref: Cow<'a, str>,
     /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
+    /// The cell's title in reports for people. It tells two entries of `tests` for one test apart.
+    #[serde(default)]
+    pub title: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
     /// The checkpoint's label.
@@ -296,6 +299,9 @@ pub struct DependencyEntry<'a> {
 pub struct RowEntry<'a> {
     /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
+    /// The cell's title in reports for people. It tells two entries of `tests` for one test apart.
+    #[serde(default)]
+    pub title: Cow<'a, str>,
     /// The cell's parameters.
     pub params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
     /// The checkpoint's label; if renamed, the baseline's.
@@ -457,12 +463,13 @@ pub(in crate::report) fn reason(comparison: &Comparison, expected: Option<Expect
 /// A cell's identity in rows and runs.
 pub(in crate::report) struct RunRecordParts<'a> {
     pub(in crate::report) test: String,
+    pub(in crate::report) title: String,
     pub(in crate::report) params: IndexMap<Cow<'a, str>, Cow<'a, str>, FxBuildHasher>,
 }
 
 impl<'a> RunRecordParts<'a> {
     pub(in crate::report) fn of(cell: &'a crate::plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
-        Self { test: cell.full_name(), params: params.collect() }
+        Self { test: cell.full_name(), title: cell.title.clone(), params: params.collect() }
     }
 }

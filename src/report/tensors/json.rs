@@ -179,6 +179,9 @@ pub struct LayersEntry {
     pub r#ref: String,
     /// `package::binary::test`.
     pub test: String,
+    /// The cell's title in reports for people.
+    #[serde(default)]
+    pub title: String,
     /// The cell's parameters.
     pub params: IndexMap<String, String, FxBuildHasher>,
     /// The checkpoint with the highest figures, as tables name it.
@@ -367,6 +370,7 @@ pub(in crate::report) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
             entries.push(LayersEntry {
                 r#ref: view.new.name.clone(),
                 test: view.cell.id.full_name(),
+                title: view.cell.id.title.clone(),
                 params: view.cell.id.params.iter().cloned().collect(),
                 checkpoint: tensors.label(moment).to_owned(),
                 checkpoints: moment.rows,
