@@ -91,6 +91,8 @@ impl Recorder {
         if self.calls.frame(frame).is_logged {
             self.calls.frame_mut(frame).occurrence = self.occurrences.next(Logged::Call, site.label);
         }
+        // A call that never ends is known by this.
+        self.tell();
         frame
     }
 
