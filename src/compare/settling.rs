@@ -8,6 +8,7 @@ use crate::results::measurement::Causes;
 use crate::results::stored::Builds;
 use crate::support::counted::counted;
 use crate::verdict::limits;
+use crate::verdict::significance::ENOUGH;
 
 /// Thread pools, and the variable that sets their number of threads.
 const POOLS: [(&str, &str); 2] = [("rayon-core", "RAYON_NUM_THREADS"), ("tokio", "TOKIO_WORKER_THREADS")];
@@ -39,25 +40,32 @@ pub fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
     for view in comparison.pairs() {
         let causes = causes(comparison, &view);
         for judged in &view.pair.judged {
-            let varies = |ruling: &Ruling| {
-                // A single run says nothing about the next.
-                let has_repeats = ruling.significance.is_some_and(|significance| significance.samples > 1);
-                ruling.may_have_grown() && has_repeats
+            let samples_of = |ruling: &Ruling| ruling.significance.map_or(0, |one| one.samples);
+            let undecided = judged.rulings().filter(|ruling| ruling.may_have_grown());
+            // A single run says nothing about the next.
+            let Some(samples) = undecided.map(samples_of).filter(|samples| *samples > 1).max() else {
+                continue;
             };
             let words = match judged.metric.split('.').next() {
+                _ if samples < ENOUGH => too_few_in_words(samples),
                 _ if limits::is_counted(&judged.metric) => packages.in_words(&causes, comparison.random),
                 Some("cpu") => packages.of_pages_in_words(&causes, comparison.random),
                 _ => continue,
             };
-            if judged.rulings().any(varies) {
-                *tests.entry((&judged.metric, words)).or_default() += 1;
-            }
+            *tests.entry((&judged.metric, words)).or_default() += 1;
         }
     }
     let note = |((metric, words), tests): ((&str, String), usize)| {
         format!("{metric} varies from run to run in {}: {words}", counted(tests, "test"))
     };
     tests.into_iter().map(note).collect()
+}
+
+/// Whatever makes the figures vary, more runs decide first.
+fn too_few_in_words(samples: u32) -> String {
+    format!(
+        "{samples} runs a side are too few for a verdict, {ENOUGH} can give one: leave out `--repeat` and `repeat:`, or raise them"
+    )
 }
 
 /// Returns a note about the random numbers that tests asked for, if any did.

@@ -57,6 +57,22 @@ impl Page {
         self.whole_troubles(comparison, out)
     }
 
+    /// Writes the tests that regressed or exceed a limit, for a view that does not begin with the
+    /// answer. They are why the exit code is 1.
+    pub(super) fn reasons(
+        self,
+        comparison: &Comparison,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
+        let compared = Answer::of_all(comparison).into_iter().flat_map(|answer| answer.findings);
+        let is_reason =
+            |finding: &Finding| matches!(finding.standing, Standing::Regressed | Standing::OverLimit);
+        let reasons: Vec<Finding> = alone.chain(compared).filter(is_reason).collect();
+        self.findings(&reasons, options, out)
+    }
+
     /// Writes a line for each test that changed, the worst first.
     pub(super) fn findings(
         self,

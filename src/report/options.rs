@@ -44,6 +44,11 @@ impl Format {
 }
 
 impl Options {
+    /// Whether the report of one revision is only its table of tests.
+    pub fn is_brief(&self) -> bool {
+        self.compact || self.rows == Rows::None
+    }
+
     /// Whether everything is shown, regardless of its number.
     pub fn all_rows(&self) -> bool {
         self.rows == Rows::All

@@ -48,6 +48,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let view = ScopeView { comparison, options, filter: &filter, page: Page::new(options) };
     let answers = Answer::of_all(comparison);
     let mut not_judged = NotJudged::default();
+    view.page.reasons(comparison, options, out)?;
     view.page.whole_troubles(comparison, out)?;
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {

@@ -16,6 +16,7 @@ use crate::report::selection::{MOST_ROWS, MetricFilter};
 use crate::report::test_figures::{of_test, points};
 use crate::report::text;
 use crate::report::titles;
+use crate::report::trace::calls::{TraceReport, render_sums};
 use crate::report::troubles::{self, Trouble};
 use crate::report::why::explained;
 use crate::support::counted::counted;
@@ -77,7 +78,10 @@ impl Single<'_> {
             }
             writeln!(out)?;
         }
-        self.checkpoints(&measured, &filter, page, options, out)?;
+        if !options.is_brief() {
+            self.checkpoints(&measured, &filter, page, options, out)?;
+            traced(self.comparison, options, out)?;
+        }
         for trouble in self.troubles() {
             page.headline(&trouble, out)?;
             trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
@@ -268,6 +272,19 @@ fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
 /// Whether a figure of the test exceeds a limit that `allow` does not lift.
 pub(super) fn is_over_limit(cell: &Cell) -> bool {
     cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
+}
+
+/// Writes the traced functions and lines of each test, if any were traced.
+pub(super) fn traced(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    for cell in &comparison.cells {
+        let traced = TraceReport::of_one(comparison, cell);
+        if !traced.is_empty() {
+            let page = Page::new(options);
+            writeln!(out, "{}", page.paint.apply(&titles::full_title_of(&cell.id), Tone::Heading))?;
+            render_sums(&traced, false, options, out)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the call sites of each test that has some, below its name.

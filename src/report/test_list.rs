@@ -10,7 +10,7 @@ use crate::report::notes;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
 use crate::report::selection::MetricFilter;
-use crate::report::single::{Single, call_sites};
+use crate::report::single::{Single, call_sites, traced};
 use crate::report::test_figures::of_test;
 use crate::report::text;
 use crate::report::titles;
@@ -81,6 +81,9 @@ impl TestList<'_> {
             page.line(&line, "  ", Tone::Growth, out)?;
         }
         writeln!(out)?;
+        if !self.options.is_brief() {
+            traced(self.single.comparison, self.options, out)?;
+        }
         call_sites(self.single.comparison, page, self.options, out)?;
         self.foot(&tests, page, out)
     }

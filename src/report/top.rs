@@ -40,6 +40,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let page = Page::new(options);
     let filter = MetricFilter::new(options);
     let has_several_tests = comparison.cells.len() > 1;
+    page.reasons(comparison, options, out)?;
     let metrics = filter.of_points(comparison);
     for metric in &metrics {
         for candidate in comparison.candidates() {

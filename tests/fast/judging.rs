@@ -101,7 +101,11 @@ fn the_same_input_on_both_sides_is_compared_round_by_round() {
 
 #[test]
 fn a_figure_that_varies_with_random_input_names_its_cause() {
-    let comparison = random_input("own", &[MIB, 5 * MIB], &[2 * MIB, 9 * MIB]);
+    let comparison = random_input(
+        "own",
+        &[MIB, 5 * MIB, 3 * MIB, 7 * MIB, 2 * MIB],
+        &[2 * MIB, 9 * MIB, 4 * MIB, MIB, 6 * MIB],
+    );
     let notes = comparison.notes.join("\n");
     assert!(
         notes.contains("heap.peak varies from run to run in 1 test: random numbers (quickcheck), other ones in each repeat"),
@@ -674,6 +678,19 @@ fn what_may_settle_varying_figures_is_named() {
     assert!(rayon.contains("`--env RAYON_NUM_THREADS=1`") && !rayon.contains("TOKIO"), "{rayon}");
     assert!(note("heap.peak", "libc 0.2.1").contains("use one thread and a fixed seed"));
     assert!(note("cpu.peak", "libc 0.2.1").contains("`--env MALLOC_ARENA_MAX=1`"));
+}
+
+#[test]
+fn two_runs_that_leave_a_figure_open_are_too_few_whatever_makes_it_vary() {
+    for metric in ["cpu.peak", "heap.peak"] {
+        let comparison =
+            compared(metric, &[100 * MIB, 120 * MIB], &[110 * MIB, 125 * MIB], Judging::default());
+        let notes = comparison.notes.join("\n");
+        let few = format!(
+            "{metric} varies from run to run in 1 test: 2 runs a side are too few for a verdict, 5 can"
+        );
+        assert!(notes.contains(&few) && !notes.contains("thread"), "{notes}");
+    }
 }
 
 #[test]

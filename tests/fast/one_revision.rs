@@ -9,7 +9,7 @@ use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::plan::rule::{Judging, Rule};
 use cargo_memprof::report;
 use cargo_memprof::report::github;
-use cargo_memprof::report::options::{Format, Options, Rows};
+use cargo_memprof::report::options::{Format, Options, Rows, View};
 use cargo_memprof::results::outcome::Status;
 use cargo_memprof::support::exit_code::ExitCode;
 
@@ -65,6 +65,13 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
         assert!(annotations.contains(line), "{annotations}");
         let place = "::error file=src/lib.rs,line=10,title=Memory over its limit::index_by_stage: ";
         assert!(annotations.starts_with(place), "{annotations}");
+    }
+    for view in [View::Scopes, View::Top, View::Tensors] {
+        let mut out = Vec::new();
+        let options = Options { view, ..Options::default() };
+        report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with(" ▲ index_by_stage  heap.peak  9.00 MiB"), "{text}");
     }
     let junit = shown(Format::Junit, &comparison);
     assert!(junit.contains("tests=\"2\" failures=\"1\" errors=\"0\"") && junit.contains(over), "{junit}");

@@ -8,7 +8,7 @@ use cargo_memprof::plan::quantity::Threshold;
 use cargo_memprof::plan::rule::{Growth, Judging, Rule};
 use cargo_memprof::report;
 use cargo_memprof::report::markdown::MOST_CHARACTERS;
-use cargo_memprof::report::options::{Format, Options, View};
+use cargo_memprof::report::options::{Format, Options, Rows, View};
 use cargo_memprof::results::outcome::Status;
 use serde_json::{Value, json};
 
@@ -146,6 +146,23 @@ fn one_revision_has_the_sums_of_all_calls_and_the_lines_below_its_scopes() {
         .passed("hf_fwd", 0, 0, &log(MIB));
     let options = Options { view: View::Scopes, width: Some(100), ..Options::default() };
     insta::assert_snapshot!("traced_one", rendered(Format::Table, &compare(&synthetic.results()), &options));
+}
+
+#[test]
+fn one_revision_has_its_traced_functions_without_asking_for_a_view() {
+    let synthetic = Synthetic::new(&["main"])
+        .traces(&json!({"0": facts("let out = vec![0; 1024];")}))
+        .passed("hf_fwd", 0, 0, &log(MIB));
+    let comparison = compare(&synthetic.results());
+    for is_test in [false, true] {
+        let usual = Options { is_test, width: Some(100), ..Options::default() };
+        let text = rendered(Format::Table, &comparison, &usual);
+        assert!(text.contains(" traced function ") && text.contains("let out = vec![0; 1024];"), "{text}");
+        for brief in [Options { compact: true, ..usual.clone() }, Options { rows: Rows::None, ..usual }] {
+            let text = rendered(Format::Table, &comparison, &brief);
+            assert!(text.contains("hf_fwd") && !text.contains(" traced function "), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct PresentationArguments {
     /// What the table shows; `scopes`, `top` and `tensors` need only one ref
     #[arg(long, value_name = "VIEW", value_enum, default_value_t)]
     pub view: View,
-    /// Show one line per test and metric, or per scope
+    /// Show one line per test and metric, or per scope; with one ref, only the table of tests
     #[arg(long)]
     pub compact: bool,
     /// Which tests have a table of checkpoints: those that changed (the default), all, or none

@@ -64,6 +64,7 @@ pub(in crate::report) fn render_one(
 /// Writes all tensors of each test: of each candidate beside the baseline, or of a single revision.
 pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
+    page.reasons(comparison, options, out)?;
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
