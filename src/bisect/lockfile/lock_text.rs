@@ -38,32 +38,21 @@ pub struct Update {
 const PACKAGE: &str = "[[package]]";
 
 impl LockText {
-    /// Reads a lock file as cargo writes it.
+    /// Reads a lock file as cargo writes it. A package begins at a line that says so, wherever blank lines
+    /// are: what is read from the text that [`Self::with`] writes must be what was written.
     pub fn read(text: &str) -> Self {
         let mut lock = Self { head: String::new(), parts: Vec::new() };
         let text = text.replace("\r\n", "\n");
-        for block in
-            text.split("\n\n").map(|block| block.trim_matches('\n')).filter(|block| !block.is_empty())
-        {
-            match block.split_once(PACKAGE) {
-                Some((head, _)) => {
-                    if !head.trim().is_empty() {
-                        lock.head.push_str(head);
-                    }
-                    let text = &block[head.len()..];
-                    let package = locked(text.as_bytes()).into_iter().next();
-                    lock.parts.extend(package.map(|package| Part {
-                        package,
-                        text: text.to_owned(),
-                        dependencies: dependencies(text),
-                    }));
+        for piece in text.split("\n\n").flat_map(pieces) {
+            if piece.lines().next() == Some(PACKAGE) {
+                if let [package] = &locked(piece.as_bytes())[..] {
+                    let (package, dependencies) = (package.clone(), dependencies(&piece));
+                    lock.parts.push(Part { package, text: piece, dependencies });
                 }
-                // Unused patches and metadata of old lock files: cargo writes them again.
-                None if block.starts_with('[') => {}
-                None => {
-                    lock.head.push_str(block);
-                    lock.head.push_str("\n\n");
-                }
+            // Cargo writes the other tables again: unused patches, and the metadata of old lock files.
+            } else if !piece.starts_with('[') {
+                lock.head.push_str(&piece);
+                lock.head.push_str("\n\n");
             }
         }
         lock
@@ -189,6 +178,18 @@ fn key(part: &Part) -> (&str, &str) {
     (&part.package.name, &part.package.version)
 }
 
+/// Returns a block's packages, and what stands before them.
+fn pieces(block: &str) -> Vec<String> {
+    let mut pieces: Vec<Vec<&str>> = Vec::new();
+    for line in block.trim_matches('\n').lines() {
+        match pieces.last_mut() {
+            Some(piece) if line != PACKAGE => piece.push(line),
+            _ => pieces.push(vec![line]),
+        }
+    }
+    pieces.into_iter().map(|lines| lines.join("\n")).collect()
+}
+
 /// Returns the names in the list of dependencies of a part.
 fn dependencies(text: &str) -> BTreeSet<String> {
     let Some((_, list)) = text.split_once("\ndependencies = [") else { return BTreeSet::new() };
@@ -249,6 +250,16 @@ pub(crate) mod tests {
             composed.versions().map(|(name, version)| format!("{name} {version}")).collect();
         assert_eq!(packages, ["a 1.1.0", "b 1.0.0", "c 1.0.0", "d 0.1.0"]);
         assert!(old.with(&[], &new).starts_with("# by cargo\nversion = 4\n\n[[package]]\nname = \"a\"\n"));
+    }
+
+    #[test]
+    fn a_package_begins_at_a_line_of_its_own() {
+        let one = |name: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"1.0.0\"\n");
+        let read = LockText::read(&format!("version = 4\n\nx[{}{}", one("damaged"), one("a") + &one("b")));
+        let again = LockText::read(&read.with(&[], &read));
+        for lock in [read, again] {
+            assert_eq!(lock.versions().collect::<Vec<_>>(), [("a", "1.0.0"), ("b", "1.0.0")]);
+        }
     }
 
     #[test]
