@@ -21,9 +21,9 @@
 //! * counting: `heap` (the allocator), `counts` with `live` (live bytes and their exact peak) and
 //!   `tally` (totals), and `live_sizes` (blocks of each size);
 //! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
-//!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `unwind_table` and
-//!   `loaded`; `events` orders them, and `site_figures` adds up, with `releases` (where blocks end)
-//!   and a `timeline`; `stack_log` writes;
+//!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `stack_bounds`,
+//!   `unwind_table` and `loaded`; `events` orders them, and `site_figures` adds up, with `releases`
+//!   (where blocks end) and a `timeline`; `stack_log` writes;
 //! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
 //!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
 //!   `pool_metrics` asks the program's memory pools through `callback`; `pools` makes them known;
@@ -158,6 +158,8 @@ mod site_figures;
 mod sites;
 mod size_count;
 mod sources;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod stack_bounds;
 #[cfg_attr(
     not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
     path = "stack_log_elsewhere.rs"

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::blocks;
 use crate::lock::Lock;
 use crate::own_memory;
+use crate::stack_bounds;
 use crate::stack_walk::{self, End, Registers};
 use crate::thread_number;
 use crate::untracked::Untracked;
@@ -83,6 +84,7 @@ const TOO_MANY_STACKS: u32 = 1;
 const IN_SIGNAL_HANDLER: u32 = 2;
 const WALKS_DISAGREE: u32 = 4;
 const TOO_MANY_THAT_FREE: u32 = 8;
+const ENDS_NOWHERE: u32 = 16;
 
 /// Whether half of the room is used.
 static IS_HALF_FULL: AtomicBool = AtomicBool::new(false);
@@ -141,6 +143,9 @@ pub(crate) fn current() -> u32 {
     match end {
         End::Outermost => {}
         End::Beyond(address) if is_known(&OUTERMOST, address) => {}
+        // The unwinder would read the frame, or code that it does not know.
+        End::Unreadable => return leave_out(ENDS_NOWHERE),
+        End::Beyond(address) if !stack_bounds::is_readable(address - 1) => return leave_out(ENDS_NOWHERE),
         End::Beyond(address) if !is_known(&IN_BETWEEN, address) && is_outermost(table, address) => {}
         End::Beyond(_) | End::Lost => return by_unwinder(setup, first),
     }
@@ -398,6 +403,8 @@ pub(crate) fn left_out() -> Option<&'static str> {
         Some("there are more than 190,000 call stacks, so it is not known where all blocks were freed")
     } else if reasons & IN_SIGNAL_HANDLER != 0 || blocks::were_interrupted() {
         Some("a signal handler allocated while the interrupted thread recorded a call stack")
+    } else if reasons & ENDS_NOWHERE != 0 {
+        Some("the program switched to a stack of its own, whose end the executable does not describe")
     } else {
         None
     }

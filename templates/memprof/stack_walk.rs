@@ -6,6 +6,7 @@
 
 use std::os::raw::{c_int, c_void};
 
+use crate::stack_bounds;
 use crate::unwind_table::UnwindTable;
 
 /// Most frames of a walk. A longer one has lost its way.
@@ -28,6 +29,8 @@ pub(crate) enum End {
     Beyond(usize),
     /// At a frame that cannot be right.
     Lost,
+    /// At the end of a stack that the program made: the next frame cannot be read.
+    Unreadable,
 }
 
 /// The registers of the function that this is inlined into.
@@ -75,6 +78,7 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
         return if first.is_end() { End::Outermost } else { End::Lost };
     }
     let mut rule = first;
+    let mut readable = stack_bounds::known(start.stack_pointer);
     for _ in 0..LONGEST {
         // A frame is always further up. A frame pointer that the code uses for something else leads
         // anywhere.
@@ -83,11 +87,21 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
         } else {
             let address = frame.frame_pointer.wrapping_add(rule.offset());
             if address <= frame.stack_pointer || address & 7 != 0 {
-                return End::Lost;
+                return off_the_stack(address, address.wrapping_sub(rule.frame_pointer_below()));
             }
             address
         };
         let below = rule.frame_pointer_below();
+        let lowest = frame_address - below;
+        if frame_address > readable.end {
+            readable = match stack_bounds::extended(start.stack_pointer, lowest, frame_address) {
+                Some(readable) => readable,
+                None => return End::Unreadable,
+            };
+        }
+        if lowest < start.stack_pointer {
+            return off_the_stack(frame_address, lowest);
+        }
         if below != 0 {
             frame.frame_pointer = *((frame_address - below) as *const usize);
         }
@@ -104,6 +118,15 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
         };
     }
     End::Lost
+}
+
+/// The end of a walk at a frame that is not further up. The program may have switched its stack in a way
+/// that the unwinder knows, if it can be read.
+#[cold]
+fn off_the_stack(frame_address: usize, lowest: usize) -> End {
+    let is_frame = frame_address % 8 == 0 && frame_address > 8;
+    let is_readable = || stack_bounds::is_readable(lowest) && stack_bounds::is_readable(frame_address - 8);
+    if is_frame && is_readable() { End::Lost } else { End::Unreadable }
 }
 
 /// Calls `each` with the return addresses, from this function's on. `each` returns whether to go on.

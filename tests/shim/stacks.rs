@@ -300,3 +300,36 @@ fn live_bytes_over_time_lie_between_zero_and_the_peak() {
     assert!(buckets.len() <= 4000 && buckets.chunks(2).all(|span| span[0] <= span[1]), "{line}");
     assert_eq!(buckets.chunks(2).map(|span| span[1]).max().unwrap(), peak);
 }
+
+/// What `fixtures/shim/hostile_stacks.rs` does to a stack.
+const HOSTILE: [&str; 8] =
+    ["swapped", "bare", "contexts", "jumps", "signal-stack", "timer", "forks", "ends-with-threads"];
+
+#[test]
+fn stacks_that_no_compiler_made_end_no_program_and_change_no_figure() {
+    for flags in
+        [&["-Copt-level=0"][..], &["-Copt-level=3"], &["-Copt-level=3", "-Cforce-frame-pointers=yes"]]
+    {
+        let executable = program("hostile_stacks", flags);
+        for kind in HOSTILE {
+            let plain = figures(&Experiment::of(&executable).arg(kind).succeed());
+            for blocks in ["headers", "table"] {
+                let record = recording(&executable, blocks).arg(kind).succeed();
+                assert_eq!(sums(&record), figures(&record), "{kind}");
+                let left_out = record.events("stacks_incomplete");
+                let reasons: Vec<&str> = left_out.iter().filter_map(|line| line["reason"].as_str()).collect();
+                let is_swapped = kind == "swapped" && flags[0] != "-Copt-level=0";
+                assert!(
+                    !is_swapped || reasons[0].starts_with("the program switched to a stack"),
+                    "{reasons:?}"
+                );
+                let depends_on_time = ["timer", "forks", "ends-with-threads"].contains(&kind);
+                assert!(
+                    depends_on_time || figures(&record) == plain,
+                    "{kind}: {record:?} {plain:?}",
+                    record = figures(&record)
+                );
+            }
+        }
+    }
+}
