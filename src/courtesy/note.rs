@@ -3,7 +3,7 @@
 //! program, however that ends.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use anyhow::Context;
@@ -14,10 +14,13 @@ use crate::courtesy::held::Held;
 use crate::courtesy::process::{self, ProcessFacts};
 use crate::gpu::locks;
 use crate::support::bytes::Bytes;
+use crate::support::labels;
 use crate::support::regular_file;
 use crate::support::run_identity::RunIdentity;
 
 const PREFIX: &str = "set-aside-";
+/// How much of a note is read.
+const MOST_OF_NOTE: u64 = 1 << 20;
 
 /// What is known of a process that is set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +126,14 @@ impl Note {
         self.bytes.map_or_else(String::new, |bytes| format!("{} of ", Bytes(bytes)))
     }
 
+    /// Its texts may be those of a test, which has the user's rights.
+    fn in_one_line(mut self) -> Self {
+        for text in [&mut self.name, &mut self.since, &mut self.by.command] {
+            *text = labels::one_line(text).into_owned();
+        }
+        self
+    }
+
     fn file_name(&self) -> String {
         format!("{PREFIX}{}-{}-{}.json", self.user, self.process, self.started)
     }
@@ -178,11 +189,17 @@ impl Notes {
         let entries = self.folder.read_dir_utf8().into_iter().flatten().flatten();
         let of_entry = |path: &Utf8Path| -> Option<Note> {
             let name = path.file_name()?;
-            if !name.starts_with(PREFIX) || path.symlink_metadata().ok()?.uid() != user {
+            if !name.starts_with(PREFIX) {
                 return None;
             }
-            let note: Note = serde_json::from_slice(&regular_file::read(path).ok()?).ok()?;
-            (note.user == user && note.table == table && note.file_name() == name).then_some(note)
+            // The folder's owner may put another file in its place at any time.
+            let file = regular_file::open_within(path, MOST_OF_NOTE).ok()?;
+            if file.metadata().ok()?.uid() != user {
+                return None;
+            }
+            let note: Note = serde_json::from_reader(file.take(MOST_OF_NOTE)).ok()?;
+            let is_own = note.user == user && process::user(note.process).is_none_or(|it| it == user);
+            (is_own && note.table == table && note.file_name() == name).then(|| note.in_one_line())
         };
         let notes = entries.filter_map(|entry| of_entry(entry.path()));
         let (mut living, ended): (Vec<Note>, Vec<Note>) = notes.partition(Note::is_of_living);
@@ -258,5 +275,38 @@ mod tests {
         notes.add(&elsewhere).unwrap();
         assert_eq!(notes.own(), []);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "its owner needs it");
+    }
+
+    #[test]
+    fn no_file_of_another_user_and_no_process_of_one_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = Notes::at(Utf8Path::from_path(folder.path()).unwrap().to_owned());
+        let own = ProcessFacts::read(std::process::id()).unwrap();
+        let mut note = Note::of(&own, Vec::new(), None);
+        note.name = "\u{1b}[31mred".to_owned();
+        notes.add(&note).unwrap();
+        assert_eq!(notes.own()[0].name, "␛[31mred");
+        let path = notes.path(&note);
+        let second = folder.path().join("second");
+        std::fs::hard_link(&path, &second).unwrap();
+        assert_eq!(notes.own(), [], "it may be any file of this user");
+        std::fs::remove_file(second).unwrap();
+        // Only root can give a file away, and only it may reach the processes of others.
+        if rustix::process::geteuid().is_root() {
+            let mut child = std::process::Command::new("sleep");
+            let mut child =
+                std::os::unix::process::CommandExt::uid(&mut child, 65_534).arg("60").spawn().unwrap();
+            let others = Note {
+                user: note.user,
+                ..Note::of(&ProcessFacts::read(child.id()).unwrap(), Vec::new(), None)
+            };
+            notes.add(&others).unwrap();
+            assert_eq!(notes.of(child.id()), None, "its process is another user's");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            assert_eq!(notes.own(), []);
+            assert!(path.exists(), "it is another user's");
+        }
     }
 }

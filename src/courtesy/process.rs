@@ -46,9 +46,7 @@ impl fmt::Display for ProcessFacts {
 impl ProcessFacts {
     /// Reads them; `None` if there is no such process, or if it has ended.
     pub fn read(id: u32) -> Option<Self> {
-        // A name need not be UTF-8.
-        let status = std::fs::read(format!("/proc/{id}/status")).ok()?;
-        let status = String::from_utf8_lossy(&status);
+        let status = status(id)?;
         let mut facts = Self { id, started: started(id)?, ..Self::of_status(&status, id)? };
         facts.read_environment(&std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default());
         let files = std::fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
@@ -93,14 +91,26 @@ impl ProcessFacts {
             })
         };
         self.opted_in = value(CONSENT).is_some_and(|value| value != "0");
-        self.injected = value("CUDA_INJECTION64_PATH");
+        self.injected = value("CUDA_INJECTION64_PATH").map(|path| labels::one_line(&path).into_owned());
     }
+}
+
+fn status(id: u32) -> Option<String> {
+    let status = std::fs::read(format!("/proc/{id}/status")).ok()?;
+    Some(String::from_utf8_lossy(&status).into_owned())
+}
+
+/// Returns a process's user; `None` if it has ended.
+pub fn user(id: u32) -> Option<u32> {
+    ProcessFacts::of_status(&status(id)?, id).map(|facts| facts.user)
 }
 
 /// Returns when a process started, in clock ticks since the machine did; `None` if it has ended.
 pub fn started(id: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // A name may contain blanks and parentheses. The state is the third field, the start the 22nd.
+    // A name need not be UTF-8: the kernel cuts it after 15 bytes.
+    let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    // It may contain blanks and parentheses. The state is the third field, the start the 22nd.
     let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
     let state = fields.next()?;
     (!matches!(state, "Z" | "X" | "x")).then(|| fields.nth(18)?.parse().ok()).flatten()
@@ -108,7 +118,7 @@ pub fn started(id: u32) -> Option<u64> {
 
 /// Returns the bytes of a process in host memory, swapped ones included.
 pub fn resident(id: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let status = status(id)?;
     let kibibytes = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
@@ -133,6 +143,22 @@ mod tests {
         let status = "Name:\t\u{1b}]0;x\u{7}\u{1b}[31mred\nUid:\t1000\t1000\n";
         let facts = ProcessFacts::of_status(status, 7).unwrap();
         assert_eq!(facts.name, "␛]0;x␇␛[31mred");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_name_that_is_cut_within_a_letter_hides_no_process() {
+        let named = std::thread::spawn(|| {
+            // The kernel keeps 15 bytes.
+            std::fs::write("/proc/thread-self/comm", "a訓練模型訓練").unwrap();
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            let id = own.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            (started(id), user(id), resident(id), ProcessFacts::read(id).map(|facts| facts.name))
+        });
+        let (started_at, user, resident, name) = named.join().unwrap();
+        assert!(started_at.is_some() && resident.is_some());
+        assert_eq!(user, Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(name.as_deref(), Some("a訓練模型\u{fffd}"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::gpu::devices::CudaDevice;
 use crate::support::file_lock::LockFile;
+use crate::support::run_identity::{own_user, user_name};
 
 /// The variable that names the folder, for containers that share a device but not `/tmp`.
 pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
@@ -42,6 +43,10 @@ pub fn path(folder: &Utf8Path, device: &CudaDevice) -> Utf8PathBuf {
 pub fn make_folder(folder: &Utf8Path) -> anyhow::Result<()> {
     if let Err(error) = std::fs::create_dir(folder) {
         ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
+        let found = folder.symlink_metadata().with_context(|| format!("cannot look at {folder}"))?;
+        // In `/tmp`, any user may make a link that leads to a folder of this user.
+        let is_foreign = ![0, own_user()].contains(&found.uid());
+        ensure!(!(found.is_symlink() && is_foreign), "{folder} is a link of {}", user_name(found.uid()));
     } else {
         std::fs::set_permissions(folder, Permissions::from_mode(0o1777))?;
     }
@@ -96,6 +101,22 @@ mod tests {
             assert_eq!(open(&path).unwrap().metadata().unwrap().mode() & 0o7777, 0o666);
         }
         assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o1777);
+    }
+
+    #[test]
+    fn a_folder_that_is_a_link_of_another_user_is_not_used() {
+        let own = tempfile::tempdir().unwrap();
+        let (own, link) = (Utf8Path::from_path(own.path()).unwrap(), own.path().with_extension("link"));
+        let link = Utf8Path::from_path(&link).unwrap();
+        std::os::unix::fs::symlink(own, link).unwrap();
+        make_folder(link).unwrap();
+        // Only root can give a file away. Others see the rest of this test only.
+        if std::os::unix::fs::lchown(link, Some(65_534), None).is_ok() {
+            let error = open(&path(link, &device())).unwrap_err().to_string();
+            assert!(error.contains(" is a link of "), "{error}");
+            assert_eq!(std::fs::read_dir(own).unwrap().count(), 0);
+        }
+        std::fs::remove_file(link).unwrap();
     }
 
     #[test]
