@@ -16,6 +16,7 @@ use crate::plan::title;
 use crate::results::measurement::Kind;
 use crate::support::counted::counted;
 use crate::support::glob;
+use crate::support::labels;
 use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::verdict::limits;
@@ -178,30 +179,38 @@ fn figures<'a>(
 pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
     let text = followed::text(path)
         .map_err(|error| UserError::new(format!("the budget {error}")).help(HOW_TO_WRITE))?;
-    let refused = |error: &dyn std::fmt::Display| {
-        UserError::new(format!("{name} is not a budget: {error}")).help(HOW_TO_WRITE)
+    let refused = |place: &str, error: &serde_json::Error| {
+        UserError::new(format!("{place}: {}", labels::message(&error.to_string()))).help(HOW_TO_WRITE)
     };
-    let file: File<'_> = serde_json::from_str(&text).map_err(|error| refused(&error))?;
+    let file: File<'_> =
+        serde_json::from_str(&text).map_err(|error| refused(&format!("{name} is not a budget"), &error))?;
     if file.version > VERSION {
         let newer = format!("{name}: format {} is newer than this cargo-memprof reads", file.version);
         return Err(UserError::new(newer).help("update cargo-memprof").into());
     }
     let mut limits = Vec::new();
+    let mut lines = HashMap::new();
     let (mut line, mut seen) = (1, 0);
     for raw in file.limits {
         let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
         line += memchr::memchr_iter(b'\n', &text.as_bytes()[seen..start]).count();
         seen = start;
-        let entry: Entry = serde_json::from_str(raw.get())
-            .map_err(|error| UserError::new(format!("{name}:{line}: {error}")).help(HOW_TO_WRITE))?;
+        let entry: Entry =
+            serde_json::from_str(raw.get()).map_err(|error| refused(&format!("{name}:{line}"), &error))?;
         let unit = unit_name(Unit::of(&entry.metric));
         if entry.unit != unit {
             return Err(UserError::new(format!("{name}:{line}: {} is in {unit}", entry.metric))
                 .help(format!("write \"unit\": \"{unit}\""))
                 .into());
         }
-        let Entry { test, name, params, metric, checkpoint, limit, .. } = entry;
-        limits.push(BudgetLimit { test, name, params, checkpoint, metric, limit, line });
+        let Entry { test, name: of_test, params, metric, checkpoint, limit, .. } = entry;
+        let what = (test.clone(), of_test.clone(), params.clone(), metric.clone(), checkpoint.clone());
+        if let Some(first) = lines.insert(what, line) {
+            let twice =
+                format!("{name}:{line}: {metric} of {test} at '{checkpoint}' is in line {first}, too");
+            return Err(UserError::new(labels::message(&twice)).help("remove one of the lines").into());
+        }
+        limits.push(BudgetLimit { test, name: of_test, params, checkpoint, metric, limit, line });
     }
     Ok(Budget { file: name.to_owned(), limits })
 }

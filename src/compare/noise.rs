@@ -13,6 +13,7 @@ use crate::compare::matching::Key;
 use crate::plan::resolved::CellId;
 use crate::plan::rule::NoiseFigure;
 use crate::results::measurement::{Kind, Names};
+use crate::support::labels;
 use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 use crate::verdict::statistics::spread;
@@ -77,6 +78,7 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     let text = followed::text(file)
         .map_err(|error| UserError::new(format!("--noise: {error}")).help(HOW_TO_WRITE))?;
     let record: NoiseRecord = serde_json::from_str(&text)
+        .map_err(|error| labels::message(&error.to_string()))
         .map_err(|error| UserError::new(format!("{file} is not a noise file: {error}")).help(HOW_TO_WRITE))?;
     if record.version > VERSION {
         let newer =

@@ -121,10 +121,17 @@ fn joins(before: char, character: char, after: Option<char>) -> bool {
 
 /// The widest label that is shown. More would not help, and a comment has limited room.
 const MOST_OF_LABEL: usize = 120;
+/// The widest message.
+const MOST_OF_MESSAGE: usize = 300;
 
 /// Returns a label as it was written, as far as it can be shown.
 pub fn label(text: &str) -> String {
     cut(&whole(text), MOST_OF_LABEL).into_owned()
+}
+
+/// Returns a message about a file, which may quote all that is in it.
+pub fn message(text: &str) -> String {
+    cut(&one_line(text), MOST_OF_MESSAGE).into_owned()
 }
 
 /// Like [`label`], but of any width. A label that is empty, or that begins or ends with a blank, is

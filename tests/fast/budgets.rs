@@ -131,6 +131,12 @@ fn a_mistake_in_a_budget_is_named_with_its_line() {
     assert!(refused("\"bytes\"", "\"count\"").contains("budget.json:5: heap.peak is in bytes"));
     assert!(refused("\"version\": 1", "\"version\": 9").contains("format 9 is newer"));
     assert!(refused("{", "").contains("budget.json is not a budget"));
+    let long = refused("{", &"x".repeat(1_000_000));
+    assert!(long.len() < 500 && long.contains(" at line 1 column 1"), "{long}");
+    let text = written(&["heap.peak"], Margin::Usual);
+    let line = text.lines().find(|line| line.contains("heap.peak")).expect("an entry").trim_end_matches(',');
+    let twice = refused("\"limits\": [\n", &format!("\"limits\": [\n{line},\n"));
+    assert!(twice.contains("is in line ") && twice.contains(", too"), "{twice}");
 }
 
 #[test]
