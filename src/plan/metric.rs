@@ -73,6 +73,13 @@ pub const ON_REQUEST: [&str; 8] = [
     "malloc.count",
 ];
 
+/// Whether the shim can have written this name. Reports and commands show it as it is, so it has no blanks,
+/// quotes, markup or escape codes.
+pub fn is_name(metric: &str) -> bool {
+    let is_plain = |character: char| character.is_alphanumeric() || "-_.:/#".contains(character);
+    !metric.is_empty() && metric.chars().all(is_plain)
+}
+
 /// Returns which of these metrics are read on request only, each once. `malloc.*` requests its
 /// whole family. Other patterns request nothing, because the figures of `cpu.*` are slow to read.
 pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {

@@ -220,7 +220,7 @@ impl<'a> Answer<'a> {
     /// Returns the command that finds the commit of the worst regression, with all that a search needs
     /// to measure the same. `None` without a regression, and where a search could not measure it: for
     /// the working tree, a single commit, diverged histories, sides with other settings, pairs of
-    /// tests, metrics of scopes, and calls.
+    /// tests, metrics of scopes, calls, and names that do not show.
     pub fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
@@ -251,7 +251,7 @@ impl<'a> Answer<'a> {
         let mut words = vec![quoted(&format!("{}..{}", end_of_range(old), end_of_range(new)))];
         words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&cell.id.test.to_string()))));
         if first.metric != "heap.peak" {
-            words.push(format!("--metric {}", first.metric));
+            words.push(format!("--metric {}", quoted(&first.metric)));
         }
         if !checkpoint.is_empty() {
             words.push(format!("--checkpoint {}", quoted(checkpoint)));
@@ -261,7 +261,9 @@ impl<'a> Answer<'a> {
         let thresholds = search.thresholds.iter().filter(is_of_metric);
         words.extend(thresholds.map(|threshold| format!("--threshold {}", quoted(threshold))));
         words.extend(search.words.iter().map(|word| quoted(word)));
-        Some(format!("next: cargo memprof bisect {}", words.join(" ")))
+        let command = format!("next: cargo memprof bisect {}", words.join(" "));
+        // What does not show in a line cannot be pasted from it.
+        (labels::one_line(&command) == command).then_some(command)
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests

@@ -67,7 +67,14 @@ pub fn read<T: DeserializeOwned>(path: &Utf8Path) -> anyhow::Result<T> {
             .into(),
         SealedError::Io { .. } => anyhow::Error::from(error),
     })?;
-    serde_json::from_slice(&json).with_context(|| format!("cannot read {path}"))
+    serde_json::from_slice(&json).map_err(|error| damaged(path, error))
+}
+
+/// Returns the error for a file whose content is not what this program writes.
+pub fn damaged(path: &Utf8Path, problem: impl std::fmt::Display) -> anyhow::Error {
+    UserError::new(format!("{path}: {problem}"))
+        .help("the file is damaged, or it is not of a run: measure again with `cargo memprof`, without --resume")
+        .into()
 }
 
 /// Reads a JSON file and checks its checksum, if it has one.

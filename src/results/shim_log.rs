@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
+use crate::plan::metric;
 use crate::results::measurement::{Causes, Kind, Measurement, NO_READING, Nesting};
 use crate::support::bounded_lines::read_line;
 use crate::support::bytes::Bytes;
@@ -219,6 +220,7 @@ impl LogReader {
         if let Some((metric, _)) = readings.0.iter().find(|(_, value)| *value == NO_READING) {
             return Err(LineError::Malformed(format!("{} is out of range", metric.0)));
         }
+        readings.0.iter().try_for_each(|(metric, _)| named(&metric.0).map(drop))?;
         self.sequence.push(line.seq);
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         let label = known_label(&label.0, kind == Kind::Point && line.at.is_some());
@@ -234,6 +236,16 @@ impl LogReader {
         Ok(())
     }
 
+    fn take_sources<'l>(
+        &mut self,
+        sources: impl Iterator<Item = (&'l LogText<'l>, &'l LogText<'l>)>,
+    ) -> Result<(), LineError> {
+        for (metric, source) in sources {
+            self.measurement.sources.insert(named(&metric.0)?, source.0.to_string());
+        }
+        Ok(())
+    }
+
     /// Takes an event that a log has only a few times. Returns whether the event is known.
     fn take_rare(&mut self, event: &str, line: &LogLine) -> Result<bool, LineError> {
         match event {
@@ -241,22 +253,18 @@ impl LogReader {
                 self.begun = true;
                 self.measurement.build = line.build.as_ref().map(|build| build.0.to_string());
                 self.measurement.shim = line.shim.as_ref().map(|shim| shim.0.to_string());
-                let sources = line.sources.iter().flatten();
-                let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
-                self.measurement.sources.extend(sources);
+                self.take_sources(line.sources.iter().flatten())?;
             }
             // These metrics came with a library that the process loaded later.
             "sources" => {
-                let sources = line.sources.as_ref().ok_or_else(|| missing("sources"))?.iter();
-                let sources = sources.map(|(metric, source)| (metric.0.to_string(), source.0.to_string()));
-                self.measurement.sources.extend(sources);
+                self.take_sources(line.sources.as_ref().ok_or_else(|| missing("sources"))?.iter())?;
             }
             // If this ended the test, the outcome says so.
             "gpu_out_of_memory"
             // `stack_log_reader` reads these, of a run that records call stacks.
             | "stacks" | "module" | "frames" | "sites" | "interval" | "timeline" | "stacks_incomplete" => {}
             "absent" => {
-                let metric = line.metric.as_ref().ok_or_else(|| missing("metric"))?.0.to_string();
+                let metric = named(&line.metric.as_ref().ok_or_else(|| missing("metric"))?.0)?;
                 let reason = line.reason.as_ref().ok_or_else(|| missing("reason"))?.0.to_string();
                 self.measurement.absent.entry(metric).or_insert(reason);
             }
@@ -371,6 +379,14 @@ fn sequence_notes(mut sequence: Vec<u64>) -> Vec<String> {
         notes.push(format!("{} used more than once", counted(twice, "sequence number")));
     }
     notes
+}
+
+/// Returns a metric's name, if the shim can have written it.
+fn named(metric: &str) -> Result<String, LineError> {
+    if metric::is_name(metric) {
+        return Ok(metric.to_owned());
+    }
+    Err(LineError::Malformed(format!("`{}` is no metric's name", labels::one_line(metric))))
 }
 
 fn missing(field: &str) -> LineError {

@@ -139,11 +139,9 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         resolved::VERSION
     );
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
-    ensure!(
-        plan.baseline < plan.revisions.len(),
-        "{}: the baseline is not among the revisions",
-        folder.plan()
-    );
+    if plan.baseline >= plan.revisions.len() {
+        return Err(sealed::damaged(&folder.plan(), "the baseline is not among the revisions"));
+    }
     let environment = environment_of(folder)?;
     let mut facts = build_facts_of(folder)?;
     let not_measured = take_not_measured(folder, &mut facts)?;
@@ -332,11 +330,9 @@ fn records(
         let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
         let home = path.parent().expect("a file has a folder");
         let record = record(path)?;
-        ensure!(
-            record.revision < plan.revisions.len(),
-            "{path}: revision {} is not in the plan",
-            record.revision
-        );
+        if record.revision >= plan.revisions.len() {
+            return Err(sealed::damaged(path, format!("revision {} is not in the plan", record.revision)));
+        }
         let own = folder.cell(plan, record.revision, &record.cell, record.repeat);
         if record.version > outcome::WITHOUT_SEALS && own != home {
             return Err(changed(path, "it belongs to another run"));
@@ -352,7 +348,7 @@ fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
         SealedError::Changed { .. } => changed(path, "its checksum is wrong"),
         error @ SealedError::Io { .. } => error.into(),
     })?;
-    let record: RunRecord = serde_json::from_slice(&json).with_context(|| format!("cannot read {path}"))?;
+    let record: RunRecord = serde_json::from_slice(&json).map_err(|error| sealed::damaged(path, error))?;
     if record.version > outcome::VERSION {
         bail!(
             "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",

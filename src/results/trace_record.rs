@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::metric;
 use crate::support::labels;
 
 /// The traced functions of one run.
@@ -78,13 +79,16 @@ impl TraceRecord {
                 if node.parent.is_some_and(|parent| parent >= node.node) {
                     return Err(serde::de::Error::custom("`parent` is not lower than `node`"));
                 }
+                expect_names(node.metrics.keys().chain(node.most.keys()))?;
                 let label = labels::bounded(&node.label).into_owned();
                 self.nodes.insert(node.node, CallNode { label, ..node });
                 Ok(())
             }),
-            "line" => serde_json::from_slice(line).map(|line: LineRecord| {
+            "line" => serde_json::from_slice(line).and_then(|line: LineRecord| {
+                expect_names(line.metrics.keys())?;
                 let label = labels::bounded(&line.label).into_owned();
                 self.take_line(LineRecord { label, ..line });
+                Ok(())
             }),
             _ => return None,
         })
@@ -104,6 +108,12 @@ impl TraceRecord {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.lines.is_empty()
     }
+}
+
+fn expect_names<'a>(mut metrics: impl Iterator<Item = &'a String>) -> serde_json::Result<()> {
+    let other = metrics.find(|metric| !metric::is_name(metric));
+    let problem = |metric: &String| format!("`{}` is no metric's name", labels::one_line(metric));
+    other.map_or(Ok(()), |metric| Err(serde::de::Error::custom(problem(metric))))
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
                 }
             }
             p.quiet {
-                "run " code { (comparison.id) } " · planned " (one_line(&comparison.created))
+                "run " code { (one_line(&comparison.id)) } " · planned " (one_line(&comparison.created))
                 " · cargo-memprof " (one_line(&comparison.tool))
             }
         }

@@ -49,7 +49,7 @@ pub fn render(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write)
                 p { (one_line(&replay.shows)) ":" }
                 pre { (one_line(&replay.line)) }
             }
-            p.quiet { "run " code { (first.id) } " · begun " (one_line(&first.created)) " · cargo-memprof " (one_line(&first.tool)) }
+            p.quiet { "run " code { (one_line(&first.id)) } " · begun " (one_line(&first.created)) " · cargo-memprof " (one_line(&first.tool)) }
         }
     };
     shell::write(&Page { title: &title, body: &body, is_history: true }, &data, out)
