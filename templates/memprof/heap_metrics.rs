@@ -2,7 +2,7 @@
 //! counts; on request `heap.before`, the live bytes when the test's body began.
 
 use crate::environment::Environment;
-use crate::metric::{Catalogue, Index, Kind, Values};
+use crate::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::sources::{Extent, Source};
 use crate::untracked::kept;
 use crate::{counts, heap, stacks};
@@ -11,11 +11,20 @@ const SOURCE: &str = "tracking allocator";
 /// Read on request only.
 const BEFORE: &str = "heap.before";
 
+/// Why levels are missing from some checkpoint on.
+const LOST: &str = "Rust freed more bytes than it had allocated: memory of C's malloc, for example by \
+                    Vec::from_raw_parts; free it with C's free";
+
+/// No process has so many bytes. The live bytes have 48 bits, so less than nothing is more than this.
+const MOST: u64 = 1 << 47;
+
 pub(crate) struct HeapMetrics {
     tracked: Option<Indices>,
     /// The live bytes when the test's body began, and their place if they are a metric of this run.
     before: Option<u64>,
     before_index: Option<Index>,
+    /// Whether the live bytes were below zero. What is missing then is not known, so they stay unknown.
+    is_unbalanced: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -28,7 +37,7 @@ struct Indices {
 
 impl HeapMetrics {
     pub(crate) const fn new() -> Self {
-        Self { tracked: None, before: None, before_index: None }
+        Self { tracked: None, before: None, before_index: None, is_unbalanced: false }
     }
 }
 
@@ -48,10 +57,14 @@ impl HeapMetrics {
 impl Source for HeapMetrics {
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
         if heap::is_global() {
-            let live = catalogue.add("heap.live", SOURCE, Kind::Level);
+            let mut add_level = |name, kind| {
+                let source = SOURCE;
+                catalogue.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true, base: 0 })
+            };
+            let live = add_level("heap.live", Kind::Level);
             self.tracked = Some(Indices {
                 live,
-                peak: catalogue.add("heap.peak", SOURCE, Kind::Peak { family: "heap", level: live }),
+                peak: add_level("heap.peak", Kind::Peak { family: "heap", level: live }),
                 allocated: catalogue.add("heap.allocated", SOURCE, Kind::Total),
                 count: catalogue.add("heap.count", SOURCE, Kind::Total),
             });
@@ -84,8 +97,12 @@ impl Source for HeapMetrics {
         }
         if let Some(indices) = self.tracked {
             let read = counts::mark();
-            values.set(indices.live, read.map(|(epoch, _)| epoch.live));
-            values.set(indices.peak, read.map(|(epoch, _)| epoch.peak));
+            // With call stacks, only known blocks count, and what was there before the body does not.
+            self.is_unbalanced |=
+                !stacks::are_recorded() && read.map_or(false, |(epoch, _)| epoch.live > MOST);
+            let levels = read.filter(|_| !self.is_unbalanced);
+            values.set(indices.live, levels.map(|(epoch, _)| epoch.live));
+            values.set(indices.peak, levels.map(|(epoch, _)| epoch.peak));
             values.set(indices.allocated, read.map(|(_, totals)| totals.bytes));
             values.set(indices.count, read.map(|(_, totals)| totals.blocks));
         }

@@ -128,6 +128,29 @@ fn heap_metrics_are_absent_with_the_reason_where_no_tracking_allocator_is_linked
 }
 
 #[test]
+fn memory_of_c_that_rust_frees_makes_the_level_unknown_and_not_wrong() {
+    let experiment = || Experiment::of(program("c_library", &[])).arg("free-as-rusts");
+    let record = experiment().succeed();
+    for metric in ["heap.live", "heap.peak"] {
+        assert!(record.figure("before", metric) >= 0);
+        for label in ["after", "above zero again"] {
+            assert!(record.checkpoint(label)["metrics"][metric].is_null(), "{metric}: {}", record.log_text());
+        }
+        let absent = record.events("absent").into_iter().filter(|line| line["metric"] == metric);
+        let reasons: Vec<_> = absent.map(|line| line["reason"].as_str().unwrap()).collect();
+        assert!(matches!(*reasons, [reason] if reason.contains("Vec::from_raw_parts")), "{reasons:?}");
+    }
+    assert_eq!(record.figure("after", "heap.count"), 0);
+    assert_eq!(record.figure("above zero again", "heap.allocated"), 64 << 20);
+    // Only Rust's blocks have call stacks.
+    for stacks in ["headers", "table"] {
+        let record = experiment().env("MEMPROF_STACKS", stacks).succeed();
+        assert_eq!(changes(&record, "before", "after"), [0; 4], "{stacks}");
+        assert_eq!(changes(&record, "after", "above zero again"), [64 << 20, 64 << 20, 64 << 20, 1]);
+    }
+}
+
+#[test]
 fn the_harness_own_allocations_never_vary() {
     let executable = program("libtest", &["--test"]);
     let figures = |test: &str| -> Vec<[i64; 4]> {
