@@ -14,10 +14,10 @@
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
 use std::cell::Cell;
-use std::ffi::CStr;
-use std::os::raw::{c_char, c_int, c_void};
+use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use crate::first_variables::variable;
 use crate::loaded;
 
 /// What the process runs.
@@ -68,7 +68,6 @@ static ORIGINALS: [[AtomicU8; JUMP]; MOST] = {
 };
 
 extern "C" {
-    fn getenv(name: *const c_char) -> *mut c_char;
     fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
 }
 
@@ -87,14 +86,7 @@ fn phase() -> u8 {
 /// The first allocation decides, so that every block before the body is known.
 #[cold]
 fn decide() -> u8 {
-    let is_set = |name: &'static [u8]| {
-        // SAFETY: the name ends with a zero byte, and so does the value. Nothing changes the
-        // environment before `main`.
-        unsafe {
-            let value = getenv(name.as_ptr().cast());
-            !value.is_null() && !CStr::from_ptr(value).to_bytes().is_empty()
-        }
-    };
+    let is_set = |name| variable(name).is_some();
     let is_marked = is_set(b"MEMPROF_LOG\0") && is_set(b"MEMPROF_BODY\0");
     let phase = if is_marked { BEFORE } else { UNMARKED };
     let decided = PHASE.compare_exchange(UNDECIDED, phase, Ordering::AcqRel, Ordering::Acquire);

@@ -93,6 +93,8 @@ mod environment;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod events;
 mod every;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod first_variables;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
 mod gpu;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]

@@ -13,13 +13,13 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::ffi::CStr;
-use std::os::raw::{c_char, c_int};
+use std::os::raw::c_int;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::blocks;
 use crate::body::{self, Owner};
 use crate::events;
+use crate::first_variables::variable;
 use crate::harness;
 use crate::live::Epoch;
 use crate::live_sizes;
@@ -65,7 +65,6 @@ const REASONS: [&str; 8] = [
 ];
 
 extern "C" {
-    fn getenv(name: *const c_char) -> *mut c_char;
     fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
         parent: Option<extern "C" fn()>,
@@ -147,15 +146,6 @@ fn decide() -> u8 {
     let mode = if wanted != OFF && set_up().is_ok() { wanted } else { OFF };
     MODE.store(mode, Ordering::Release);
     mode
-}
-
-/// A variable of the environment. This runs before the first allocation, so it must not allocate.
-fn variable(name: &'static [u8]) -> Option<&'static [u8]> {
-    // SAFETY: the name ends with a zero byte. Nothing changes the environment before `main`.
-    unsafe {
-        let value = getenv(name.as_ptr().cast());
-        if value.is_null() { None } else { Some(CStr::from_ptr(value).to_bytes()).filter(|v| !v.is_empty()) }
-    }
 }
 
 fn set_up() -> Result<(), &'static str> {

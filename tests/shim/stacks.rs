@@ -99,6 +99,16 @@ fn code_optimised_for_size_and_stripped() {
 }
 
 #[test]
+fn code_that_allocates_before_the_c_library_has_the_environment() {
+    let executable = program("preinit", &[]);
+    for blocks in ["headers", "table"] {
+        let record = check(&executable, blocks, &[], |_| true);
+        let kept = record.figure("kept", "heap.live") - record.figure("start", "heap.live");
+        assert!(kept >= 300_000, "{kept}");
+    }
+}
+
+#[test]
 fn code_that_aborts_on_panic() {
     check_kinds(&["-Copt-level=2", "-Cpanic=abort"]);
 }
