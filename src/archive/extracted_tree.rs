@@ -13,8 +13,6 @@ use std::os::unix::fs::MetadataExt;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use anyhow::{bail, ensure};
-
 use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::build::attempts::Build;
@@ -103,19 +101,17 @@ impl<'a> ExtractedTree<'a> {
         let folders = provenance.executables.iter().map(|executable| &executable.directory);
         let companions = provenance.companions.iter().map(|companion| &companion.path);
         for path in folders.chain(companions) {
-            let is_below = path.strip_prefix(&self.root).is_ok_and(stays_inside);
-            ensure!(
-                is_below,
-                "the archive is refused: a build of it needs '{path}', which is not below {}",
-                self.root
-            );
+            if !path.strip_prefix(&self.root).is_ok_and(stays_inside) {
+                let problem = format!("a build of it needs '{path}', which is not below {}", self.root);
+                return Err(self.unpacked.invalid(problem));
+            }
         }
         let files = provenance.executables.iter().map(|executable| &executable.file);
         for file in files.chain(provenance.companions.iter().map(|companion| &companion.file)) {
-            ensure!(
-                stays_inside(file),
-                "the archive is refused: a build of it has an invalid path: '{file}'"
-            );
+            if !stays_inside(file) {
+                let problem = format!("a build of it has an invalid path: '{file}'");
+                return Err(self.unpacked.invalid(problem));
+            }
         }
         Ok(())
     }
@@ -238,8 +234,8 @@ pub fn packed_builds(unpacked: &Unpacked) -> anyhow::Result<Vec<Build>> {
         ArchivedBuild::Failed(failure) => Ok(Build::Failed(failure.clone())),
         ArchivedBuild::Done(key) => match store::find(&store, key) {
             Stored::Complete(entry) => Ok(Build::Done(entry)),
-            Stored::Absent => bail!("the archive lacks build {key}"),
-            Stored::Damaged(reason) => bail!("build {key} in the archive is damaged: {reason}"),
+            Stored::Absent => Err(unpacked.damaged(format!("it lacks build {key}"))),
+            Stored::Damaged(reason) => Err(unpacked.damaged(format!("build {key}: {reason}"))),
         },
     };
     unpacked.manifest.revisions.iter().map(|revision| build(&revision.build)).collect()

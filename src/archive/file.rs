@@ -15,115 +15,28 @@
 //! archive.json                       the manifest: every other file, its hash, and its purpose
 //! ```
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 
-use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::archive::archive_error::ArchiveError;
 use crate::archive::format::{TRAILER_BYTES, WINDOW_LOG, ZSTD, parse_trailer};
+use crate::archive::machine::machine;
 use crate::archive::manifest::{ArchivedLibrary, MANIFEST, Manifest, VERSION, data_path, stays_inside};
 use crate::archive::writer::is_executable;
 use crate::build::store;
 use crate::support::advice::Advice;
+use crate::support::bytes::Bytes;
 use crate::support::event::{Event, Sink};
 use crate::support::regular_file::followed;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 
-/// An archive that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
-    /// It is another kind of file.
-    #[error("{file} is not a cargo-memprof archive")]
-    NotAnArchive {
-        /// The file.
-        file: Utf8PathBuf,
-    },
-    /// Its end is missing.
-    #[error("{file} is incomplete: the last line of the archive is missing")]
-    CutOff {
-        /// The file.
-        file: Utf8PathBuf,
-    },
-    /// Another version of this tool made it.
-    #[error("{file} has archive format {found}, but this cargo-memprof reads format {VERSION}")]
-    OtherVersion {
-        /// The file.
-        file: Utf8PathBuf,
-        /// Its format version.
-        found: u32,
-    },
-    /// Some bytes differ from those that were written.
-    #[error("{file} was changed: its blake3 is {found}, but was {expected} when it was written")]
-    Changed {
-        /// The file.
-        file: Utf8PathBuf,
-        /// Its hash.
-        found: String,
-        /// The hash at its end.
-        expected: String,
-    },
-    /// The manifest and the files do not agree.
-    #[error("{file} contains '{path}' with blake3 {found}, but its manifest says {expected}")]
-    OtherContent {
-        /// The archive.
-        file: Utf8PathBuf,
-        /// The file in it.
-        path: Utf8PathBuf,
-        /// Its hash, or the error on reading it.
-        found: String,
-        /// The manifest's hash.
-        expected: String,
-    },
-    /// It would write or read outside of its folder. This tool does not make such archives.
-    #[error("{file} is refused: {problem}")]
-    Invalid {
-        /// The archive.
-        file: Utf8PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The executables are for another machine.
-    #[error("{file} was built for {target}, but this machine is {here}")]
-    OtherMachine {
-        /// The archive.
-        file: Utf8PathBuf,
-        /// Its target triple.
-        target: String,
-        /// This machine's architecture and system.
-        here: String,
-    },
-    /// The executables need a dynamic loader that is missing.
-    #[error("the executables in {file} need the loader {loader}, which this machine does not have")]
-    NoLoader {
-        /// The archive.
-        file: Utf8PathBuf,
-        /// The missing loader.
-        loader: Utf8PathBuf,
-    },
-}
-
-impl Advice for ArchiveError {
-    fn help(&self) -> Option<String> {
-        let text = match self {
-            Self::NotAnArchive { .. } => "make an archive with `cargo memprof build --archive FILE`",
-            Self::CutOff { .. } | Self::Changed { .. } => "copy the file again from the machine that made it",
-            Self::OtherVersion { .. } => "use the same version of cargo-memprof on both machines",
-            Self::OtherMachine { .. } => {
-                "build the archive on such a machine, or for this one with `--target TRIPLE`"
-            }
-            Self::NoLoader { .. } => {
-                "this machine has another C library; build for it, for example with \
-                 `--target x86_64-unknown-linux-musl`"
-            }
-            Self::Invalid { .. } => {
-                "run archives only from people whom you trust: an archive's tests run with your rights"
-            }
-            Self::OtherContent { .. } => return None,
-        };
-        Some(text.to_owned())
-    }
-}
+/// An archive's files may have this many bytes together, or this many times the bytes of the archive.
+const MOST_UNPACKED: u64 = 64 << 30;
+const MOST_TIMES: u64 = 1000;
+/// The most bytes of one of the archive's own JSON files.
+const MOST_OF_JSON: u64 = 1 << 30;
 
 /// An archive whose bytes are exactly those that were written.
 #[derive(Debug)]
@@ -176,23 +89,50 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// The archive has no such file, or it cannot be read.
+    /// An [`ArchiveError`] if the archive has no such file, or it cannot be read.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let mut tar = self.tar()?;
-        for entry in tar.entries()? {
-            let entry = entry?;
-            if entry.path()?.as_os_str() == name {
-                return serde_json::from_reader(BufReader::new(entry))
-                    .with_context(|| format!("cannot read {name} in {}", self.file));
+        let mut room = self.most_unpacked();
+        for entry in tar.entries().map_err(|error| self.damaged(&error))? {
+            let entry = entry.map_err(|error| self.damaged(&error))?;
+            let is_wanted = entry.path().map_err(|error| self.damaged(&error))?.as_os_str() == name;
+            room = self.room_after(room, entry.size())?;
+            if is_wanted {
+                let text = BufReader::new(entry.take(MOST_OF_JSON));
+                return serde_json::from_reader(text)
+                    .map_err(|error| self.damaged(&format!("{name}: {error}")));
             }
         }
-        anyhow::bail!("{} has no {name}", self.file)
+        Err(self.damaged(&format!("it has no {name}")))
+    }
+
+    /// The error of an archive that cannot be read, though its hash is right.
+    fn damaged(&self, problem: &dyn std::fmt::Display) -> anyhow::Error {
+        ArchiveError::Damaged { file: self.file.clone(), problem: problem.to_string() }.advised()
+    }
+
+    fn invalid(&self, problem: String) -> anyhow::Error {
+        ArchiveError::Invalid { file: self.file.clone(), problem }.advised()
+    }
+
+    /// The most bytes of all files together: a few bytes can become any number of zeros.
+    fn most_unpacked(&self) -> u64 {
+        MOST_UNPACKED.max(self.bytes.saturating_mul(MOST_TIMES))
+    }
+
+    /// How many bytes may come after an entry of this size.
+    fn room_after(&self, room: u64, bytes: u64) -> anyhow::Result<u64> {
+        room.checked_sub(bytes).ok_or_else(|| {
+            let most = Bytes(self.most_unpacked());
+            self.invalid(format!("its files have more than {most}, the most that is unpacked"))
+        })
     }
 
     /// Opens the tar file in it.
     fn tar(&self) -> anyhow::Result<tar::Archive<impl Read>> {
         let input = followed::open(&self.file)?.take(self.bytes);
-        let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 17, input))?;
+        let input = BufReader::with_capacity(1 << 17, input);
+        let mut decoder = zstd::Decoder::with_buffer(input).map_err(|error| self.damaged(&error))?;
         decoder.window_log_max(WINDOW_LOG)?;
         Ok(tar::Archive::new(decoder))
     }
@@ -222,31 +162,46 @@ impl Archive {
         store::remove(&folder)?;
         store::remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
-        if let Err(error) = self.unpack_to(&partial) {
+        let unpacked = self.unpack_to(&partial).and_then(|()| self.unpacked(&partial)).and_then(|unpacked| {
+            unpacked.check_machine(&self.file)?;
+            fs_err::rename(&partial, &folder)?;
+            Ok(Unpacked { folder, ..unpacked })
+        });
+        if unpacked.is_err() {
             // It may be what filled the disk.
             let _ = store::remove(&partial);
-            return Err(error);
         }
-        fs_err::rename(&partial, &folder)?;
-        let unpacked = self.unpacked(&folder)?;
-        unpacked.check_machine(&self.file)?;
-        Ok(unpacked)
+        unpacked
     }
 
     fn unpack_to(&self, folder: &Utf8Path) -> anyhow::Result<()> {
         let mut tar = self.tar()?;
-        for entry in tar.entries()? {
-            let mut entry = entry?;
-            let path = Utf8PathBuf::from_path_buf(entry.path()?.into_owned()).map_err(|path| {
-                anyhow::anyhow!("{} contains an invalid path: {}", self.file, path.display())
-            })?;
+        let mut room = self.most_unpacked();
+        for entry in tar.entries().map_err(|error| self.damaged(&error))? {
+            let mut entry = entry.map_err(|error| self.damaged(&error))?;
+            let path = entry.path().map_err(|error| self.damaged(&error))?.into_owned();
+            let path = Utf8PathBuf::from_path_buf(path)
+                .map_err(|path| self.invalid(format!("it contains an invalid path: {}", path.display())))?;
             let is_file = entry.header().entry_type() == tar::EntryType::Regular;
-            ensure!(is_file && stays_inside(&path), "{} contains an invalid entry: '{path}'", self.file);
+            if !is_file || !stays_inside(&path) {
+                return Err(self.invalid(format!("it contains an invalid entry: '{path}'")));
+            }
+            room = self.room_after(room, entry.size())?;
+            let executable = entry.header().mode().map_err(|error| self.damaged(&error))? & 0o111 != 0;
             let destination = folder.join(&path);
-            fs_err::create_dir_all(destination.parent().unwrap_or(folder))?;
-            let executable = entry.header().mode()? & 0o111 != 0;
-            let mut output = fs_err::File::create(&destination)?;
-            io::copy(&mut entry, &mut output)?;
+            let made = fs_err::create_dir_all(destination.parent().unwrap_or(folder))
+                .and_then(|()| fs_err::File::create_new(&destination));
+            let mut output = made.map_err(|error| match error.kind() {
+                // The path is there twice, as a file and as a folder, or it is too long.
+                io::ErrorKind::AlreadyExists
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::InvalidFilename => {
+                    self.invalid(format!("it contains '{path}', which cannot be written: {error}"))
+                }
+                _ => error.into(),
+            })?;
+            self.copy(&mut entry, &mut output)?;
             drop(output);
             if executable {
                 set_executable(&destination)?;
@@ -255,14 +210,26 @@ impl Archive {
         Ok(())
     }
 
+    /// Copies an entry. What cannot be read is the archive's fault, what cannot be written the disk's.
+    fn copy(&self, entry: &mut impl Read, output: &mut fs_err::File) -> anyhow::Result<()> {
+        let mut buffer = vec![0; 1 << 17];
+        loop {
+            match entry.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(length) => output.write_all(&buffer[..length])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.damaged(&error)),
+            }
+        }
+    }
+
     /// Returns the archive's files in the folder, after checking their hashes.
     fn unpacked(&self, folder: &Utf8Path) -> anyhow::Result<Unpacked> {
-        let text = followed::read_within(folder.join(MANIFEST), followed::MOST_OF_BINARY)?;
-        let manifest: Manifest = sealed_json::unsealed(&text)
-            .with_context(|| format!("cannot read the manifest of {}", self.file))?;
-        manifest
-            .check()
-            .map_err(|problem| ArchiveError::Invalid { file: self.file.clone(), problem }.advised())?;
+        let damaged = |error: &dyn std::fmt::Display| self.damaged(&format!("{MANIFEST}: {error}"));
+        let text = followed::read_within(folder.join(MANIFEST), MOST_OF_JSON);
+        let text = text.map_err(|error| damaged(&error))?;
+        let manifest: Manifest = sealed_json::unsealed(&text).map_err(|error| damaged(&error))?;
+        manifest.check().map_err(|problem| self.invalid(problem))?;
         for (path, content) in &manifest.contents {
             let unpacked = folder.join(path);
             let found = store::hash_file(&unpacked).unwrap_or_else(|error| error.to_string());
@@ -271,10 +238,16 @@ impl Archive {
                 let (file, path) = (self.file.clone(), path.clone());
                 return Err(ArchiveError::OtherContent { file, path, found, expected }.advised());
             }
-            let can_run = !content.executable || is_executable(&fs_err::metadata(&unpacked)?);
-            ensure!(can_run, "{unpacked} is not executable");
+            if content.executable && !is_executable(&fs_err::metadata(&unpacked)?) {
+                return Err(self.damaged(&format!("'{path}' is not executable")));
+            }
         }
-        Ok(Unpacked { folder: folder.to_owned(), hash: self.hash.clone(), manifest })
+        Ok(Unpacked {
+            archive: self.file.clone(),
+            folder: folder.to_owned(),
+            hash: self.hash.clone(),
+            manifest,
+        })
     }
 }
 
@@ -289,6 +262,8 @@ pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
 /// An archive's files on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpacked {
+    /// The archive.
+    pub archive: Utf8PathBuf,
     /// The folder with the files.
     pub folder: Utf8PathBuf,
     /// blake3 of the archive.
@@ -325,10 +300,25 @@ impl Unpacked {
     }
 
     /// Reads one of the archive's JSON files.
+    ///
+    /// # Errors
+    ///
+    /// An [`ArchiveError`] if it is not there, or cannot be read.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
-        let path = self.folder.join(name);
-        serde_json::from_slice(&followed::read_within(&path, followed::MOST_OF_BINARY)?)
-            .with_context(|| format!("cannot read {path}"))
+        let damaged = |error: &dyn std::fmt::Display| self.damaged(format!("{name}: {error}"));
+        let text = followed::read_within(self.folder.join(name), MOST_OF_JSON);
+        let text = text.map_err(|error| damaged(&error))?;
+        serde_json::from_slice(&text).map_err(|error| damaged(&error))
+    }
+
+    /// The error of an archive that asks for what is not allowed.
+    pub(crate) fn invalid(&self, problem: String) -> anyhow::Error {
+        ArchiveError::Invalid { file: self.archive.clone(), problem }.advised()
+    }
+
+    /// The error of an archive whose files do not fit together.
+    pub(crate) fn damaged(&self, problem: String) -> anyhow::Error {
+        ArchiveError::Damaged { file: self.archive.clone(), problem }.advised()
     }
 
     fn check_machine(&self, file: &Utf8Path) -> Result<(), ArchiveError> {
@@ -346,23 +336,6 @@ impl Unpacked {
             None => Ok(()),
         }
     }
-}
-
-/// Returns architecture and system of a target triple, named as in [`std::env::consts`].
-fn machine(target: &str) -> (&str, &str) {
-    let mut parts = target.split('-');
-    let architecture = match parts.next().unwrap_or_default() {
-        "i386" | "i486" | "i586" | "i686" => "x86",
-        arm if arm.starts_with("arm") && !arm.starts_with("arm64") || arm.starts_with("thumb") => "arm",
-        riscv if riscv.starts_with("riscv64") => "riscv64",
-        "powerpc64le" => "powerpc64",
-        same => same,
-    };
-    let system = match parts.find(|part| !["unknown", "pc", "apple"].contains(part)) {
-        Some("darwin") => "macos",
-        system => system.unwrap_or_default(),
-    };
-    (architecture, system)
 }
 
 #[cfg(test)]
@@ -566,12 +539,54 @@ mod tests {
         );
     }
 
+    /// The bytes of an archive whose hash is right, whatever its content is.
+    fn with_trailer(body: &[u8]) -> Vec<u8> {
+        [body, &trailer(VERSION, &blake3::hash(body).to_hex())].concat()
+    }
+
     #[test]
-    fn triples_are_translated_to_the_standard_librarys_names() {
-        assert_eq!(machine("x86_64-unknown-linux-musl"), ("x86_64", "linux"));
-        assert_eq!(machine("i686-unknown-linux-gnu"), ("x86", "linux"));
-        assert_eq!(machine("aarch64-apple-darwin"), ("aarch64", "macos"));
-        assert_eq!(machine("armv7-unknown-linux-gnueabihf"), ("arm", "linux"));
-        assert_eq!(machine("riscv64gc-unknown-linux-gnu"), ("riscv64", "linux"));
+    fn what_cannot_be_read_though_its_hash_is_right_is_damaged_and_no_bug() {
+        let folder = TestFolder::new();
+        let file = folder.path("a.tar.zst");
+        let body = |files: &[(&str, &str)]| {
+            let mut tar = tar::Builder::new(Vec::new());
+            for (path, text) in files {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(text.len() as u64);
+                header.set_mode(0o644);
+                tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+            }
+            zstd::encode_all(&*tar.into_inner().unwrap(), 1).unwrap()
+        };
+        let huge = || {
+            let mut header = tar::Header::new_gnu();
+            header.set_path("data/zeros").unwrap();
+            header.set_size(65 << 30);
+            header.set_cksum();
+            zstd::encode_all(&header.as_bytes()[..], 1).unwrap()
+        };
+        let whole = body(&[("archive.json", "{}")]);
+        for (body, problem) in [
+            (ZSTD.to_vec(), "FILE is damaged: "),
+            (whole[..whole.len() - 4].to_vec(), "FILE is damaged: "),
+            (zstd::encode_all(&b"no tar archive"[..], 1).unwrap(), "FILE is damaged: "),
+            (body(&[]), "FILE is damaged: archive.json: "),
+            (whole, "FILE is damaged: archive.json: "),
+            (body(&[("archive.json", &"[".repeat(100_000))]), "FILE is damaged: archive.json: "),
+            (body(&[("a", ""), ("a", "")]), "FILE is refused: it contains 'a', which cannot be written"),
+            (body(&[("a", ""), ("a/b", "")]), "FILE is refused: it contains 'a/b', which cannot be written"),
+            (huge(), "FILE is refused: its files have more than 64.0 GiB"),
+        ] {
+            fs_err::write(&file, with_trailer(&body)).unwrap();
+            let error = folder.unpacked(&file).unwrap_err();
+            assert!(crate::support::advice::is_usage(&error), "{error:?}");
+            let message = error.to_string().replace(file.as_str(), "FILE");
+            assert!(message.starts_with(problem), "{message} instead of {problem}");
+            let error =
+                Archive::open(&file).unwrap().read_json::<serde_json::Value>("plan.json").unwrap_err();
+            assert!(crate::support::advice::is_usage(&error), "{error:?}");
+            let left: Vec<_> = folder.path("archives").read_dir_utf8().unwrap().flatten().collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
     }
 }

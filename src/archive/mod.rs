@@ -2,10 +2,12 @@
 //! Imports support, plan, git, checkout, results, inject, build and run.
 //! Reads and writes archives; extracts them.
 
+pub mod archive_error;
 pub mod consistency;
 pub mod contents;
 pub mod extracted_tree;
 pub mod file;
 mod format;
+mod machine;
 pub mod manifest;
 pub mod writer;

@@ -12,8 +12,10 @@ use cargo_memprof::archive::file::Archive;
 use cargo_memprof::archive::manifest::VERSION;
 use cargo_memprof::build::attempts::Build;
 use cargo_memprof::build::test_tree::TestTree;
+use cargo_memprof::support::advice;
 use cargo_memprof::support::event::Event;
 use cargo_memprof::support::sealed_json;
+use cargo_memprof::support::user_error::UserError;
 use serde_json::{Value, json};
 
 use super::Target;
@@ -69,7 +71,15 @@ pub fn check(bytes: &[u8]) {
     without.extend(Some(&*root).filter(|root| !root.exists()));
     let before = everything(guard.path(), &without);
     let unpacked = Archive::open(&file).and_then(|archive| archive.unpack(&archives, &|_: Event| {}));
+    if let Err(error) = &unpacked {
+        assert_names_the_file(advice::is_usage(error) || error.is::<UserError>(), &error.to_string(), &file);
+    }
     if let Ok(unpacked) = unpacked {
+        for name in ["plan.json", "cells.json"] {
+            if let Err(error) = unpacked.read_json::<Value>(name) {
+                assert_names_the_file(advice::is_usage(&error), &error.to_string(), &file);
+            }
+        }
         if let Ok(mut tree) = ExtractedTree::open(&unpacked) {
             for (revision, build) in tree.builds().unwrap_or_default().iter().enumerate() {
                 if let Build::Done(entry) = build {
@@ -81,6 +91,11 @@ pub fn check(bytes: &[u8]) {
         assert_same(&before, &everything(guard.path(), &[&archives]), &root);
     }
     assert_same(&before, &everything(guard.path(), &without), &root);
+}
+
+/// What is wrong with an archive is no fault of the program or of the machine.
+fn assert_names_the_file(is_usage: bool, error: &str, file: &Utf8Path) {
+    assert!(is_usage && error.contains(file.as_str()), "{error}");
 }
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -321,6 +336,8 @@ fn seeds() -> Vec<Vec<u8>> {
     [
         "f plan.json {}\nf store/0/program text\np worktree/a.txt old\np worktree/folder/b.txt b\nk worktree/link a.txt\nc target/debug/tool tool\nn\np worktree/a.txt new\n",
         "f ../canary/file dead\n",
+        "f plan.json {}\nf plan.json {}\n",
+        "f plan.json {}\nf plan.json/inside {}\n",
         "f /canary/file dead\n",
         "l store /canary\nf store/file dead\n",
         "h store /canary/file\nf store dead\n",

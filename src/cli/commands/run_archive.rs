@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::ensure;
 use camino::Utf8Path;
 use serde_json::{Value, json};
 
 use crate::archive::consistency;
 use crate::archive::contents::TIMES;
 use crate::archive::extracted_tree::{ExtractedTree, packed_builds};
-use crate::archive::file::{Archive, ArchiveError, Unpacked};
+use crate::archive::file::{Archive, Unpacked};
 use crate::build::attempts::Build;
 use crate::checkout::cache;
 use crate::cli::arguments::request::EnvironmentArguments;
@@ -46,7 +45,6 @@ use crate::run::same_machine;
 use crate::run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
 use crate::run::spread;
 use crate::run::stored_plan::{self, GivenSecrets, Restoration};
-use crate::support::advice::Advice;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile};
@@ -71,12 +69,10 @@ pub fn run_archive(
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
     cache::keep_salt(&cache::home()?)?;
     let unpacked = archive.unpack(&archives, console)?;
-    let mut plan = packed_plan(&unpacked, file, arguments)?;
+    let mut plan = packed_plan(&unpacked, arguments)?;
     let packed_cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
-    consistency::check(&plan, &packed_cells, unpacked.manifest.revisions.len()).map_err(|problem| {
-        let file = file.to_owned();
-        ArchiveError::Invalid { file, problem }.advised()
-    })?;
+    consistency::check(&plan, &packed_cells, unpacked.manifest.revisions.len())
+        .map_err(|problem| unpacked.invalid(problem))?;
     if execution.dry_run {
         return context.print_plan(&plan, &plan);
     }
@@ -148,7 +144,7 @@ pub fn run_archive(
 }
 
 /// The archive's plan, with the rules of the flags.
-fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -> anyhow::Result<Plan> {
+fn packed_plan(unpacked: &Unpacked, arguments: &RunArguments) -> anyhow::Result<Plan> {
     let flags = &arguments.request.judging;
     let mut plan: Plan = unpacked.read_json("plan.json")?;
     add_judging(&mut plan.request.judging, flags);
@@ -158,7 +154,9 @@ fn packed_plan(unpacked: &Unpacked, file: &Utf8Path, arguments: &RunArguments) -
     if let Some(file) = &flags.budget {
         plan.request.judging.budget = Some(budget::read(file, file.as_str())?);
     }
-    ensure!(plan.version == resolved::VERSION, "{file} has a plan of format {}", plan.version);
+    if plan.version != resolved::VERSION {
+        return Err(unpacked.invalid(format!("its plan has format {}", plan.version)));
+    }
     Ok(plan)
 }
 
