@@ -8,6 +8,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use object::{Object, ObjectSymbol, ReadCache};
 
+use crate::support::child_output::Limits;
 use crate::support::process::Command;
 use crate::support::regular_file::followed;
 
@@ -28,7 +29,7 @@ impl EmptyLibraries {
     /// A file cannot be read, or there is no C compiler.
     pub fn for_program(program: &Utf8Path, command: Command) -> anyhow::Result<Option<Self>> {
         // As `ldd` does: the loader lists the libraries, and does not start the program.
-        let traced = command.env("LD_TRACE_LOADED_OBJECTS", "1").capture()?.text();
+        let traced = command.env("LD_TRACE_LOADED_OBJECTS", "1").within(Limits::ANSWER).capture()?.text();
         let (names, found) = parse(&traced);
         if names.is_empty() {
             return Ok(None);

@@ -12,6 +12,7 @@ use crate::build::harness_library::HarnessLibrary;
 use crate::build::provenance::ListedTest;
 use crate::build::test_listing::as_cargo_would_run;
 use crate::plan::clean_env::CleanEnv;
+use crate::support::child_output::Limits;
 use crate::support::regular_file::followed;
 
 /// The parts of symbols that tell which library an executable contains: the length of a crate's name,
@@ -92,7 +93,7 @@ fn answer(start: Start<'_>, arguments: &[&str], variables: &[(&str, &str)]) -> O
     let Start { executable, runner, directory, environment, clean_env } = start;
     let command = as_cargo_would_run(executable, runner, directory, environment, clean_env).args(arguments);
     let command = variables.iter().fold(command, |command, (name, value)| command.env(name, value));
-    Some(command.run_supervised().ok()?.text())
+    Some(command.within(Limits::ANSWER).run_supervised().ok()?.text())
 }
 
 /// Reads lines like `name: benchmark`. libtest-mimic writes a kind in brackets before the name.

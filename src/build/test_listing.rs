@@ -9,6 +9,7 @@ use crate::build::noting_runner::LIBRARY_PATHS;
 use crate::build::provenance::ListedTest;
 use crate::cargo::toolchain::{clean, inheriting};
 use crate::plan::clean_env::{Child, CleanEnv};
+use crate::support::child_output::Limits;
 use crate::support::process::{Command, ProcessError};
 
 /// The message of Linux's loader for a missing library.
@@ -69,7 +70,7 @@ fn ask(
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
         let command = as_cargo_would_run(executable, runner, directory, environment, clean_env);
         let command = command.args(arguments);
-        Ok(parse(&command.run_supervised()?.text()))
+        Ok(parse(&command.within(Limits::ANSWER).run_supervised()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
     let ignored: HashSet<String> =

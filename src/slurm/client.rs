@@ -5,11 +5,15 @@ use std::cell::Cell;
 use camino::Utf8Path;
 
 use crate::slurm::task::{self, Task};
+use crate::support::child_output::Limits;
 use crate::support::process::{Command, ProcessError};
 use crate::support::user_error::UserError;
 
 /// Where the documentation says how to do without Slurm's commands.
 const DOCUMENTATION: &str = "docs/slurm.md";
+
+/// How many characters of an answer an error quotes.
+const MOST_QUOTED: usize = 1000;
 
 /// Slurm, as the client commands on this machine reach it.
 #[derive(Debug, Default)]
@@ -53,7 +57,9 @@ impl Client {
             .arg(format!("--chdir={run}"))
             .args(arguments)
             .arg(format!("--array={}", ranges(shards)))
-            .arg(script);
+            .arg(script)
+            // It may wait for a prompt of a plugin, and a job that was submitted would be lost.
+            .within(Limits { time: None, ..Limits::ANSWER });
         let captured = command.run().map_err(|error| match &error {
             missing if missing.is_missing_program() => not_installed("sbatch").into(),
             refused if refused.stderr().is_empty() => anyhow::Error::from(error),
@@ -64,8 +70,10 @@ impl Client {
         })?;
         let text = captured.text();
         // Plugins may print before it.
-        accepted(text.lines().last().unwrap_or_default())
-            .ok_or_else(|| anyhow::anyhow!("`sbatch --parsable` printed no job id, but '{text}'"))
+        accepted(text.lines().last().unwrap_or_default()).ok_or_else(|| {
+            let message = format!("`sbatch --parsable` printed no job id, but '{}'", quoted(&text));
+            UserError::new(message).help("if a job was submitted, `squeue --me` shows it").into()
+        })
     }
 
     /// Returns the tasks of these jobs, as far as Slurm knows them.
@@ -117,7 +125,7 @@ impl Client {
 
     fn command(&self, program: &str) -> Command {
         let clusters = self.cluster.iter().map(|cluster| format!("--clusters={cluster}"));
-        Command::new(program).args(clusters)
+        Command::new(program).args(clusters).within(Limits::ANSWER)
     }
 }
 
@@ -138,7 +146,14 @@ fn accepted(line: &str) -> Option<Accepted> {
 /// Returns Slurm's message without what is the same in each line.
 fn one_line(stderr: &str) -> String {
     let lines = stderr.lines().map(|line| line.trim_start_matches("sbatch: ").trim_start_matches("error: "));
-    lines.filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("; ")
+    quoted(&lines.filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("; "))
+}
+
+/// Returns the beginning of a text.
+fn quoted(text: &str) -> String {
+    let mut characters = text.chars();
+    let begin: String = characters.by_ref().take(MOST_QUOTED).collect();
+    if characters.next().is_none() { begin } else { begin + " […]" }
 }
 
 /// Returns ascending numbers as `--array` takes them: `1-3,5`.
@@ -172,6 +187,12 @@ mod tests {
         assert_eq!(accepted("4711\n"), Some(Accepted { id: 4711, cluster: None }));
         assert_eq!(accepted("4711;big"), Some(Accepted { id: 4711, cluster: Some("big".to_owned()) }));
         assert_eq!(accepted("Submitted batch job"), None);
+    }
+
+    #[test]
+    fn a_long_answer_is_quoted_from_its_beginning() {
+        assert_eq!(quoted("short"), "short");
+        assert_eq!(one_line(&"é".repeat(1 << 20)), format!("{} […]", "é".repeat(MOST_QUOTED)));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 /// What `squeue` prints for each task, in this order: the reason may contain anything.
 pub const SQUEUE_FORMAT: &str = "%i|%T|%N|%r";
 
-/// How many characters of a reason are shown.
-const MOST_OF_REASON: usize = 200;
+/// How many characters of a state, of a list of nodes and of a reason are kept.
+const MOST_OF_FIELD: usize = 200;
 
 /// What `sacct` prints for each task.
 pub const SACCT_FORMAT: &str = "JobID,State,NodeList";
@@ -74,8 +74,7 @@ impl Task {
     /// Returns what became of it, for people: `NODE_FAIL on node2 (NodeDown)`.
     pub fn described(&self) -> String {
         let nodes = if self.nodes.is_empty() { String::new() } else { format!(" on {}", self.nodes) };
-        let reason: String = self.reason.chars().take(MOST_OF_REASON).collect();
-        let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
+        let reason = if self.reason.is_empty() { String::new() } else { format!(" ({})", self.reason) };
         format!("{}{nodes}{reason}", self.state)
     }
 }
@@ -104,10 +103,11 @@ fn task(line: &str, separator: char) -> Option<Task> {
     let mut fields = line.trim().splitn(4, separator).map(str::trim);
     let (job, shard) = fields.next()?.split_once('_')?;
     let (job, shard) = (job.parse().ok()?, shard.parse().ok()?);
-    let state = fields.next()?.to_owned();
+    let kept = |text: &str| text.chars().take(MOST_OF_FIELD).collect::<String>();
+    let state = kept(fields.next()?);
     let mut field = || {
         let text = fields.next().unwrap_or_default();
-        if ["None", "None assigned", "(null)"].contains(&text) { String::new() } else { text.to_owned() }
+        if ["None", "None assigned", "(null)"].contains(&text) { String::new() } else { kept(text) }
     };
     Some(Task { job, shard, state, nodes: field(), reason: field() })
 }
@@ -115,6 +115,13 @@ fn task(line: &str, separator: char) -> Option<Task> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_long_fields_the_beginning_is_kept() {
+        let long = "x".repeat(1 << 20);
+        let tasks = of_squeue(&format!("1_2|{long}|{long}|{long}\n"));
+        assert!(tasks[0].described().len() < 4 * MOST_OF_FIELD, "{}", tasks[0].described());
+    }
 
     #[test]
     fn tasks_of_squeue_have_states_nodes_and_reasons() {

@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod bounded_lines;
 pub mod bytes;
+pub mod child_output;
 pub mod counted;
 pub mod elapsed;
 pub mod event;

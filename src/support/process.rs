@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::support::redaction;
-
 use crate::support::bounded_lines;
+use crate::support::child_output::{self, Exceeded, Limits};
+use crate::support::redaction;
+use crate::support::regular_file::followed;
 
 /// How often a thread that cannot wait for the interrupt flag looks at it.
 pub(crate) const INTERRUPT_POLL: Duration = Duration::from_millis(50);
@@ -32,6 +33,7 @@ pub struct Command {
     directory: Option<PathBuf>,
     input: Option<Vec<u8>>,
     input_file: Option<PathBuf>,
+    limits: Limits,
 }
 
 /// How a child ended, and what it wrote.
@@ -76,6 +78,14 @@ pub enum ProcessError {
         /// Standard error, lossily decoded.
         stderr: String,
     },
+    /// The program went beyond a limit and was ended.
+    #[error("`{command}` {exceeded}")]
+    Exceeded {
+        /// The shell line.
+        command: String,
+        /// The limit.
+        exceeded: Exceeded,
+    },
     /// The interrupt flag was raised; the child was told to stop.
     #[error("interrupted while running `{command}`")]
     Interrupted {
@@ -89,15 +99,18 @@ impl ProcessError {
     pub fn stderr(&self) -> &str {
         match self {
             Self::Failed { stderr, .. } => stderr.trim(),
-            Self::NotStarted { .. } | Self::Broken { .. } | Self::Interrupted { .. } => "",
+            Self::NotStarted { .. }
+            | Self::Broken { .. }
+            | Self::Exceeded { .. }
+            | Self::Interrupted { .. } => "",
         }
     }
 
-    /// Returns what the program wrote to standard error, else a description of the failure.
+    /// Returns the end of what the program wrote to standard error, else a description of the failure.
     pub fn message(&self) -> String {
         match self.stderr() {
             "" => self.to_string(),
-            stderr => stderr.to_owned(),
+            stderr => end_of(stderr).to_owned(),
         }
     }
 
@@ -125,6 +138,7 @@ impl Command {
             directory: None,
             input: None,
             input_file: None,
+            limits: Limits::TRUSTED,
         }
     }
 
@@ -184,6 +198,13 @@ impl Command {
         self
     }
 
+    /// How much the child may print, and how long it may take, in the functions below that collect its
+    /// output.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
     /// Sets what the child reads from standard input. By default it reads nothing.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
@@ -200,16 +221,21 @@ impl Command {
         // A thread of its own writes the input. A child that answers before it has read everything
         // would otherwise block on a full pipe while this process blocks on another.
         let input = self.input.clone().zip(child.stdin.take());
-        let output = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             if let Some((bytes, mut pipe)) = input {
                 // A child may ignore the rest of its input. Its status says whether it failed.
                 scope.spawn(move || {
                     let _ = pipe.write_all(&bytes);
                 });
             }
-            child.wait_with_output()
-        });
-        let output = output.map_err(|source| self.broken(source))?;
+            self.collect(child)
+        })
+    }
+
+    fn collect(&self, child: Child) -> Result<Captured, ProcessError> {
+        let output = child_output::collect(child, self.limits).map_err(|source| self.broken(source))?;
+        let output =
+            output.map_err(|exceeded| ProcessError::Exceeded { command: self.to_string(), exceeded })?;
         Ok(Captured { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 
@@ -226,8 +252,7 @@ impl Command {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             supervised(command)
         })?;
-        let output = child.wait_with_output().map_err(|source| self.broken(source))?;
-        let captured = Captured { status: output.status, stdout: output.stdout, stderr: output.stderr };
+        let captured = self.collect(child)?;
         if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
     }
 
@@ -266,7 +291,7 @@ impl Command {
                     if interrupt.load(Ordering::Relaxed) {
                         // The child is not reaped before `ended` is set, so the id is still its
                         // own.
-                        end_child(pid);
+                        child_output::end(pid);
                         return;
                     }
                     std::thread::park_timeout(INTERRUPT_POLL);
@@ -308,7 +333,7 @@ impl Command {
         let not_started = |source| ProcessError::NotStarted { command: self.to_string(), source };
         command.stdin(match (&self.input, &self.input_file) {
             (Some(_), _) => Stdio::piped(),
-            (None, Some(file)) => std::fs::File::open(file).map_err(not_started)?.into(),
+            (None, Some(file)) => followed::open(file).map_err(not_started)?.into(),
             (None, None) => Stdio::null(),
         });
         prepare(&mut command).map_err(not_started)?;
@@ -368,14 +393,6 @@ impl fmt::Display for Command {
     }
 }
 
-/// Ends a child, with what it has started if the platform tells.
-fn end_child(child: Pid) {
-    #[cfg(target_os = "linux")]
-    crate::support::process_tree::end_child(child.as_raw_nonzero().get());
-    #[cfg(not(target_os = "linux"))]
-    let _ = rustix::process::kill_process(child, rustix::process::Signal::TERM);
-}
-
 /// Puts a supervisor between this program and the command, if the platform has one.
 fn supervised(command: &mut std::process::Command) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -412,6 +429,10 @@ const MOST_OF_LINE: usize = 16 << 20;
 /// How many bytes of a child's output an error quotes. Its end says most.
 const MOST_QUOTED: usize = 64 << 10;
 
+fn end_of(text: &str) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(MOST_QUOTED))..]
+}
+
 /// Returns the output for an error message: standard error, or standard output if that is empty.
 /// Each line is indented. The beginning of a long output is left out.
 fn quoted_output(stdout: &str, stderr: &str) -> String {
@@ -420,7 +441,7 @@ fn quoted_output(stdout: &str, stderr: &str) -> String {
         return String::new();
     }
     let text = text.trim_end();
-    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(MOST_QUOTED))..];
+    let end = end_of(text);
     let left_out = if end.len() < text.len() { "\n    […]" } else { "" };
     let lines: String = end.lines().flat_map(|line| ["\n    ", line]).collect();
     format!(":{left_out}{lines}")
@@ -441,6 +462,24 @@ mod tests {
 
     fn shell(script: &str) -> Command {
         Command::new("sh").args(["-c", script])
+    }
+
+    #[test]
+    fn a_child_that_prints_too_much_or_takes_too_long_is_ended() {
+        let limits = Limits { bytes: 1000, time: Some(Duration::from_secs(60)) };
+        let within = |script: &str| shell(script).within(limits);
+        assert_eq!(within("printf %1000d 1; printf %1000d 1 >&2").run().unwrap().stdout.len(), 1000);
+        for script in ["cat /dev/zero", "cat /dev/zero >&2", "printf %1001d 1; sleep 1000"] {
+            for ended in [within(script).run(), within(script).run_supervised()] {
+                let message = ended.unwrap_err().to_string();
+                assert!(message.ends_with("` printed more than 1000 B, the most that is read"), "{message}");
+            }
+        }
+        let limits = Limits { time: Some(Duration::from_millis(100)), ..limits };
+        let waiting = shell("sleep 1000 & sleep 1000").within(limits);
+        for ended in [waiting.run(), waiting.run_supervised()] {
+            assert!(ended.unwrap_err().to_string().contains("` did not end within "));
+        }
     }
 
     #[test]

@@ -89,6 +89,16 @@ pub mod followed {
         named(path.as_ref(), bytes.and_then(utf8))
     }
 
+    /// Copies a regular file, with its permissions, over whatever file is at `to`.
+    pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        let mut source = open(from.as_ref())?;
+        let copied = File::create(to.as_ref()).and_then(|mut target| {
+            io::copy(&mut source, &mut target)?;
+            target.set_permissions(source.metadata()?.permissions())
+        });
+        named(to.as_ref(), copied)
+    }
+
     fn opened(path: &Path) -> io::Result<File> {
         // Opening a device may already do something.
         check_kind(&path.metadata()?)?;
