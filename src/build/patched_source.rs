@@ -78,7 +78,7 @@ fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf
             if from.is_symlink() {
                 fs_err::os::unix::fs::symlink(from.read_link_utf8()?, to)?;
             } else {
-                fs_err::copy(from, to)?;
+                followed::copy(from, to)?;
             }
         }
         fs_err::rename(partial.keep(), &copy)?;

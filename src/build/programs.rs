@@ -230,7 +230,7 @@ fn collect(compiled: &mut Compiled, program: &Found) -> anyhow::Result<BuiltProg
     let note = followed::read(folder.path().join(format!("{file_name}.json")))
         .with_context(|| format!("cargo built {built}, but did not run it"))?;
     let copy = paths::utf8(folder.path().join("program"))?;
-    fs_err::copy(&built, &copy)?;
+    followed::copy(&built, &copy)?;
     Ok(BuiltProgram {
         package: program.package.clone(),
         name: name.clone(),

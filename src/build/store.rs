@@ -245,7 +245,7 @@ impl Draft {
         let path = self.partial.join(file);
         let hash = hash_file(built).map_err(UnreadableArtifact)?;
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
-        fs_err::copy(built, &path)?;
+        followed::copy(built, &path)?;
         let copied = hash_file(&path)?;
         ensure!(copied == hash, "{built} changed while it was copied to {path}");
         Ok(hash)
@@ -387,7 +387,7 @@ impl Entry {
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
             }
-            fs_err::copy(&source, &companion.path)?;
+            followed::copy(&source, &companion.path)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::plan::request::Request;
 use crate::plan::resolved::Plan;
 use crate::results::run_folder::RunFolder;
 use crate::support::event::{Event, Sink};
-use crate::support::regular_file;
+use crate::support::regular_file::{self, followed};
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
 
@@ -42,7 +42,7 @@ fn keep_one(copy: &Utf8Path, stdin: &Stdin) -> anyhow::Result<()> {
         }
         Stdin::File { path, written, hash } => {
             let partial = copy.with_extension("partial");
-            fs_err::copy(path, &partial)?;
+            followed::copy(path, &partial)?;
             if hash_file(&partial)? != *hash {
                 return Err(UserError::new(format!("stdin {written} changed while it was copied"))
                     .help("start again when nothing writes the file")

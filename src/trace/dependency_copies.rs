@@ -304,6 +304,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
+/// How many bytes of a crate are unpacked, or twenty times its archive. Cargo has the same limits.
+const MOST_OF_CRATE: u64 = 512 << 20;
+
 /// Unpacks the archive beside the copy, as `NAME-VERSION.pristine`.
 fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<()> {
     let pristine = into.join(format!("{}.pristine", one.title()));
@@ -315,9 +318,10 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
         fs_err::remove_dir_all(&aside)?;
     }
     fs_err::create_dir_all(&aside)?;
-    let mut entries = tar::Archive::new(flate2::read::GzDecoder::new(archive));
-    for entry in entries.entries().context("could not read the archive of a crate")? {
-        let mut entry = entry?;
+    let content = flate2::read::GzDecoder::new(archive).take(MOST_OF_CRATE.max(archive.len() as u64 * 20));
+    let mut entries = tar::Archive::new(content);
+    for entry in entries.entries().with_context(|| unreadable(one))? {
+        let mut entry = entry.with_context(|| unreadable(one))?;
         if !entry.header().entry_type().is_file() {
             continue;
         }
@@ -332,11 +336,16 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
         let target = aside.join(inside);
         fs_err::create_dir_all(target.parent().unwrap_or(&aside))?;
         let mut content = Vec::new();
-        entry.read_to_end(&mut content)?;
+        entry.read_to_end(&mut content).with_context(|| unreadable(one))?;
+        ensure!(content.len() as u64 == entry.size(), "{}: {path} is cut off", unreadable(one));
         fs_err::write(target, content)?;
     }
     fs_err::rename(aside, pristine)?;
     Ok(())
+}
+
+fn unreadable(one: &LockedCrate) -> String {
+    format!("cannot unpack the crate {}, up to its limit of size", one.title())
 }
 
 /// Returns a hash of the edited files; empty if there are none.
