@@ -19,6 +19,10 @@ pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 /// The extension of the mark next to an executable whose root file is configured out.
 pub const CONFIGURED_OUT: &str = "memprof-configured-out";
 
+/// The compiler's stack. With its own 8 MiB, 3,000 variables in one function overflow it: a cell of a
+/// notebook is a part of one function. Only what is used takes memory.
+const STACK: (&str, &str) = ("RUST_MIN_STACK", "1073741824");
+
 /// Removes a mark that an earlier build may have left.
 fn remove_mark(mark: &Path) -> std::io::Result<()> {
     match fs_err::remove_file(mark) {
@@ -56,6 +60,10 @@ pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow
         } else {
             &[]
         });
+        // A variable that is set is the user's.
+        if std::env::var_os(STACK.0).is_none() {
+            command.env(STACK.0, STACK.1);
+        }
         command.stdout(std::process::Stdio::inherit()).output()
     };
     let mut output =
