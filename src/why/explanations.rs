@@ -19,7 +19,7 @@ use crate::results::sealed;
 use crate::results::shim_log;
 use crate::results::stack_log::{Module, StackLog};
 use crate::results::stack_log_reader;
-use crate::results::stored::Results;
+use crate::results::stored::{self, Results};
 use crate::support::regular_file;
 use crate::verdict::kinds::Verdict;
 use crate::why::agreement::Agreement;
@@ -277,12 +277,17 @@ impl Reader<'_> {
     /// Reads one side's log and its functions.
     fn recorded(&self, test: &StoredTest, revision: usize) -> anyhow::Result<Option<Recorded>> {
         let folder = self.why.cell(&self.results.plan, revision, &test.cell, 0);
-        let (log, symbols) = (folder.join(file::LOG), folder.join(file::SYMBOLS));
-        if !log.exists() || !symbols.exists() {
+        let (path, symbols) = (folder.join(file::LOG), folder.join(file::SYMBOLS));
+        if folder.join(file::OUTCOME).exists() {
+            // Without this, an emptied log would look like a test that allocates nothing.
+            ensure_whole(&folder)?;
+        } else if !path.exists() || !symbols.exists() {
+            // The revision does not have the test.
             return Ok(None);
         }
         let symbols: StoredSymbols = sealed::read(&symbols)?;
-        let log = read_log(&log)?;
+        let log = read_log(&path)?;
+        anyhow::ensure!(log.recording.is_some(), "{path} does not say how call stacks were recorded");
         let stacks = Stacks::new(&log, |module, address| functions(&symbols, module, address));
         Ok(Some(Recorded { log, stacks, note: symbols.note }))
     }
@@ -504,6 +509,14 @@ fn changes(files: &[StoredFile], old: &Recorded, new: &Recorded) -> Changes {
         files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
     };
     Changes::new(&paths, |side, path| used[side as usize].contains(path), text)
+}
+
+/// Refuses the files of a run that were changed after it.
+fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
+    match stored::damage(run) {
+        Some(problem) => anyhow::bail!(problem),
+        None => Ok(()),
+    }
 }
 
 /// Reads the call stacks of a log.

@@ -311,12 +311,27 @@ fn damaged_files_are_a_remark(subject: &Subject) {
     let says_unchanged = |line: &str| line.contains("src/lib.rs:") && line.contains("unchanged");
     assert!(!printed.stdout.lines().any(says_unchanged), "{}", printed.everything());
     let cells = walkdir::WalkDir::new(subject.latest().join("why")).into_iter().filter_map(Result::ok);
-    for entry in cells.filter(|entry| entry.file_name() == "symbols.json") {
-        std::fs::write(entry.path(), "{}").expect("written");
+    let files: Vec<_> = cells.map(walkdir::DirEntry::into_path).collect();
+    // Emptied, cut off, missing; and another file.
+    let damages: [(&str, &dyn Fn(&Path)); 4] = [
+        ("log.jsonl", &|path| std::fs::write(path, "").expect("written")),
+        ("log.jsonl", &|path| {
+            let text = std::fs::read_to_string(path).expect("read");
+            std::fs::write(path, &text[..text.len() / 2]).expect("written");
+        }),
+        ("log.jsonl", &|path| std::fs::remove_file(path).expect("removed")),
+        ("symbols.json", &|path| std::fs::write(path, "{}").expect("written")),
+    ];
+    for (name, damage) in damages {
+        let path = files.iter().find(|path| path.ends_with(name)).expect("a test was recorded");
+        let whole = std::fs::read(path).expect("read");
+        damage(path);
+        let printed = subject.memprof(&["report"]);
+        assert_eq!(printed.code, 1, "{}", printed.everything());
+        assert!(printed.stdout.contains("why: the call stacks cannot be read"), "{}", printed.everything());
+        assert!(printed.stdout.contains(name), "{}", printed.everything());
+        std::fs::write(path, whole).expect("written");
     }
-    let printed = subject.memprof(&["report"]);
-    assert_eq!(printed.code, 1, "{}", printed.everything());
-    assert!(printed.stdout.contains("why: the call stacks cannot be read"), "{}", printed.everything());
     std::fs::write(subject.latest().join("why/tests.json"), "{}").expect("written");
     let printed = subject.memprof(&["report"]);
     assert_eq!(printed.code, 1, "{}", printed.everything());
