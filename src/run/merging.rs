@@ -16,6 +16,7 @@ use crate::results::sealed;
 use crate::results::shard_record::{self, ShardRecord};
 use crate::results::stored;
 use crate::run::stored_plan;
+use crate::support::paths;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
 use crate::support::whole_file::write_whole;
@@ -213,21 +214,35 @@ impl Shards {
         ))
     }
 
-    /// Fills the folder of the whole run with copies. The shards stay as they are. The plan is written
-    /// last: a folder without one is no run, so a killed merge leaves nothing that could be taken for a
-    /// whole run.
+    /// Fills the folder of the whole run with copies. The shards stay as they are. The run is made in
+    /// another folder, and moved when it is whole, the plan last: a folder without one is no run. So what
+    /// ends a merge leaves nothing that could be taken for a whole run, or that is in the way of the next
+    /// merge.
     ///
     /// # Errors
     ///
     /// The folder has a run's files already, or a file cannot be read or written.
     pub fn write(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
-        let of_run = [folder.plan(), folder.cells(), folder.why().0];
-        if let Some(left) = of_run.iter().find(|path| path.symlink_metadata().is_ok()) {
-            return Err(UserError::new(format!("{left} exists: a merge writes a run of its own"))
-                .help("choose another --run-folder, or remove what an interrupted merge left")
+        if folder.plan().symlink_metadata().is_ok() {
+            return Err(UserError::new(format!("{} exists: a merge writes a run of its own", folder.plan()))
+                .help(format!("if it is the merged run, show it: cargo memprof report {}; or else choose another --run-folder", folder.0))
                 .into());
         }
-        fs_err::create_dir_all(&folder.0)?;
+        let of_run = [folder.cells(), folder.why().0];
+        if let Some(left) = of_run.iter().find(|path| path.symlink_metadata().is_ok()) {
+            return Err(UserError::new(format!("{left} exists: a merge writes a run of its own"))
+                .help("choose another --run-folder, or remove it")
+                .into());
+        }
+        let above = folder.0.parent().context("a run's folder is in another one")?;
+        fs_err::create_dir_all(above)?;
+        let made = tempfile::Builder::new().prefix(".memprof-").suffix(".partial").tempdir_in(above)?;
+        let partial = RunFolder(paths::utf8(made.path().to_owned())?);
+        self.fill(&partial, plan)?;
+        move_into(&partial, folder)
+    }
+
+    fn fill(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
         let first = &self.parts[0];
         sealed::write(&folder.environment(), &self.environment())?;
         write_whole(&folder.builds(), &sealed_json::sealed(&first.builds)?)?;
@@ -380,6 +395,28 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
     keys.dedup();
     keys.retain(|key| objects.windows(2).any(|pair| pair[0].get(*key) != pair[1].get(*key)));
     keys
+}
+
+/// Moves a whole run to its folder, the plan last. The folder may hold other things, such as shards.
+fn move_into(made: &RunFolder, folder: &RunFolder) -> anyhow::Result<()> {
+    fs_err::create_dir_all(&folder.0)?;
+    let mut entries: Vec<Utf8PathBuf> = made
+        .0
+        .read_dir_utf8()?
+        .map(|entry| entry.map(camino::Utf8DirEntry::into_path))
+        .collect::<Result<_, _>>()?;
+    entries.sort_by_key(|entry| *entry == made.plan());
+    for (index, entry) in entries.iter().enumerate() {
+        let name = entry.file_name().unwrap_or_default();
+        if let Err(error) = fs_err::rename(entry, folder.0.join(name)) {
+            // What is moved would be in the way of the next merge.
+            for moved in &entries[..index] {
+                let _ = fs_err::rename(folder.0.join(moved.file_name().unwrap_or_default()), moved);
+            }
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.
