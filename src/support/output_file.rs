@@ -223,11 +223,19 @@ fn begin(path: &Path) -> io::Result<Sink> {
         whole.take_after(&metadata)?;
         Ok(whole)
     });
-    // A hard link would be cut off from its other names.
-    match replacement.ok().filter(|_| metadata.nlink() == 1) {
-        Some(whole) => Ok(Sink::Whole(whole, Some(existing))),
-        None => Ok(Sink::InPlace(existing)),
+    match replacement {
+        // A hard link would be cut off from its other names.
+        Ok(whole) if metadata.nlink() == 1 => Ok(Sink::Whole(whole, Some(existing))),
+        Ok(_) => Ok(Sink::InPlace(existing)),
+        Err(error) if is_about_rights(&error) => Ok(Sink::InPlace(existing)),
+        // On a full disk, what is there would be lost, too.
+        Err(error) => Err(error),
     }
+}
+
+/// Whether only the folder, or the file's owner, does not allow something.
+fn is_about_rights(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Opens a named pipe once something reads it. Opening it in the usual way would wait forever, and
