@@ -93,6 +93,16 @@ pub fn unpacked_archives(archives: &Utf8Path) -> Vec<Utf8PathBuf> {
     folders
 }
 
+/// Removes what interrupted runs left of archives that they unpacked. The caller has the archives'
+/// lock, so nobody unpacks now.
+pub fn remove_partial_archives(archives: &Utf8Path) -> anyhow::Result<()> {
+    let all = unpacked_archives(archives).into_iter();
+    for partial in all.filter(|folder| folder.extension() == Some("partial")) {
+        remove_whatever_is_at(&partial)?;
+    }
+    Ok(())
+}
+
 /// Whether a folder is named by an archive's hash, as `archive::file` does.
 fn is_unpacked(folder: &Utf8PathBuf) -> bool {
     let name = folder.file_name().unwrap_or_default();
@@ -400,6 +410,9 @@ mod tests {
             unpacked_archives(archives),
             [archives.join(hash), archives.join(format!("{hash}.partial"))]
         );
+        remove_partial_archives(archives).unwrap();
+        assert_eq!(unpacked_archives(archives), [archives.join(hash)]);
+        assert!(archives.join("taxes-2025").exists());
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub fn run_archive(
     let lock_file = LockFile::of_folder(archives.join("lock"));
     let lock = Lock::acquire(&lock_file, when_held, interrupt, console)?;
     cache::keep_salt(&cache::home()?)?;
+    cache::remove_partial_archives(&archives)?;
     let unpacked = archive.unpack(&archives, console)?;
     let mut plan = packed_plan(&unpacked, arguments)?;
     let packed_cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;

@@ -35,7 +35,8 @@ fn machine_help(error: &anyhow::Error) -> Option<&'static str> {
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)?;
     Some(match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space, then run the same command again with --resume (finished runs are kept)"
+            "free some space (`cargo memprof clean` shows what it would remove), then run the same command again, \
+             with --resume if tests had run: finished runs are kept"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "make the file or folder writable, or choose another cache folder with CARGO_MEMPROF_HOME"
@@ -74,7 +75,7 @@ mod tests {
         let full = io::Error::from(ErrorKind::StorageFull);
         let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false);
         assert_eq!(code, ExitCode::Internal);
-        assert!(shown.rendered().contains("free some space, then run the same command again with --resume"));
+        assert!(shown.rendered().contains("then run the same command again, with --resume if tests had run"));
     }
 
     #[test]
