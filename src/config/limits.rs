@@ -12,6 +12,7 @@ use serde::de;
 use crate::config::mistake::Mistake;
 use crate::support::bytes::Bytes;
 use crate::support::counted::grouped;
+use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
 
 /// The most bytes of a file, both as written and with the text of each alias in its place.
@@ -30,11 +31,11 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Reads a file that is not too large. Never reads more than the limit, also from a device.
+/// Reads a regular file that is not too large. Never reads more than the limit.
 pub fn read(file: &Utf8Path) -> Result<String, UserError> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
-    let content = fs_err::File::open(file).and_then(|open| open.take(most + 1).read_to_end(&mut bytes));
+    let content = followed::open(file).and_then(|open| open.take(most + 1).read_to_end(&mut bytes));
     let text = content.map_err(|error| error.to_string()).and_then(|_| {
         // A character that the limit cuts off is no mistake of the file.
         let valid = bytes.len() > MOST_BYTES || std::str::from_utf8(&bytes).is_ok();

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::support::file_lock::LockError;
+use crate::support::regular_file;
 use crate::support::user_error::UserError;
 
 /// An error about the user's request, with advice.
@@ -59,7 +60,9 @@ pub fn help(error: &anyhow::Error) -> Option<String> {
 
 /// Whether the user's request caused the error, and not the machine or this program.
 pub fn is_usage(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.is::<Advised>() || cause.is::<LockError>())
+    error
+        .chain()
+        .any(|cause| cause.is::<Advised>() || cause.is::<LockError>() || regular_file::is_unsuitable(cause))
 }
 
 /// Returns the error of this type in the chain.
@@ -95,5 +98,8 @@ mod tests {
         assert_eq!(help(&error).as_deref(), Some("fetch it"));
         assert!(is_usage(&error) && has::<NoRef>(&error));
         assert!(!is_usage(&anyhow::anyhow!("the disk is full")));
+        let folder = regular_file::followed::read("/").context("an overlay").unwrap_err();
+        assert!(is_usage(&folder), "{folder:?}");
+        assert!(!is_usage(&regular_file::followed::read("/no/such/file").unwrap_err().into()));
     }
 }

@@ -24,7 +24,7 @@ impl Limits {
     /// Of programs that the user trusts, such as git.
     pub const TRUSTED: Self = Self { bytes: 4 << 30, time: None };
     /// Of a program with the code of others that is asked for something short, such as its tests.
-    pub const ANSWER: Self = Self { bytes: 64 << 20, time: Some(Duration::from_secs(300)) };
+    pub const ANSWER: Self = Self { bytes: 64 << 20, time: Some(Duration::from_mins(5)) };
 }
 
 /// The limit that a child went beyond. It is ended then.

@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_child_that_prints_too_much_or_takes_too_long_is_ended() {
-        let limits = Limits { bytes: 1000, time: Some(Duration::from_secs(60)) };
+        let limits = Limits { bytes: 1000, time: Some(Duration::from_mins(1)) };
         let within = |script: &str| shell(script).within(limits);
         assert_eq!(within("printf %1000d 1; printf %1000d 1 >&2").run().unwrap().stdout.len(), 1000);
         for script in ["cat /dev/zero", "cat /dev/zero >&2", "printf %1001d 1; sleep 1000"] {

@@ -126,15 +126,41 @@ fn read_whole(file: File, most: u64) -> io::Result<Vec<u8>> {
 
 fn too_large(most: u64) -> io::Error {
     let problem = format!("this file is larger than {}, the most that is read", Bytes(most));
-    io::Error::new(io::ErrorKind::FileTooLarge, problem)
+    io::Error::new(io::ErrorKind::FileTooLarge, Unsuitable(problem))
 }
 
 fn utf8(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is not UTF-8"))
+    let not_utf8 = || Unsuitable("this is not UTF-8".to_owned());
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, not_utf8()))
 }
 
 fn named<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
-    result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    result.map_err(|error| {
+        let text = format!("{}: {error}", path.display());
+        if is_unsuitable(&error) {
+            io::Error::new(error.kind(), Unsuitable(text))
+        } else {
+            io::Error::new(error.kind(), text)
+        }
+    })
+}
+
+/// What is at a path is no file that this program would read: that is no fault of the program.
+#[derive(Debug)]
+struct Unsuitable(String);
+
+impl std::fmt::Display for Unsuitable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unsuitable {}
+
+/// Whether an error is about what is at a path: a FIFO, a folder, no text, too much.
+pub fn is_unsuitable(error: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    inner.and_then(|inner| inner.downcast_ref::<Unsuitable>()).is_some()
 }
 
 /// How many bytes of the end of a file [`shorten()`] keeps.
@@ -229,7 +255,7 @@ fn check_kind(metadata: &Metadata) -> io::Result<()> {
 }
 
 fn invalid(problem: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, problem)
+    io::Error::new(io::ErrorKind::InvalidInput, Unsuitable(problem))
 }
 
 #[cfg(test)]

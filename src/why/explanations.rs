@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
 
+use anyhow::Context;
 use camino::Utf8Path;
 
 use crate::compare::aggregate::Availability;
@@ -521,7 +522,7 @@ fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
 
 /// Reads the call stacks of a log.
 pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
-    let log = regular_file::open_within(path, shim_log::MOST_OF_LOG)?;
+    let log = regular_file::open_within(path, shim_log::MOST_OF_LOG).with_context(|| path.to_string())?;
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
 }
 

@@ -4,17 +4,23 @@
 
 use std::ffi::OsString;
 
-use crate::support::TestRepository;
+use crate::support::{TestRepository, succeed};
+use camino::Utf8Path;
+use cargo_memprof::archive::file::Archive;
 use cargo_memprof::cli::arguments::command_line::{self, CommandArguments};
 use cargo_memprof::cli::request::reconcile::reconcile;
 use cargo_memprof::cli::request::refs::RefsNeeded;
 use cargo_memprof::cli::request::surroundings::Surroundings;
+use cargo_memprof::compare::{budget, noise};
 use cargo_memprof::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS, read};
 use cargo_memprof::config::matrix::{self, Matrix};
 use cargo_memprof::git::resolve::resolve;
 use cargo_memprof::plan::request::{MOST_REFS, RefRequest, Request};
+use cargo_memprof::results::sealed;
 use cargo_memprof::support::advice::help;
+use cargo_memprof::support::regular_file::followed;
 use cargo_memprof::support::suggest;
+use cargo_memprof::why::explanations;
 
 /// This many lines, each made from its number.
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
@@ -81,7 +87,40 @@ fn a_large_file_is_refused_before_it_is_read_to_its_end() {
     let text = format!("refs: [main]\n# {}\n", "a".repeat(MOST_BYTES));
     assert!(refused(&text).contains("larger than 1.00 MiB"));
     let message = read("/dev/zero".into()).unwrap_err().rendered();
-    assert!(message.contains("/dev/zero") && message.contains("larger than 1.00 MiB"), "{message}");
+    assert!(message.contains("/dev/zero: this is a device, not a file"), "{message}");
+}
+
+#[test]
+fn readers_take_regular_files_up_to_a_size_and_a_depth_and_name_them() {
+    type Read = fn(&Utf8Path) -> anyhow::Result<()>;
+    let readers: [(&str, Read); 7] = [
+        ("matrix", |path| Ok(read(path).map(drop)?)),
+        ("budget", |path| budget::read(path, path.as_str()).map(drop)),
+        ("noise", |path| noise::read(path).map(drop)),
+        ("archive", |path| Archive::open(path).map(drop)),
+        ("text", |path| Ok(followed::text(path).map(drop)?)),
+        ("JSON of a run", |path| sealed::read::<serde_json::Value>(path).map(drop)),
+        ("call stacks", |path| explanations::read_log(path).map(drop)),
+    ];
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| Utf8Path::from_path(home.path()).unwrap().join(name);
+    succeed(std::process::Command::new("mkfifo").arg(path("fifo")));
+    std::fs::create_dir(path("folder")).unwrap();
+    // It takes no space on the disk.
+    std::fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+    std::fs::write(path("deep"), format!("{{\"refs\": {}", "[".repeat(200_000))).unwrap();
+    std::fs::write(path("deep.json"), "[".repeat(200_000)).unwrap();
+    std::fs::write(path("binary"), [0xff; 100]).unwrap();
+    let names = ["fifo", "folder", "huge", "deep", "deep.json", "binary", "missing"].map(path);
+    for file in names.iter().map(|path| &**path).chain(["/dev/zero".into()]) {
+        for (reader, read) in readers {
+            if reader == "text" && file.as_str().contains("deep") {
+                continue;
+            }
+            let error = read(file).expect_err(reader);
+            assert!(format!("{error:#}").contains(file.as_str()), "{reader}: {error:#}");
+        }
+    }
 }
 
 #[test]

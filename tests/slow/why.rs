@@ -302,6 +302,8 @@ fn renders_again(subject: &Subject) {
     }
 }
 
+type Damage = fn(&Path);
+
 /// What a damaged file takes away is the call sites, not the comparison.
 fn damaged_files_are_a_remark(subject: &Subject) {
     std::fs::remove_file(subject.latest().join("changes.json")).expect("removed");
@@ -313,14 +315,14 @@ fn damaged_files_are_a_remark(subject: &Subject) {
     let cells = walkdir::WalkDir::new(subject.latest().join("why")).into_iter().filter_map(Result::ok);
     let files: Vec<_> = cells.map(walkdir::DirEntry::into_path).collect();
     // Emptied, cut off, missing; and another file.
-    let damages: [(&str, &dyn Fn(&Path)); 4] = [
-        ("log.jsonl", &|path| std::fs::write(path, "").expect("written")),
-        ("log.jsonl", &|path| {
+    let damages: [(&str, Damage); 4] = [
+        ("log.jsonl", |path| std::fs::write(path, "").expect("written")),
+        ("log.jsonl", |path| {
             let text = std::fs::read_to_string(path).expect("read");
             std::fs::write(path, &text[..text.len() / 2]).expect("written");
         }),
-        ("log.jsonl", &|path| std::fs::remove_file(path).expect("removed")),
-        ("symbols.json", &|path| std::fs::write(path, "{}").expect("written")),
+        ("log.jsonl", |path| std::fs::remove_file(path).expect("removed")),
+        ("symbols.json", |path| std::fs::write(path, "{}").expect("written")),
     ];
     for (name, damage) in damages {
         let path = files.iter().find(|path| path.ends_with(name)).expect("a test was recorded");
