@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::laboratory::{COMPARE, Laboratory};
-use super::{Findings, check_error};
+use super::Findings;
+use super::laboratory::{Ended, Laboratory};
+use super::works::Work;
 
 const BISECT: [&str; 12] = [
     "bisect",
@@ -46,87 +47,29 @@ impl Moments {
     }
 }
 
-/// A command that is killed again and again.
-struct Victim<'a> {
-    laboratory: &'a Laboratory,
-    name: &'static str,
-    arguments: &'a [&'a str],
-    /// What continues it.
-    resumed: &'a [&'a str],
-    /// Before each time.
-    prepare: &'a dyn Fn(),
-    /// Compares what was printed to the end.
-    whole: &'a dyn Fn(&str) -> bool,
-}
-
-impl Victim<'_> {
-    fn kill(&self, times: usize, moments: &mut Moments) {
-        let mut findings = Findings::default();
-        // The first time takes longer, because more is built.
-        (self.prepare)();
-        self.laboratory.run(self.arguments);
-        (self.prepare)();
-        let begin = Instant::now();
-        let whole = self.laboratory.run(self.arguments);
-        let duration = begin.elapsed();
-        assert_eq!(whole.code, Some(0), "{}: {}", self.name, whole.everything());
-        for _ in 0..times {
-            (self.prepare)();
-            let after = moments.before(duration);
-            let fault = format!("{} killed after {after:?}", self.name);
-            let was_killed = self.laboratory.kill(self.arguments, after);
-            findings.count(if was_killed { "killed" } else { "ended before" });
-            for process in self.laboratory.processes() {
-                findings.complain(&fault, &process);
-            }
-            self.recover(&fault, &mut findings);
-            for left in self.laboratory.leftovers() {
-                findings.complain(&fault, &left);
-            }
-            self.laboratory.forget_temporary();
-        }
-        findings.report(self.name);
+/// Kills a command again and again.
+fn kill(work: &Work<'_>, times: usize, moments: &mut Moments) {
+    let mut findings = Findings::default();
+    // The first time takes longer, because more is built.
+    (work.prepare)();
+    work.laboratory.run(&work.arguments);
+    (work.prepare)();
+    let begin = Instant::now();
+    let whole = work.laboratory.run(&work.arguments);
+    let duration = begin.elapsed();
+    assert!((work.is_whole)(&whole), "{}: {}", work.name, whole.everything());
+    for _ in 0..times {
+        (work.prepare)();
+        let after = moments.before(duration);
+        let fault = format!("{} killed after {after:?}", work.name);
+        let was_killed = work.laboratory.kill(&work.arguments, after);
+        findings.count(if was_killed { "killed" } else { "ended before" });
+        work.check_after(&fault, false, &mut findings);
+        let how = work.recover(&fault, &mut findings);
+        findings.count(how);
+        work.check_leftovers(&fault, &mut findings);
     }
-
-    fn recover(&self, fault: &str, findings: &mut Findings) {
-        let resumed = self.laboratory.run(self.resumed);
-        if resumed.code == Some(0) && (self.whole)(&resumed.stdout) {
-            findings.count("whole by --resume");
-            return;
-        }
-        match resumed.code {
-            Some(0) => {
-                findings.complain(fault, &format!("--resume gives something else: {}", resumed.everything()));
-            }
-            _ => check_error(findings, fault, "on --resume", &resumed),
-        }
-        let again = self.laboratory.run(self.arguments);
-        if again.code == Some(0) && (self.whole)(&again.stdout) {
-            findings.count("whole by the same command");
-        } else {
-            findings.complain(fault, &format!("never whole again: {}", again.everything()));
-        }
-    }
-}
-
-fn compare_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
-    let resumed = [&COMPARE[..], &["--resume"]].concat();
-    let whole = |printed: &str| printed == laboratory.table;
-    let warm = || laboratory.forget_runs();
-    let cold = || {
-        laboratory.forget_runs();
-        laboratory.forget_builds();
-    };
-    let victim = Victim {
-        laboratory,
-        name: "compare",
-        arguments: &COMPARE,
-        resumed: &resumed,
-        prepare: &warm,
-        whole: &whole,
-    };
-    victim.kill(70, moments);
-    Victim { name: "compare, from the sources", prepare: &cold, ..victim }.kill(20, moments);
+    findings.report(&format!("{} is killed", work.name));
 }
 
 /// What a search found: the commit and the figures. The comparison between has metrics that vary.
@@ -143,83 +86,51 @@ fn found(printed: &str) -> String {
     found
 }
 
-fn bisect_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
+fn bisect(laboratory: &Laboratory) -> Work<'_> {
     let resumed = [&BISECT[..], &["--resume"]].concat();
     let printed = laboratory.run(&BISECT).stdout;
     let expected = found(&printed);
     assert!(expected.contains("  change 2\n"), "{printed}");
-    let victim = Victim {
+    let owned = |arguments: &[&str]| arguments.iter().map(|one| (*one).to_owned()).collect();
+    Work {
         laboratory,
         name: "bisect",
-        arguments: &BISECT,
-        resumed: &resumed,
-        prepare: &|| laboratory.forget_runs(),
-        whole: &|printed| found(printed) == expected,
-    };
-    victim.kill(50, moments);
-}
-
-fn archive_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
-    let file = laboratory.beside("a.tar.zst");
-    let file = file.to_str().expect("the path is text");
-    let make = ["build", "--refs", "old,new", "--offline", "--repeat", "1", "--archive", file];
-    Victim {
-        laboratory,
-        name: "build --archive",
-        arguments: &make,
-        resumed: &make,
-        prepare: &|| {
-            let _ = std::fs::remove_file(file);
-        },
-        whole: &|_| true,
+        arguments: owned(&BISECT),
+        resumed: owned(&resumed),
+        prepare: Box::new(|| laboratory.forget_runs()),
+        is_whole: Box::new(move |ended: &Ended| ended.code == Some(0) && found(&ended.stdout) == expected),
+        output: None,
     }
-    .kill(20, moments);
-    let folder = laboratory.beside("archive-run");
-    let folder_text = folder.to_str().expect("the path is text");
-    let metrics = "heap.live,heap.peak";
-    let run = ["run", "--archive", file, "--run-folder", folder_text, "--metrics", metrics];
-    let resumed = [&run[..], &["--resume"]].concat();
-    let expected = std::cell::OnceCell::new();
-    Victim {
-        laboratory,
-        name: "run --archive",
-        arguments: &run,
-        resumed: &resumed,
-        prepare: &|| {
-            let _ = std::fs::remove_dir_all(&folder);
-        },
-        whole: &|printed| expected.get_or_init(|| printed.to_owned()) == printed,
-    }
-    .kill(20, moments);
-}
-
-fn clean_is_killed(laboratory: &Laboratory, moments: &mut Moments) {
-    let clean = ["clean", "--yes"];
-    Victim {
-        laboratory,
-        name: "clean",
-        arguments: &clean,
-        resumed: &clean,
-        prepare: &|| {
-            let built = laboratory.run(&COMPARE);
-            assert_eq!((built.code, &built.stdout), (Some(0), &laboratory.table), "{}", built.everything());
-        },
-        whole: &|_| !laboratory.runs().exists(),
-    }
-    .kill(20, moments);
 }
 
 #[test]
 #[ignore = "it takes minutes"]
 fn after_every_kill_the_same_command_gives_the_same() {
-    let kill = |part: fn(&Laboratory, &mut Moments)| {
-        if let Some(laboratory) = Laboratory::new() {
-            part(&laboratory, &mut Moments::new());
-        }
-    };
+    type Make = for<'a> fn(&'a Laboratory) -> Work<'a>;
+    // Two at a time: each builds and runs.
+    let one: [(Make, usize); 5] = [
+        (|laboratory| Work::compare(laboratory), 70),
+        (|laboratory| Work::compare_from_sources(laboratory), 20),
+        (|laboratory| Work::make_archive(laboratory), 20),
+        (|laboratory| Work::run_archive(laboratory), 20),
+        (|laboratory| Work::clean(laboratory), 20),
+    ];
+    let other: [(Make, usize); 5] = [
+        (|laboratory| bisect(laboratory), 50),
+        (|laboratory| Work::notebook(laboratory), 40),
+        (|laboratory| Work::merge(laboratory), 60),
+        (|laboratory| Work::submit(laboratory), 40),
+        (|laboratory| Work::page(laboratory), 60),
+    ];
     std::thread::scope(|scope| {
-        for part in [compare_is_killed, bisect_is_killed, archive_is_killed, clean_is_killed] {
-            scope.spawn(move || kill(part));
+        for works in [one, other] {
+            scope.spawn(move || {
+                for (make, times) in works {
+                    if let Some(laboratory) = Laboratory::new() {
+                        kill(&make(&laboratory), times, &mut Moments::new());
+                    }
+                }
+            });
         }
     });
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::support::{TestRepository, home_at, skip, succeed, tool};
 
 /// A comparison of the two figures. It runs one test, once per ref.
-pub const COMPARE: [&str; 7] =
-    ["--refs", "old,new", "--offline", "--repeat", "1", "--metrics", "heap.live,heap.peak"];
+pub const COMPARE: [&str; 9] =
+    ["--refs", "old,new", "--offline", "--repeat", "1", "--metrics", "heap.live,heap.peak", "-k", "kept"];
 
 /// What ended, and what it said.
 pub struct Ended {
@@ -39,7 +39,9 @@ impl Laboratory {
     pub fn new() -> Option<Self> {
         let library = library()?;
         let laboratory = Self { repository: repository(), library, table: String::new() };
-        fs::create_dir_all(laboratory.temporary()).expect("the folder is new");
+        for folder in [laboratory.temporary(), laboratory.beside("outputs"), laboratory.beside("bin")] {
+            fs::create_dir_all(folder).expect("the folder is new");
+        }
         let first = laboratory.run(&COMPARE);
         let second = laboratory.run(&COMPARE);
         assert_eq!(second.code, Some(0), "{}", second.everything());
@@ -65,34 +67,65 @@ impl Laboratory {
         self.beside("temporary")
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    /// A file or a folder among those that commands are told to make.
+    pub fn output(&self, name: &str) -> PathBuf {
+        self.beside("outputs").join(name)
+    }
+
+    /// An archive of both revisions.
+    pub fn archive(&self) -> PathBuf {
+        let file = self.output("both.tar.zst");
+        if !file.exists() {
+            let path = file.to_str().expect("the path is text");
+            let made =
+                self.run(&["build", "--refs", "old,new", "--offline", "--repeat", "1", "--archive", path]);
+            assert_eq!(made.code, Some(0), "{}", made.everything());
+        }
+        file
+    }
+
+    /// Puts a program before all others of its name.
+    pub fn program(&self, name: &str, script: &str) {
+        // Written by a child: a file that this process has open for writing cannot run.
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""]);
+        succeed(write.arg(self.beside("bin").join(name)).arg(script));
+    }
+
+    pub fn command<S: AsRef<str>>(&self, arguments: &[S]) -> Command {
+        let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         let mut command = tool();
-        command.current_dir(self.repository.root()).args(arguments);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.current_dir(self.repository.root()).args(&arguments);
+        command.env("PATH", format!("{}:{path}", self.beside("bin").display()));
         command.env("CARGO_MEMPROF_HOME", self.home()).env("TMPDIR", self.temporary());
-        if arguments.contains(&"--refs") {
+        let is_judging = |words: &[&str]| arguments.windows(words.len()).any(|some| some == words);
+        let judging = [&["--refs"][..], &["run", "--archive"], &["merge"], &["submit"], &["report"]];
+        if judging.into_iter().any(is_judging) && !arguments.starts_with(&["notebook"]) {
             command.args(["--threshold", "*=off"]);
         }
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run<S: AsRef<str>>(&self, arguments: &[S]) -> Ended {
         ended(self.command(arguments))
     }
 
-    /// Compares with a fault at a call: `eio:7`. Returns the calls that were made.
-    pub fn run_with_fault(&self, fault: &str) -> (Ended, Vec<String>) {
+    /// Runs a command with a fault at a call: `eio:7`. Returns the calls that were made.
+    pub fn run_with_fault(&self, arguments: &[String], fault: &str) -> (Ended, Vec<String>) {
         let log = self.beside("calls");
-        let mut command = self.command(&COMPARE);
+        let mut command = self.command(arguments);
         command.env("LD_PRELOAD", &self.library).env("MEMPROF_FAULT", fault).env("MEMPROF_FAULT_LOG", &log);
-        let roots = format!("{}:{}", self.runs().display(), self.home().display());
-        command.env("MEMPROF_FAULT_ROOTS", roots);
+        let folders = [self.runs(), self.home(), self.beside("home-notebooks"), self.beside("outputs")];
+        let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        command.env("MEMPROF_FAULT_ROOTS", folders.join(":"));
         let ended = ended(command);
         let calls = fs::read(&log).expect("the library is loaded");
         (ended, String::from_utf8_lossy(&calls).lines().map(str::to_owned).collect())
     }
 
     /// Starts a command and kills it after a time. Returns whether it was still running.
-    pub fn kill(&self, arguments: &[&str], after: Duration) -> bool {
+    pub fn kill(&self, arguments: &[String], after: Duration) -> bool {
         let mut child = self.command(arguments);
         let child = child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child.spawn().expect("the program starts");
@@ -117,7 +150,8 @@ impl Laboratory {
     pub fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();
         let git = self.repository.path(".git/worktrees");
-        for root in [self.runs(), self.home(), self.temporary(), git] {
+        let outputs = self.beside("outputs");
+        for root in [self.runs(), self.home(), self.temporary(), outputs, git] {
             let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
             // What lies in a temporary folder counts with the folder.
             let is_inside = |entry: &walkdir::DirEntry| root == self.temporary() && entry.depth() > 1;
@@ -167,7 +201,15 @@ fn ended(mut command: Command) -> Ended {
     Ended { code: output.status.code(), stdout, stderr: text(&output.stderr) }
 }
 
-fn remove(folder: &Path) {
+/// Removes a file, if there is one.
+pub fn remove_file(file: &Path) {
+    if file.exists() {
+        fs::remove_file(file).expect("the file can be removed");
+    }
+}
+
+/// Removes a folder, if there is one.
+pub fn remove(folder: &Path) {
     if folder.exists() {
         fs::remove_dir_all(folder).expect("the folder can be removed");
     }
@@ -211,17 +253,21 @@ fn library() -> Option<PathBuf> {
     LIBRARY.get_or_init(compile).clone()
 }
 
-/// Four commits of a crate with one test, which has no harness, so that its figures are always the same. The third commit makes
-/// the difference.
+/// Four commits of a crate with two tests, which have no harness, so that their figures are always the same. The third commit
+/// makes the difference.
 fn repository() -> TestRepository {
     let mut repository = TestRepository::new();
     repository.write(
         "Cargo.toml",
-        "[package]\nname = 'tiny'\nversion = '0.1.0'\nedition = '2024'\n\n[[test]]\nname = 'kept'\nharness = false\n",
+        "[package]\nname = 'tiny'\nversion = '0.1.0'\nedition = '2024'\n\n\
+         [[test]]\nname = 'kept'\nharness = false\n\n[[test]]\nname = 'other'\nharness = false\n",
     );
     repository.write("Cargo.lock", "version = 4\n\n[[package]]\nname = \"tiny\"\nversion = \"0.1.0\"\n");
     repository.write(".gitignore", "/target\n");
-    repository.write("tests/kept.rs", "fn main() {\n    std::mem::forget(vec![1u8; tiny::bytes()]);\n}\n");
+    for name in ["kept", "other"] {
+        let test = "fn main() {\n    std::mem::forget(vec![1u8; tiny::bytes()]);\n}\n";
+        repository.write(&format!("tests/{name}.rs"), test);
+    }
     for (number, bytes) in [100_000, 100_000, 500_000, 500_000].into_iter().enumerate() {
         repository.write("src/lib.rs", format!("// {number}\npub fn bytes() -> usize {{\n    {bytes}\n}}\n"));
         repository.commit(&format!("change {number}"));
