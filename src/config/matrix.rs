@@ -363,6 +363,20 @@ pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Returns line and column of a value in the text of a matrix, from 1, such as a ref that does not exist.
+pub fn place_of(text: &str, value: &str) -> Option<(usize, usize)> {
+    let is_bound =
+        |next: Option<char>, of: &str| next.is_none_or(|next| next.is_whitespace() || of.contains(next));
+    text.lines().enumerate().find_map(|(number, line)| {
+        let code = line.split(" #").next().unwrap_or_default();
+        let found = code.match_indices(value).find(|(start, _)| {
+            is_bound(code[..*start].chars().next_back(), "[{,'\"")
+                && is_bound(code[start + value.len()..].chars().next(), "]},'\"")
+        });
+        found.map(|(start, _)| (number + 1, code[..start].chars().count() + 1))
+    })
+}
+
 /// Reads a matrix from disk.
 pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
     let text = limits::read(file)?;
@@ -384,4 +398,17 @@ pub fn all_keys() -> [(&'static str, &'static [&'static str]); 11] {
         ("lockfile", LockfileEntry::KEYS),
         ("trace", TraceEntry::KEYS),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_its_line_and_column() {
+        let text = "refs: # mian\n  - main\n  - {ref: 'mian', name: x}\nbaseline: mian/x\n";
+        assert_eq!(place_of(text, "mian"), Some((3, 12)));
+        assert_eq!(place_of("refs: [main, faeture]", "faeture"), Some((1, 14)));
+        assert_eq!(place_of(text, "mia"), None);
+    }
 }

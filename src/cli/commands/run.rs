@@ -1,5 +1,7 @@
 //! `run`, the default: builds, runs, compares and reports.
 
+use camino::{Utf8Path, Utf8PathBuf};
+
 use crate::cli::arguments::command_line::CommandArguments;
 use crate::cli::arguments::run::RunArguments;
 use crate::cli::commands::context::CommandContext;
@@ -72,13 +74,18 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
 
 /// Adds to the error about a ref that does not exist what else the word may have meant: a command or
 /// a test.
-fn or_command(error: anyhow::Error) -> anyhow::Error {
+fn or_command(error: anyhow::Error, file: Option<&Utf8Path>) -> anyhow::Error {
     let Some(ResolveError::NoRef { spec, .. }) = advice::find::<ResolveError>(&error) else { return error };
+    let help = advice::help(&error).unwrap_or_default();
+    let place =
+        file.and_then(|file| Some((file, matrix::place_of(&fs_err::read_to_string(file).ok()?, spec)?)));
+    if let Some((file, (line, column))) = place {
+        return UserError::new(format!("{file}:{line}:{column}: {error:#}")).help(help).into();
+    }
     let commands = CommandArguments::names();
     let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
         .first()
         .map_or_else(String::new, |name| format!("\nfor the command: cargo memprof {name}"));
-    let help = advice::help(&error).unwrap_or_default();
     let message = format!("{error:#}");
     UserError::new(message).help(format!("{help}\nto select tests: -k {spec}{command}")).into()
 }
@@ -148,6 +155,13 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the memprof.yaml that has the refs, if it has them.
+    fn file_of_refs(&self) -> Option<Utf8PathBuf> {
+        let refs = &self.arguments.request.refs;
+        let found = || matrix::find(self.repository.start(), self.repository.root());
+        refs.refs.is_empty().then(|| refs.matrix.clone().or_else(found)).flatten()
+    }
+
     /// How many refs the command needs. Without refs, some views show the working tree.
     fn needed(&self) -> RefsNeeded {
         let RunArguments { request, presentation, .. } = self.arguments;
@@ -174,8 +188,8 @@ impl Run<'_> {
         if let Some(text) = asked.chosen {
             self.context.console.emit(Event::RefsChosen { text });
         }
-        let mut plan =
-            resolve_any(&asked.request, self.repository, self.context.console).map_err(or_command)?;
+        let mut plan = resolve_any(&asked.request, self.repository, self.context.console)
+            .map_err(|error| or_command(error, self.file_of_refs().as_deref()))?;
         if execution.save_baseline.is_some() && plan.revisions.len() == 1 {
             saved_often(&mut plan.request);
         }
