@@ -173,19 +173,28 @@ pub fn choose(
         }
         None => {}
     }
-    let warn = |solution: &str| committed.warn(plan, solution, sink);
+    // Said once per repository, and only where a lock file can decide anything.
+    let warn = |solution: &str| -> anyhow::Result<()> {
+        let told = lockfiles.join(format!("told-{}", &blake3::hash(solution.as_bytes()).to_hex()[..16]));
+        if !told.exists() && committed.may_depend(plan, repository)? {
+            committed.warn(plan, solution, sink);
+            fs_err::create_dir_all(lockfiles)?;
+            fs_err::write(&told, "")?;
+        }
+        Ok(())
+    };
     if let Some((revision, text)) = &committed.first {
-        warn(&format!("using the one of {revision}"));
+        warn(&format!("using the one of {revision}"))?;
         return Ok(fixed(Lockfile::Given(text.clone()), format!("the Cargo.lock of {revision}")));
     }
     let chosen = match followed::read(repository.root().join(&path)) {
         Ok(text) => {
-            warn("using the one in your checkout for all");
+            warn("using the one in your checkout for all")?;
             fixed(Lockfile::Given(text), "the Cargo.lock in your checkout".to_owned())
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         Err(_) => {
-            warn("generating one for all");
+            warn("generating one for all")?;
             generated("first-use", None)?
         }
     };
@@ -294,11 +303,28 @@ impl<'a> Committed<'a> {
         Ok(committed)
     }
 
+    /// Whether a revision without a lock file has several packages, or dependencies.
+    fn may_depend(&self, plan: &Plan, repository: &Repository) -> anyhow::Result<bool> {
+        let path = plan.workspace.join("Cargo.toml");
+        for index in &self.lacking {
+            let commit = &plan.revisions[*index].commit;
+            let leads_outside =
+                matches!(links::show(repository, commit, &path_in(plan))?, Linked::LeadsOutside(_));
+            let text = text_of(repository, commit, path.as_str())?.filter(|_| !leads_outside);
+            let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
+            if text.is_none_or(|text| has_dependencies(&text)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn warn(&self, plan: &Plan, solution: &str, sink: &dyn Sink) {
-        let message = format!("{}: {solution}", self.lack(plan));
-        let help =
-            "commit a Cargo.lock, or choose one with `--lockfile-from REF` or `--lockfile-date commit`";
-        sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
+        let message = format!(
+            "{}: {solution} (--lockfile-from REF or --lockfile-date commit choose another)",
+            self.lack(plan)
+        );
+        sink.emit(Event::Warning { message, help: None });
     }
 
     /// `main, pr/7 have no Cargo.lock`.
@@ -312,6 +338,18 @@ impl<'a> Committed<'a> {
             _ => format!("{} have no Cargo.lock", names.join(", ")),
         }
     }
+}
+
+/// Whether a manifest has dependencies, or members that may have some.
+fn has_dependencies(manifest: &str) -> bool {
+    let mut is_inside = false;
+    manifest.lines().map(str::trim).any(|line| {
+        if line.starts_with('[') {
+            is_inside = line.contains("dependencies");
+            return line.contains("workspace") || line.contains("dependencies.");
+        }
+        is_inside && !line.is_empty() && !line.starts_with('#')
+    })
 }
 
 /// Returns the lock file that a ref has committed.
@@ -354,6 +392,14 @@ mod tests {
         assert_eq!(of_date(None, may), "dependencies of 2023-05-01", "kept since its first use");
         assert_eq!(of_date(None, Some(Timestamp::now())), "today's dependencies");
         assert_eq!(of_date(None, None), "today's dependencies");
+    }
+
+    #[test]
+    fn a_manifest_without_dependencies_needs_no_lock_file() {
+        assert!(!has_dependencies("[package]\nname = 'a'\n\n[dependencies]\n# none\n[lib]\npath = 'a.rs'\n"));
+        for manifest in ["[dev-dependencies]\na = '1'", "[dependencies.a]\nversion = '1'", "[workspace]"] {
+            assert!(has_dependencies(manifest), "{manifest}");
+        }
     }
 
     #[test]
