@@ -442,7 +442,9 @@ mod tests {
         let run = run("cargo-memprof run --archive a.tar.zst --resume --run-folder out --format csv");
         assert_eq!(run.execution.archive.unwrap(), "a.tar.zst");
         assert_eq!(run.execution.run_folder.unwrap(), "out");
-        for flag in ["--refs main,x", "-k hf", "--repeat 3", "--overlay a", "--release", "--matrix m.yaml"] {
+        parsed("cargo-memprof run --archive a.tar.zst --repeat 3");
+        for flag in ["--refs main,x", "-k hf", "--timeout 3s", "--overlay a", "--release", "--matrix m.yaml"]
+        {
             let line = format!("cargo-memprof run --archive a.tar.zst {flag}");
             assert!(refused(&line).contains("cannot be used with"), "{line}");
         }

@@ -79,6 +79,10 @@ pub fn run_archive(
     }
     let given_secrets = ArchiveSecrets::given(&arguments.request.environment, &mut plan, &unpacked)?;
     let packed_tests = plan.request.tests.clone();
+    let packed_repeat = plan.request.repeat;
+    if let Some(repeat) = arguments.request.cells.repeat {
+        plan.request.repeat = repeat;
+    }
     if let Some(shard) = execution.shard {
         sharding::take(&mut plan, shard);
     }
@@ -107,6 +111,7 @@ pub fn run_archive(
             continued::refuse_new_pool(&execution.devices, &plan)?;
             plan.request.spread_over(&execution.devices);
             continued::refuse_other_jobs(&arguments.request, &plan)?;
+            continued::refuse_other_repeat(&arguments.request, &plan)?;
             (plan, folder)
         }
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,
@@ -125,6 +130,12 @@ pub fn run_archive(
         secrets: &given_secrets,
     };
     let mut cells = cells(packed_cells, plan, &packed_tests, &given_secrets)?;
+    // The flag wins over the repeats of single tests, now and when the resumed run started.
+    if arguments.request.cells.repeat.is_some() || plan.request.repeat != packed_repeat {
+        for cell in &mut cells {
+            cell.repeat = plan.request.repeat;
+        }
+    }
     let all_tests = match plan.request.shard {
         Some(own) => Some(sharding::keep(&mut cells, own, &packed_times(unpacked)?)),
         None => None,

@@ -156,6 +156,18 @@ pub fn refuse_other_jobs(arguments: &RequestArguments, plan: &Plan) -> Result<()
     }
 }
 
+/// Refuses another `--repeat` than that of an archive's run.
+pub fn refuse_other_repeat(arguments: &RequestArguments, plan: &Plan) -> Result<(), UserError> {
+    match arguments.cells.repeat {
+        Some(repeat) if repeat != plan.request.repeat => {
+            let planned = plan.request.repeat;
+            let message = format!("{} was planned with --repeat {planned}, now --repeat {repeat}", plan.id);
+            Err(UserError::new(message).help("leave out --repeat, or leave out --resume"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses other limits than those of an archive's run. `asked` is what the archive and the flags say.
 pub fn refuse_other_limits(
     arguments: &RequestArguments,
@@ -518,6 +530,15 @@ mod tests {
         };
         assert_eq!((refused(""), refused("--limit heap.peak=1GiB")), (String::new(), String::new()));
         assert!(refused("--limit heap.peak=2GiB").starts_with("RUN was planned with other limits"));
+    }
+
+    #[test]
+    fn an_archives_run_keeps_its_repeats() {
+        let plan = plan_of(asked("--repeat 3"));
+        let refused =
+            |flags: &str| refuse_other_repeat(&arguments(flags), &plan).err().map(|error| error.message);
+        assert_eq!((refused(""), refused("--repeat 3")), (None, None));
+        assert_eq!(refused("--repeat 2").unwrap(), "RUN was planned with --repeat 3, now --repeat 2");
     }
 
     #[test]
