@@ -12,6 +12,8 @@ use crate::support::labels;
 pub struct LayerRecord {
     /// Passes that are equal in label and layers, in the order of the first of each.
     equal: IndexMap<PassContent, Passes, FxBuildHasher>,
+    /// The sequence number of the line that ends each pass, in order.
+    ends: Vec<u64>,
     /// The pass whose layers are being read.
     current: Option<(PassContent, u32)>,
 }
@@ -69,10 +71,11 @@ struct PassLine {
 
 impl LayerRecord {
     /// Takes a line of the log. Returns `None` if the event is not about forward passes.
-    pub fn take(&mut self, event: &str, line: &[u8]) -> Option<serde_json::Result<()>> {
+    pub fn take(&mut self, event: &str, line: &[u8], sequence: u64) -> Option<serde_json::Result<()>> {
         Some(match event {
             "forward" => serde_json::from_slice(line).map(|line: PassLine| {
                 self.settle();
+                self.ends.push(sequence);
                 let label = labels::bounded(&line.label).into();
                 let content = PassContent { label, elsewhere: line.elsewhere, layers: Vec::new() };
                 self.current = Some((content, line.occurrence));
@@ -99,6 +102,11 @@ impl LayerRecord {
         self.equal.iter().map(|(content, passes)| (content, *passes))
     }
 
+    /// Returns the number of the pass, from 1, that had not ended at this line of the log.
+    pub fn pass_at(&self, sequence: u64) -> usize {
+        self.ends.partition_point(|end| *end < sequence) + 1
+    }
+
     /// Whether there was no forward pass.
     pub fn is_empty(&self) -> bool {
         self.equal.is_empty()
@@ -122,7 +130,7 @@ mod tests {
         let mut record = LayerRecord::default();
         for line in lines {
             let event = line["event"].as_str().unwrap();
-            record.take(event, line.to_string().as_bytes()).unwrap().unwrap();
+            record.take(event, line.to_string().as_bytes(), 0).unwrap().unwrap();
         }
         record.settle();
         record

@@ -1,31 +1,52 @@
-//! A checkpoint of a log that is still being written, as one line for people.
+//! A line of a log that is still being written, for people: a checkpoint, a scope, or a layer of a
+//! forward pass.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::support::bytes::Bytes;
+use crate::support::elapsed;
 
-/// A checkpoint as it was logged.
+/// An event as it was logged. Each kind has some of the fields.
 #[derive(Debug, Deserialize)]
-pub struct LiveCheckpoint {
+pub struct LiveLine {
     event: String,
+    #[serde(default)]
     label: String,
     #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    depth: usize,
+    #[serde(default)]
+    traced: bool,
+    #[serde(default)]
     metrics: BTreeMap<String, Option<i64>>,
+    #[serde(default)]
+    memory: String,
+    #[serde(default)]
+    retained: i64,
+    #[serde(default)]
+    peak: i64,
 }
 
 /// A GPU's figures, the best first.
 const OF_GPU: [&str; 3] = ["live", "process", "device"];
 
-impl LiveCheckpoint {
-    /// Reads a line of a log; `None` for another event, and for a line that is not whole.
-    pub fn of_line(line: &[u8]) -> Option<Self> {
-        // Most lines of a traced run are no checkpoints.
-        memchr::memmem::find(line, b"\"checkpoint\"")?;
-        let checkpoint: Self = serde_json::from_slice(line).ok()?;
-        (checkpoint.event == "checkpoint").then_some(checkpoint)
+/// The events that are shown.
+const SHOWN: [&str; 4] = ["checkpoint", "scope", "forward", "layer"];
+
+impl LiveLine {
+    /// Reads a line of a log; `None` for another event, for a traced call, which may be one of very
+    /// many, and for a line that is not whole.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        // Most lines of a traced run are none of these.
+        let event = |event: &str| memchr::memmem::find(line, format!("\"event\":\"{event}\"").as_bytes());
+        SHOWN.into_iter().find_map(event)?;
+        let read: Self = serde_json::from_slice(line).ok()?;
+        (SHOWN.contains(&read.event.as_str()) && !read.traced).then_some(read)
     }
 
     fn figure(&self, metric: &str) -> Option<Bytes> {
@@ -41,11 +62,9 @@ impl LiveCheckpoint {
             |device: &str| OF_GPU.iter().find_map(|part| self.figure(&format!("gpu.{device}.{part}")));
         devices.into_iter().filter_map(|device| Some((device, figure(device)?))).collect()
     }
-}
 
-/// `done encoder: GPU 9.97 GiB, CPU 5.85 GiB, heap 1.20 GiB`.
-impl fmt::Display for LiveCheckpoint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Returns `GPU 9.97 GiB, CPU 5.85 GiB, heap 1.20 GiB`.
+    fn levels(&self) -> String {
         let gpus = self.gpus();
         let several = gpus.len() > 1;
         let of_gpu = |(device, bytes): &(&str, Bytes)| {
@@ -56,8 +75,44 @@ impl fmt::Display for LiveCheckpoint {
         figures.extend(
             others.iter().filter_map(|(name, metric)| Some(format!("{name} {}", self.figure(metric)?))),
         );
-        // A label may have any text; a checkpoint is one line.
-        write!(formatter, "{}: {}", self.label.replace(['\n', '\r'], "↵"), figures.join(", "))
+        figures.join(", ")
+    }
+
+    /// Returns `heap +1.20 GiB and 512 MiB above that, in 4.0 s`, for each kind of memory.
+    fn growth(&self) -> String {
+        let families = self.metrics.keys().filter_map(|metric| metric.strip_suffix(".consumed"));
+        let of_family = |family: &str| {
+            let consumed = self.metrics.get(&format!("{family}.consumed")).copied().flatten()?;
+            let peaked = self.figure(&format!("{family}.peaked")).filter(|peaked| peaked.0 > 0);
+            let peaked = peaked.map_or_else(String::new, |peaked| format!(" (peaked {peaked} above)"));
+            Some(format!("{family} {}{peaked}", grown(consumed)))
+        };
+        let time = self.metrics.get("time").copied().flatten().and_then(|time| u64::try_from(time).ok());
+        let time = time.map(|time| elapsed::shown(Duration::from_nanos(time)));
+        families.filter_map(of_family).chain(time).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn grown(bytes: i64) -> String {
+    if bytes == 0 { "+0 B".to_owned() } else { Bytes::delta(bytes.into()) }
+}
+
+impl fmt::Display for LiveLine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A label may have any text, and this is one line.
+        let line = |text: &str| text.replace(['\n', '\r'], "↵");
+        let indent = "  ".repeat(self.depth.min(20));
+        match self.event.as_str() {
+            "scope" => write!(formatter, "{indent}{} (scope): {}", line(&self.label), self.growth()),
+            "forward" => write!(formatter, "{} (forward pass)", line(&self.label)),
+            "layer" => {
+                let name = line(self.name.as_deref().unwrap_or("all layers"));
+                let peak = Bytes(u64::try_from(self.peak).unwrap_or(0));
+                let retained = grown(self.retained);
+                write!(formatter, "{indent}{name} (layer): {} {retained}, peak {peak}", self.memory)
+            }
+            _ => write!(formatter, "{}: {}", line(&self.label), self.levels()),
+        }
     }
 }
 
@@ -66,7 +121,7 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> Option<String> {
-        LiveCheckpoint::of_line(line.as_bytes()).map(|checkpoint| checkpoint.to_string())
+        LiveLine::read(line.as_bytes()).map(|line| line.to_string())
     }
 
     #[test]
@@ -83,8 +138,22 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_and_a_layer_say_what_they_needed() {
+        let metrics =
+            r#""heap.consumed":2048,"heap.peaked":1024,"heap.used":4096,"cpu.consumed":-512,"time":2000000"#;
+        let scope = format!(r#"{{"event":"scope","label":"decoder","depth":1,"metrics":{{{metrics}}}}}"#);
+        assert_eq!(
+            shown(&scope).unwrap(),
+            "  decoder (scope): cpu -512 B, heap +2.00 KiB (peaked 1.00 KiB above), 2 ms"
+        );
+        let layer = r#"{"event":"layer","name":"encoder.0","memory":"gpu.0","calls":1,"depth":0,"freed_later":0,"retained":1024,"peak":2048}"#;
+        assert_eq!(shown(layer).unwrap(), "encoder.0 (layer): gpu.0 +1.00 KiB, peak 2.00 KiB");
+    }
+
+    #[test]
     fn other_events_and_torn_lines_are_left_out() {
-        assert_eq!(shown(r#"{"event":"scope","label":"checkpoint","metrics":{}}"#), None);
+        assert_eq!(shown(r#"{"event":"calls","label":"checkpoint","metrics":{}}"#), None);
+        assert_eq!(shown(r#"{"event":"scope","traced":true,"label":"a","metrics":{}}"#), None);
         assert_eq!(shown(r#"{"event":"checkpoint","label":"a","metr"#), None);
         assert_eq!(shown(""), None);
     }

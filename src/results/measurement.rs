@@ -25,6 +25,8 @@ pub struct Measurement {
     pub absent: BTreeMap<String, String>,
     /// What may make its figures vary from run to run; `None` if the log does not say.
     pub causes: Option<Causes>,
+    /// The clock on the wall when the log's own clock began, in nanoseconds since 1970.
+    pub began: Option<u64>,
     /// Whether the process logged its end.
     pub ended: bool,
     /// Oddities of the log: torn lines, lines of other processes, gaps in the sequence.

@@ -7,7 +7,7 @@ pub mod comparability;
 pub mod environment;
 pub mod kept_baseline;
 pub mod layer_record;
-pub mod live_checkpoint;
+pub mod live_line;
 pub mod live_sizes;
 pub mod log_checksum;
 pub mod measurement;

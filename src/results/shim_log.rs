@@ -205,7 +205,7 @@ impl LogReader {
             other => {
                 let Measurement { trace, tensors, layers, .. } = &mut self.measurement;
                 let taken = trace.take(other, bytes).or_else(|| tensors.take(other, bytes, line.seq));
-                match taken.or_else(|| layers.take(other, bytes)) {
+                match taken.or_else(|| layers.take(other, bytes, line.seq)) {
                     Some(taken) => taken.map_err(|error| LineError::Malformed(error.to_string()))?,
                     None if self.take_rare(other, &line)? => {}
                     None => self.of_unknown_kind += 1,
@@ -251,6 +251,7 @@ impl LogReader {
         match event {
             "begin" => {
                 self.begun = true;
+                self.measurement.began = line.clock;
                 self.measurement.build = line.build.as_ref().map(|build| build.0.to_string());
                 self.measurement.shim = line.shim.as_ref().map(|shim| shim.0.to_string());
                 self.take_sources(line.sources.iter().flatten())?;
@@ -269,6 +270,8 @@ impl LogReader {
                 self.measurement.absent.entry(metric).or_insert(reason);
             }
             "body" => {
+                let clock = line.clock.map(|clock| clock.saturating_sub(line.ns.unwrap_or(0)));
+                self.measurement.began = clock.or(self.measurement.began);
                 let begins = line.begins.as_ref().ok_or_else(|| missing("begins"))?;
                 let reason = line.reason.as_ref().map_or("unknown", |reason| &*reason.0);
                 self.beginning = Some(match &*begins.0 {
@@ -434,6 +437,7 @@ struct LogLine<'a> {
     random_numbers: Option<u64>,
     hash_keys: Option<u64>,
     threads: Option<u64>,
+    clock: Option<u64>,
 }
 
 /// The `metrics` map in the order written. A metric that could not be read at this checkpoint is
@@ -484,6 +488,15 @@ mod tests {
 
     fn labels(measurement: &Measurement) -> Vec<&str> {
         measurement.checkpoints().iter().map(|checkpoint| measurement.label(checkpoint)).collect()
+    }
+
+    #[test]
+    fn the_clock_on_the_wall_is_that_of_the_body_where_the_figures_begin_there() {
+        let begin = BEGIN.replace("\"build\"", "\"clock\":1000,\"build\"");
+        let body = r#"{"v":1,"event":"body","seq":1,"ns":40,"pid":7,"thread":2,"begins":"body","reason":null,"clock":7040}"#;
+        assert_eq!(log(&[BEGIN, ""]).unwrap().began, None);
+        assert_eq!(log(&[&begin, ""]).unwrap().began, Some(1000));
+        assert_eq!(log(&[&begin, body, ""]).unwrap().began, Some(7000));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! What a test writes while it runs, handed on as it comes: its checkpoints, and its output.
+//! What a test writes while it runs, handed on as it comes: its checkpoints, scopes and layers, and its
+//! output.
 
 use std::io::{Read, Seek, SeekFrom};
 
 use camino::Utf8PathBuf;
 
-use crate::results::live_checkpoint::LiveCheckpoint;
+use crate::results::live_line::LiveLine;
 use crate::results::run_folder::file;
 use crate::support::event::{Event, Sink};
 use crate::support::regular_file;
@@ -12,7 +13,7 @@ use crate::support::regular_file;
 /// What to show of a test while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Follow {
-    /// A line for each checkpoint.
+    /// A line for each checkpoint, scope and layer.
     pub checkpoints: bool,
     /// The test's output.
     pub output: bool,
@@ -117,8 +118,8 @@ impl FollowedFile {
 
 fn emit(sink: &dyn Sink, test: &str, name: &str, is_log: bool, lines: &[u8]) {
     let shown = if is_log {
-        let checkpoints = lines.split(|byte| *byte == b'\n').filter_map(LiveCheckpoint::of_line);
-        checkpoints.map(|checkpoint| checkpoint.to_string()).collect::<Vec<_>>().join("\n")
+        let shown = lines.split(|byte| *byte == b'\n').filter_map(LiveLine::read);
+        shown.map(|line| line.to_string()).collect::<Vec<_>>().join("\n")
     } else {
         String::from_utf8_lossy(lines).trim_end_matches('\n').to_owned()
     };

@@ -1,6 +1,7 @@
 //! One JSON object, written field by field into a buffer that is reused for each line.
 
 use std::fmt::{self, Write as _};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::untracked::Untracked;
 
@@ -43,6 +44,13 @@ impl<'a> Json<'a> {
     pub(crate) fn figure(&mut self, name: &str, value: u64) {
         self.name(name);
         write_figure(self.buffer, value);
+    }
+
+    /// Writes the clock on the wall, in nanoseconds since 1970. The log's own clock does not jump.
+    pub(crate) fn clock(&mut self) {
+        if let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) {
+            self.figure("clock", u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        }
     }
 
     /// Writes an array of numbers. `None` becomes -1.

@@ -236,6 +236,9 @@ const VERSION: &str = "0.1.0";
 /// ```
 #[macro_export]
 macro_rules! checkpoint {
+    () => {
+        $crate::checkpoint!("checkpoint")
+    };
     ($($label:tt)+) => {
         if $crate::is_recording() {
             let label = $crate::Label::of(::core::format_args!($($label)+));

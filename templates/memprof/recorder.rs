@@ -329,6 +329,7 @@ impl Recorder {
             log.write("begin", 0, |json| {
                 json.text_or_null("build", key.as_ref().map(stamp::Key::as_str));
                 json.text("shim", crate::VERSION);
+                json.clock();
                 json.object("sources", |json| {
                     for (_, metric) in recorder.catalogue.metrics() {
                         json.text(metric.name, metric.source);
@@ -367,6 +368,7 @@ impl Recorder {
             log.write("body", nanoseconds, |json| {
                 json.text("begins", if reason.is_none() { "body" } else { "process" });
                 json.text_or_null("reason", reason);
+                json.clock();
             })
         });
     }

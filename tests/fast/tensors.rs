@@ -345,14 +345,15 @@ fn very_many_states_and_layers_are_bounded_and_counted() {
 #[test]
 fn as_csv_a_tensor_is_a_row() {
     let rows = csv_table(Format::CsvTensors, &usual());
-    assert_eq!(rows.len(), 2 + 6 + 1 + 6, "weights on the CPU and the GPU, a norm, gradients");
+    let once = rows.iter().filter(|row| row["occurrence"] == "1").count();
+    assert_eq!(once, 2 + 6 + 1 + 6, "weights on the CPU and the GPU, a norm, gradients");
     let is = |row: &&std::collections::BTreeMap<String, String>| {
         row["tensor"].contains("layers.3") && row["kind"] == "gradient"
     };
     let gradient = rows.iter().find(is).unwrap();
     for (heading, expected) in [
         ("device", "cuda:0"),
-        ("times:main", "2"),
+        ("occurrence", "1"),
         ("bytes:main", "25600"),
         ("bytes:pr/3370", "30720"),
         ("bytes:pr/3370:delta", "5120"),
@@ -362,6 +363,9 @@ fn as_csv_a_tensor_is_a_row() {
     ] {
         assert_eq!(gradient[heading], expected, "{heading}");
     }
+    // When it is alive, and the storage that it may share.
+    let number = |heading: &str| gradient[heading].parse::<u64>().expect(heading);
+    assert!(number("from:main") < number("until:main") && number("storage:main") > 0);
     let norm = rows.iter().find(|row| row["tensor"].contains("norm")).unwrap();
     assert_eq!(
         (&*norm["bytes:main"], &*norm["bytes:pr/3370"], &*norm["bytes:pr/3370:delta"]),

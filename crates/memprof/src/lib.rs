@@ -81,6 +81,9 @@ pub mod cargo_memprof_replaces_this_crate {}
 /// ```
 #[macro_export]
 macro_rules! checkpoint {
+    () => {
+        $crate::checkpoint!("checkpoint")
+    };
     ($($label:tt)+) => {
         if $crate::is_measuring() {
             let _ = ::core::format_args!($($label)+);

@@ -135,7 +135,8 @@ impl NotebookRun<'_> {
         let when_held = self.arguments.waiting.when_held();
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let follow = Follow { checkpoints: false, output: self.arguments.nocapture };
+        let nocapture = self.arguments.nocapture;
+        let follow = Follow { checkpoints: nocapture, output: nocapture };
         let session = Session { follow, ..Session::open(&self.place.repository, &sink, interrupt)? };
         let lock = session.lock(when_held)?;
         let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;

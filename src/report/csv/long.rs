@@ -12,7 +12,7 @@ use crate::results::stored::Run;
 use crate::support::labels;
 
 /// The columns before those of the parameters. Scripts rely on them.
-pub const COLUMNS: [&str; 14] = [
+pub const COLUMNS: [&str; 15] = [
     "ref",
     "revision",
     "test",
@@ -27,6 +27,7 @@ pub const COLUMNS: [&str; 14] = [
     "unit",
     "value",
     "source",
+    "clock",
 ];
 
 /// Writes all values of all runs. A run without values gets a row with empty last fields, so that
@@ -86,6 +87,7 @@ fn write_run(
     let mut record = csv::ByteRecord::new();
     for (index, checkpoint) in measurement.checkpoints().iter().enumerate() {
         let label = cell(&label(measurement.label(checkpoint), checkpoint)).into_owned();
+        let clock = clock(measurement.began, checkpoint);
         for (column, (metric, unit, source)) in columns.iter().enumerate() {
             let Some(value) = measurement.reading(column, index) else { continue };
             is_empty = false;
@@ -100,6 +102,7 @@ fn write_run(
             record.push_field(unit.as_bytes());
             push_number(&mut record, value);
             record.push_field(source.as_bytes());
+            record.push_field(clock.as_bytes());
             for value in &values_of_params {
                 record.push_field(value.as_bytes());
             }
@@ -120,6 +123,13 @@ fn write_empty(
 ) -> io::Result<()> {
     let empty = std::iter::repeat_n("", COLUMNS.len() - head.len());
     Ok(writer.write_record(head.into_iter().chain(empty).chain(params.iter().map(String::as_str)))?)
+}
+
+/// Returns when a checkpoint was logged, by the clock on the wall; empty if the log does not say.
+fn clock(began: Option<u64>, checkpoint: &Checkpoint) -> String {
+    let nanoseconds = began.map(|began| i128::from(began) + i128::from(checkpoint.nanoseconds));
+    let time = nanoseconds.and_then(|nanoseconds| jiff::Timestamp::from_nanosecond(nanoseconds).ok());
+    time.map_or_else(String::new, |time| format!("{time:.6}"))
 }
 
 /// Marks the labels of scopes and calls: a checkpoint may have the same label.
