@@ -17,9 +17,9 @@ name=cargo-memprof-v$version-$target
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cargo build --release --locked --bin cargo-memprof
+cargo build --profile dist --locked --bin cargo-memprof
 mkdir "$work/$name"
-cp "${CARGO_TARGET_DIR:-target}/release/cargo-memprof" README.md CHANGELOG.md LICENSE LICENSE-MIT LICENSE-APACHE "$work/$name"
+cp "${CARGO_TARGET_DIR:-target}/dist/cargo-memprof" README.md CHANGELOG.md LICENSE LICENSE-MIT LICENSE-APACHE "$work/$name"
 # A commit of the same version may have other sources. `install.sh` takes this binary for these alone.
 ci/install.sh sources >"$work/$name/sources"
 tar -czf "$out/$name.tar.gz" -C "$work" "$name"

@@ -39,7 +39,7 @@ impl Sources {
             "#!/bin/sh\n\
              program() { mkdir -p \"$2\"; printf '#!/bin/sh\\necho %s\\n' \"$1\" >\"$2/cargo-memprof\"; chmod +x \"$2/cargo-memprof\"; }\n\
              case $1 in\n\
-             build) program released target/release ;;\n\
+             build) program released target/dist ;;\n\
              install) while [ \"$1\" != --root ]; do shift; done; program built \"$2/bin\" ;;\n\
              esac\n",
         );

@@ -210,19 +210,21 @@ pub fn tool() -> Command {
     command
 }
 
-/// The folder, made if need be, as the tool's home. The homes of all tests share one folder of compiled shims: compiling
-/// one takes longer than most tests.
+/// The folder, made if need be, as the tool's home. The homes of all tests share the compiled shims and the copy of the
+/// program: making these takes longer than most tests.
 pub fn home_at(folder: PathBuf) -> PathBuf {
-    let shims = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shims");
-    for needed in [&shims, &folder] {
-        std::fs::create_dir_all(needed).expect("the folder can be made");
-    }
-    match std::os::unix::fs::symlink(shims, folder.join("shim")) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            panic!("{}: {error}", folder.display())
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    for name in ["shim", "program"] {
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&shared).expect("the folder can be made");
+        match std::os::unix::fs::symlink(shared, folder.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                panic!("{}: {error}", folder.display())
+            }
+            Ok(()) | Err(_) => {}
         }
-        Ok(()) | Err(_) => folder,
     }
+    folder
 }
 
 /// A new home, which is removed at the end of the test.
