@@ -108,9 +108,9 @@ fn readers_take_regular_files_up_to_a_size_and_a_depth_and_name_them() {
     std::fs::create_dir(path("folder")).unwrap();
     // It takes no space on the disk.
     std::fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
-    std::fs::write(path("deep"), format!("{{\"refs\": {}", "[".repeat(200_000))).unwrap();
-    std::fs::write(path("deep.json"), "[".repeat(200_000)).unwrap();
-    std::fs::write(path("binary"), [0xff; 100]).unwrap();
+    std::fs::write(path("deep"), format!("{{\"refs\": {}\n", "[".repeat(200_000))).unwrap();
+    std::fs::write(path("deep.json"), "[".repeat(200_000) + "\n").unwrap();
+    std::fs::write(path("binary"), [&[0xff; 100][..], b"\n"].concat()).unwrap();
     let names = ["fifo", "folder", "huge", "deep", "deep.json", "binary", "missing"].map(path);
     for file in names.iter().map(|path| &**path).chain(["/dev/zero".into()]) {
         for (reader, read) in readers {
