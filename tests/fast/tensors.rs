@@ -414,6 +414,22 @@ fn forward_passes_are_shown_by_layer_and_equal_ones_once() {
 }
 
 #[test]
+fn passes_have_the_memory_of_the_chosen_devices_only() {
+    let one = compare(&Synthetic::new(&["main"]).passed("train", 0, 0, &passes(100)).results());
+    let of = |metric: &str| {
+        let metrics = Some(vec![metric.to_owned()]);
+        shown(
+            &one,
+            Format::Table,
+            &Options { metrics, view: View::Tensors, width: Some(120), ..Options::default() },
+        )
+    };
+    let gpu = of("gpu.1.*");
+    assert!(gpu.contains("gpu.1: kept") && !gpu.contains("heap: kept"), "{gpu}");
+    assert!(of("gpu.0.*").contains("no layer has memory of --metrics"), "{}", of("gpu.0.*"));
+}
+
+#[test]
 fn a_pass_without_rows_says_what_may_be_missing() {
     let log = Log::new().checkpoint("start", &[("heap.live", 100), ("heap.peak", 100)]);
     let log = log.event("forward", &json!({"label": "train", "occurrence": 1, "elsewhere": 0}));

@@ -91,7 +91,11 @@ impl TensorReport<'_> {
     }
 
     fn pass(&self, page: Page, pair: &PassPair, out: &mut dyn Write) -> io::Result<()> {
-        let layers = || pair.iter().flatten().flat_map(|(content, _)| &content.layers);
+        let measured = || pair.iter().flatten().flat_map(|(content, _)| &content.layers);
+        let layers = || measured().filter(|layer| self.shows_memory(&layer.memory));
+        if measured().next().is_some() && layers().next().is_none() {
+            return page.line("no layer has memory of --metrics", " ", Tone::Quiet, out);
+        }
         if layers().next().is_none() {
             let line =
                 "no measured memory changed in this pass; if a C library has it: --metrics malloc.live";

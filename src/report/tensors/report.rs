@@ -123,6 +123,11 @@ impl<'a> TensorReport<'a> {
         self.chosen.contain(&self.metrics(device))
     }
 
+    /// Whether to show a kind of memory, such as `gpu.0`.
+    pub(super) fn shows_memory(&self, family: &str) -> bool {
+        self.chosen.contain(&[family.to_owned()])
+    }
+
     pub(in crate::report) fn moments(&self) -> Vec<Moment> {
         if self.is_empty() {
             return Vec::new();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use crate::compare::comparison::{Cell, Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerRow, Moment, highest, layers};
+use crate::compare::tensor_states::Alive;
 use crate::report::frame::Foot;
 use crate::report::options::Options;
 use crate::report::page::{Page, Tone};
@@ -127,6 +128,7 @@ impl TensorReport<'_> {
             self.head(page, moment, out)?;
             self.totals(page, moment, out)?;
             self.pools(page, moment, out)?;
+            self.elements(page, moment, out)?;
             let rows = match self.view {
                 Some(_) => layers(&self.alive(moment, 0), &self.alive(moment, 1)),
                 None => layers(&self.alive(moment, 0), &[]),
@@ -144,6 +146,24 @@ impl TensorReport<'_> {
             page.line(&line, " ", Tone::Quiet, out)?;
         }
         self.end(page, shown.is_empty(), options, out)
+    }
+
+    /// Writes how many elements the tensors of each device have. Tensors that share a storage count once.
+    fn elements(&self, page: Page, moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
+        let alive: Vec<_> = (0..self.names.len()).map(|side| self.alive(moment, side)).collect();
+        for device in self.devices(moment) {
+            let of_side = |(name, alive): (&String, &Vec<Alive<'_>>)| {
+                let own =
+                    alive.iter().filter(|one| one.description.device == device && one.shares_with.is_none());
+                let product = |shape: &[u64]| shape.iter().fold(1, |all: u64, one| all.saturating_mul(*one));
+                let elements =
+                    own.fold(0, |all: u64, one| all.saturating_add(product(&one.description.shape)));
+                format!("{} in {name}", counted(usize::try_from(elements).unwrap_or(usize::MAX), "element"))
+            };
+            let sides: Vec<String> = self.names.iter().zip(&alive).map(of_side).collect();
+            page.line(&format!("{device}: {}", sides.join(", ")), " ", Tone::Quiet, out)?;
+        }
+        Ok(())
     }
 
     /// Whether there is neither a named tensor nor a forward pass.
