@@ -30,6 +30,11 @@ pub(in crate::report) fn code(name: &str) -> String {
     format!("`{}`", labels::one_line(name).replace('`', "'"))
 }
 
+/// Returns a name as code in a cell of a table, which a bar would end, also in code.
+pub(in crate::report) fn code_in_cell(name: &str) -> String {
+    code(name).replace('|', "\\|")
+}
+
 /// Escapes markup, mentions of people, addresses, and references to issues such as `#2`.
 pub(in crate::report) fn escape(text: &str) -> String {
     written(text, is_markup, |_| true)

@@ -9,7 +9,7 @@ use crate::plan::resolved::Revision;
 use crate::report::finding::Finding;
 use crate::report::frame::{Foot, tone_of};
 use crate::report::markdown::{MARKER, html};
-use crate::report::markdown_text::{code, escape};
+use crate::report::markdown_text::{code, code_in_cell, escape};
 use crate::report::options::Options;
 use crate::report::page::{Group, Page, Text, Tone};
 use crate::report::selection::{MOST_ROWS, MetricFilter};
@@ -176,7 +176,7 @@ impl Single<'_> {
             };
             let figures: Vec<String> = metrics.iter().map(shown).collect();
             let title = format!("{}{}", mark(cell, side), titles::distinct_title(cell));
-            writeln!(out, "| {} | {} |", code(&title), figures.join(" | "))?;
+            writeln!(out, "| {} | {} |", code_in_cell(&title), figures.join(" | "))?;
         }
         for finding in self.findings() {
             let line = format!("{} {}: {}", finding.sign, finding.test(), finding.sentence());

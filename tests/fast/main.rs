@@ -16,6 +16,7 @@ mod failed_builds;
 mod flags_and_matrix;
 mod git;
 mod histories_script;
+mod hostile_texts;
 mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;

@@ -41,18 +41,16 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     }
     for (revision, executable) in &comparison.not_measured {
         let revision = &comparison.revisions[*revision];
+        let [name, commit] = [&revision.name, &revision.commit].map(|text| cell(text));
         let executable = executable.to_string();
-        let head = [&*revision.name, &revision.commit, &executable, "", "", "0", "not_measured"];
+        let head = [&*name, &commit, &cell(&executable), "", "", "0", "not_measured"];
         write_empty(head, &columns.no_params(), &mut writer)?;
     }
     // A failed build has a row of its own if no test shows it.
     for revision in comparison.failed_builds.keys().filter(|_| comparison.cells.is_empty()) {
         let revision = &comparison.revisions[*revision];
-        write_empty(
-            [&*revision.name, &revision.commit, "", "", "", "0", "build_failed"],
-            &columns.no_params(),
-            &mut writer,
-        )?;
+        let [name, commit] = [&revision.name, &revision.commit].map(|text| cell(text));
+        write_empty([&*name, &commit, "", "", "", "0", "build_failed"], &columns.no_params(), &mut writer)?;
     }
     writer.flush()
 }

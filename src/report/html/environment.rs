@@ -40,7 +40,7 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
                 }
             }
             h3 { "To repeat it" }
-            @match command(comparison) {
+            @match command(comparison).filter(|command| one_line(command) == *command) {
                 Some(command) => { pre { (command) } }
                 None => { p { "What was asked is in " code { "plan.json" } " of the run's folder." } }
             }

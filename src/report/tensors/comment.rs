@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::tensor_comparison::{LayerRow, Moment, layers};
 use crate::plan::metric::Unit;
-use crate::report::markdown_text::{code, escape, html};
+use crate::report::markdown_text::{code_in_cell, escape, html};
 use crate::report::tensors::chosen_devices::ChosenDevices;
 use crate::report::tensors::layers::{changed, counts, form, largest_first, mark};
 use crate::report::tensors::report::{TensorReport, narrow};
@@ -53,7 +53,7 @@ fn section(comparison: &Comparison, view: &PairView, chosen: &ChosenDevices) -> 
         // Among equals, the first.
         (named.max(), Reverse(moment.row))
     })?;
-    let [old, new] = [&view.old.name, &view.new.name].map(|name| code(name));
+    let [old, new] = [&view.old.name, &view.new.name].map(|name| code_in_cell(name));
     let mut section = format!(
         "\n<details><summary>Tensors of {} at {}, {} → {}</summary>\n",
         html(&titles::title(view)),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::metric::Unit;
-use crate::report::markdown_text::{code, escape};
+use crate::report::markdown_text::{code_in_cell, escape};
 use crate::report::text::{difference as signed, figure};
 use crate::report::why::text::{Sites, estimate};
 use crate::report::why::words;
@@ -64,5 +64,5 @@ fn class(group: &Group, candidate: &str) -> String {
     let Some(at) = group.class.as_ref().and_then(Class::hunk) else { return words };
     let is_beside = group.location().is_some_and(|location| location.starts_with(&format!("{}:", at.path)));
     let file = if is_beside { String::new() } else { format!(" {}", escape(&at.path)) };
-    format!("{words},{file} {}", code(&at.hunk.to_string()))
+    format!("{words},{file} {}", code_in_cell(&at.hunk.to_string()))
 }
