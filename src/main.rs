@@ -23,7 +23,7 @@ fn main() -> ProcessExitCode {
     // Cargo runs this program instead of rustc and of test executables, thousands of times, so this
     // comes first.
     if let Some(error) = wrapper::act(&argv) {
-        Console::new(&TerminalArguments::default()).fail(&error, false);
+        Console::new(&TerminalArguments::default()).fail(&error);
         return ExitCode::Internal.into();
     }
     let command_line = match command_line::parse(argv) {
@@ -39,7 +39,11 @@ fn main() -> ProcessExitCode {
     debug_assert!(handler.is_ok(), "nothing else handles signals");
     let result = on_a_large_stack(|| act(&command_line, &console, &INTERRUPT));
     termination::leave_the_end_to_the_signal();
-    result.unwrap_or_else(|error| console.fail(&error, INTERRUPT.load(Ordering::Relaxed))).into()
+    result
+        .unwrap_or_else(|error| {
+            console.end(&error, INTERRUPT.load(Ordering::Relaxed), command_line.command.can_resume())
+        })
+        .into()
 }
 
 /// Does the work on a thread with a large stack, or on this thread if there is no room for one.

@@ -50,7 +50,7 @@ pub fn yield_memory(context: CommandContext<'_>, arguments: &YieldArguments) -> 
 /// not exist here.
 fn not_set_aside(context: CommandContext<'_>, error: &anyhow::Error) -> ExitCode {
     if !error.is::<Stopped>() {
-        return context.console.fail(error, false);
+        return context.console.fail(error);
     }
     let own = |note: &Note| note.by.process == std::process::id();
     let left: Vec<String> = Notes::open().own().iter().filter(|it| own(it)).map(Note::to_string).collect();
@@ -81,7 +81,7 @@ pub fn restore(context: CommandContext<'_>, arguments: &RestoreArguments) -> any
         }
     }
     // Each is an error of its own process, and the others were still restored.
-    let codes = failures.iter().map(|error| context.console.fail(error, false));
+    let codes = failures.iter().map(|error| context.console.fail(error));
     Ok(codes.fold(ExitCode::Success, ExitCode::worst))
 }
 

@@ -134,9 +134,17 @@ impl Console {
     }
 
     /// Prints an error and returns the code to exit with.
-    pub fn fail(&self, error: &anyhow::Error, is_interrupted: bool) -> ExitCode {
+    pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
+        let (user_error, code) = explain(error, false, false);
+        self.show_error(&user_error);
+        code
+    }
+
+    /// Does the same after the user may have pressed Ctrl-C. `can_resume` says that the command has
+    /// `--resume`.
+    pub fn end(&self, error: &anyhow::Error, is_interrupted: bool, can_resume: bool) -> ExitCode {
         let running = self.canvas.running().filter(|_| is_interrupted);
-        let (mut user_error, code) = explain(error, is_interrupted);
+        let (mut user_error, code) = explain(error, is_interrupted, can_resume);
         if let Some(running) = running {
             user_error.message = format!("{} ({running})", user_error.message);
         }

@@ -12,11 +12,17 @@ use crate::support::user_error::UserError;
 /// Returns what to print for an error, and what to exit with.
 ///
 /// `is_interrupted` says that the user pressed Ctrl-C, which explains any error that follows.
-pub fn explain(error: &anyhow::Error, is_interrupted: bool) -> (UserError, ExitCode) {
+/// `can_resume` says that the command has `--resume`.
+pub fn explain(error: &anyhow::Error, is_interrupted: bool, can_resume: bool) -> (UserError, ExitCode) {
     if is_interrupted || was_interrupted(error) {
         let interrupted = error.downcast_ref::<Interrupted>().copied().unwrap_or_default();
-        let user_error = UserError::new(format!("{interrupted}; finished runs are kept"))
-            .help("to continue, run the same command again with `--resume`");
+        let user_error = if can_resume {
+            UserError::new(format!("{interrupted}; finished runs are kept"))
+                .help("to continue, run the same command again with `--resume`")
+        } else {
+            UserError::new(interrupted.to_string())
+                .help("run the same command again; finished builds are kept")
+        };
         return (user_error, ExitCode::Interrupted);
     }
     let help = advice::help(error);
@@ -57,13 +63,13 @@ mod tests {
     #[test]
     fn a_user_error_exits_with_2_and_any_other_error_with_101() {
         let error = UserError::new("no ref 'mian' in this repository").help("did you mean 'main'?");
-        let (shown, code) = explain(&anyhow::Error::new(error).context("resolving"), false);
+        let (shown, code) = explain(&anyhow::Error::new(error).context("resolving"), false, true);
         assert_eq!(
             shown.rendered(),
             "error: resolving: no ref 'mian' in this repository\n  help: did you mean 'main'?"
         );
         assert_eq!(code, ExitCode::Usage);
-        let (shown, code) = explain(&anyhow::anyhow!("disk full").context("writing plan.json"), false);
+        let (shown, code) = explain(&anyhow::anyhow!("disk full").context("writing plan.json"), false, true);
         assert_eq!(
             (shown.rendered().as_str(), code),
             ("error: writing plan.json: disk full", ExitCode::Internal)
@@ -73,7 +79,7 @@ mod tests {
     #[test]
     fn a_full_disk_says_how_to_continue() {
         let full = io::Error::from(ErrorKind::StorageFull);
-        let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false);
+        let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false, true);
         assert_eq!(code, ExitCode::Internal);
         assert!(shown.rendered().contains("then run the same command again, with --resume if tests had run"));
     }
@@ -83,18 +89,29 @@ mod tests {
         for (error, is_interrupted) in
             [(anyhow::Error::from(Interrupted::default()), false), (anyhow::anyhow!("killed"), true)]
         {
-            let (shown, code) = explain(&error, is_interrupted);
+            let (shown, code) = explain(&error, is_interrupted, true);
             assert_eq!(code, ExitCode::Interrupted);
             assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
         }
         let (shown, _) = explain(
             &Interrupted { finished: 8, planned: 14, is_cut_off: false, is_explaining: false }.into(),
             true,
+            true,
         );
         assert_eq!(shown.message, "interrupted after 8 of 14 runs; finished runs are kept");
-        let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true);
+        let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true, true);
         let message =
             "interrupted after all runs, while tests ran once more with call stacks; finished runs are kept";
         assert_eq!(shown.message, message);
+    }
+
+    #[test]
+    fn a_command_without_resume_is_run_again_as_it_was() {
+        let (shown, code) = explain(&Interrupted::default().into(), true, false);
+        assert_eq!(code, ExitCode::Interrupted);
+        assert_eq!(
+            shown.rendered(),
+            "error: interrupted\n  help: run the same command again; finished builds are kept"
+        );
     }
 }
