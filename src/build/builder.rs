@@ -222,7 +222,7 @@ impl<'a> Builder<'a> {
             failure.hints.push(format!("{} has no Cargo.lock; it was built with {used}", revision.name));
             failure.lockfile = Some(used.to_owned());
         }
-        let reason = format!("today's dependencies do not build {} ({})", revision.name, revision.short());
+        let reason = format!("today's dependencies do not build {}", revision.named());
         match self.lockfile.try_date(&self.inputs, &mut self.tree, toolchain, &reason) {
             Ok(true) => {}
             Ok(false) => return self.failed(index, failure),

@@ -107,7 +107,7 @@ fn owners(
 /// Returns the error about a place that cannot have a checkpoint.
 fn refused(job: &Job<'_>, file: &str, line: usize, reason: &str) -> UserError {
     let revision = job.revision();
-    let shown = format!("{} ({})", revision.name, revision.short());
+    let shown = revision.named();
     UserError::new(format!("--checkpoint-at {file}:{line} has no place at {shown}: {reason}"))
         .help(format!("give this ref a line of its own: --checkpoint-at {}:{file}:LINE=LABEL", revision.name))
 }

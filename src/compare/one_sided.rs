@@ -4,7 +4,6 @@
 use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::standing::Standing;
-use crate::plan::resolved::Revision;
 use crate::results::added_test::AddedTest;
 use crate::support::counted::counted;
 use crate::support::labels;
@@ -80,8 +79,7 @@ fn with_reason(comparison: &Comparison, title: &str, side: &Aggregate) -> String
 }
 
 fn shown(comparison: &Comparison, revision: usize) -> String {
-    let revision: &Revision = &comparison.revisions[revision];
-    format!("{} ({})", labels::one_line(&revision.name), revision.short())
+    labels::one_line(&comparison.revisions[revision].named()).into_owned()
 }
 
 fn some(names: &[String]) -> String {

@@ -68,7 +68,7 @@ impl Plan {
 }
 
 /// A ref that was resolved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
     /// The name in the report; unique in the plan.
     pub name: String,
@@ -95,6 +95,12 @@ impl Revision {
     pub fn short(&self) -> String {
         let digits = self.commit.get(..7).unwrap_or(&self.commit);
         if self.working_tree { format!("{digits}+") } else { digits.to_owned() }
+    }
+
+    /// Returns `main (4f1c2aa)`, or the commit alone if that is the name.
+    pub fn named(&self) -> String {
+        let short = self.short();
+        if self.commit.starts_with(&self.name) { short } else { format!("{} ({short})", self.name) }
     }
 
     /// Whether the revision gets this checkpoint.
@@ -152,5 +158,21 @@ impl CellId {
     pub fn full_name(&self) -> String {
         let given = self.program.iter().map(ProgramCall::line).filter(|line| !line.is_empty());
         given.fold(self.test.to_string(), |name, line| format!("{name} {line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_that_is_named_by_its_commit_is_named_once() {
+        let named = |name: &str, working_tree| {
+            let (name, commit) = (name.to_owned(), "4f1c2aa00000".to_owned());
+            Revision { name, commit, working_tree, ..Revision::default() }.named()
+        };
+        assert_eq!(named("main", false), "main (4f1c2aa)");
+        assert_eq!(named("4f1c2aa", false), "4f1c2aa");
+        assert_eq!(named(".", true), ". (4f1c2aa+)");
     }
 }

@@ -316,8 +316,7 @@ impl Completion<'_> {
     }
 
     fn shown(&self, revision: usize) -> String {
-        let revision = &self.plan.revisions[revision];
-        format!("{} ({})", revision.name, revision.short())
+        self.plan.revisions[revision].named()
     }
 
     fn added(&self, offer: &Offer, compiles: bool) -> AddedTest {
