@@ -45,7 +45,7 @@ pub enum ArchiveError {
         file: Utf8PathBuf,
         /// The file in it.
         path: Utf8PathBuf,
-        /// Its hash, or the error on reading it.
+        /// Its hash.
         found: String,
         /// The manifest's hash.
         expected: String,

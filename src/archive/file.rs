@@ -232,7 +232,8 @@ impl Archive {
         manifest.check().map_err(|problem| self.invalid(problem))?;
         for (path, content) in &manifest.contents {
             let unpacked = folder.join(path);
-            let found = store::hash_file(&unpacked).unwrap_or_else(|error| error.to_string());
+            let found = store::hash_file(&unpacked)
+                .map_err(|error| self.damaged(&format!("its manifest names '{path}': {error:#}")))?;
             if found != content.blake3 {
                 let expected = content.blake3.clone();
                 let (file, path) = (self.file.clone(), path.clone());
@@ -542,6 +543,27 @@ mod tests {
     /// The bytes of an archive whose hash is right, whatever its content is.
     fn with_trailer(body: &[u8]) -> Vec<u8> {
         [body, &trailer(VERSION, &blake3::hash(body).to_hex())].concat()
+    }
+
+    #[test]
+    fn a_file_that_the_manifest_names_is_there() {
+        let folder = TestFolder::new();
+        let file = folder.archive(&here());
+        let good = fs_err::read(&file).unwrap();
+        let body = &good[..good.len() - usize::try_from(TRAILER_BYTES).unwrap()];
+        let tar = zstd::decode_all(body).unwrap();
+        let mut smaller = tar::Builder::new(Vec::new());
+        for entry in tar::Archive::new(&tar[..]).entries().unwrap() {
+            let entry = entry.unwrap();
+            if entry.path().unwrap() != std::path::Path::new("plan.json") {
+                smaller.append(&entry.header().clone(), entry).unwrap();
+            }
+        }
+        let body = zstd::encode_all(&*smaller.into_inner().unwrap(), 1).unwrap();
+        fs_err::write(&file, with_trailer(&body)).unwrap();
+        let error = folder.unpacked(&file).unwrap_err();
+        assert!(crate::support::advice::is_usage(&error), "{error:?}");
+        assert!(error.to_string().contains("its manifest names 'plan.json': "), "{error}");
     }
 
     #[test]
