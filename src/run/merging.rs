@@ -407,11 +407,14 @@ fn move_into(made: &RunFolder, folder: &RunFolder) -> anyhow::Result<()> {
         .collect::<Result<_, _>>()?;
     entries.sort_by_key(|entry| *entry == made.plan());
     for (index, entry) in entries.iter().enumerate() {
-        let name = entry.file_name().unwrap_or_default();
-        if let Err(error) = fs_err::rename(entry, folder.0.join(name)) {
-            // What is moved would be in the way of the next merge.
+        let place = |entry: &Utf8Path| folder.0.join(entry.file_name().unwrap_or_default());
+        if let Err(error) = fs_err::rename(entry, place(entry)) {
+            // What is moved would be in the way of the next merge. The shards have it. A full disk has no
+            // room to move it back.
             for moved in &entries[..index] {
-                let _ = fs_err::rename(folder.0.join(moved.file_name().unwrap_or_default()), moved);
+                let place = place(moved);
+                let _ =
+                    if place.is_dir() { fs_err::remove_dir_all(place) } else { fs_err::remove_file(place) };
             }
             return Err(error.into());
         }
