@@ -53,9 +53,9 @@ fn assert_code(output: &Output, code: i32) {
 fn exact_rows(csv: &[u8]) -> Vec<String> {
     let mut reader = csv::Reader::from_reader(csv);
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
-    let exact = rows.filter(|row| &row[9] == "heap.live");
+    let exact = rows.filter(|row| &row[10] == "heap.live");
     let mut rows: Vec<String> =
-        exact.map(|row| [0, 2, 4, 5, 7, 8, 9, 11].map(|column| row[column].to_owned()).join(" ")).collect();
+        exact.map(|row| [0, 2, 5, 6, 8, 9, 10, 12].map(|column| row[column].to_owned()).join(" ")).collect();
     rows.sort();
     rows
 }

@@ -60,7 +60,7 @@ fn other_tests_change_no_figure_and_a_change_of_all_is_found_in_all() {
     let metrics = ["--metrics", "heap.peak,heap.live,heap.count", "--format", "csv", "-k", "empty"];
     let figures = memprof(&repository, &[&[hungry.as_str(), "--offline"], &metrics[..]].concat());
     let heap = figures.stdout.lines().filter(|line| line.contains(",heap."));
-    let heap: Vec<&str> = heap.filter_map(|line| line.split(',').nth(11)).collect();
+    let heap: Vec<&str> = heap.filter_map(|line| line.split(',').nth(12)).collect();
     assert_eq!(heap, ["0"; 8], "{}", figures.everything());
 
     let leak = ["test", "--offline", "--leak", "heap.live=0"];

@@ -293,8 +293,8 @@ pub(crate) fn succeed(mut command: Command) -> Output {
 pub(crate) fn values(csv: &[u8], metric: &str) -> Vec<u64> {
     let mut reader = csv::Reader::from_reader(csv);
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
-    rows.filter(|row| &row[7] == "done" && &row[9] == metric)
-        .map(|row| row[11].parse().expect("a figure"))
+    rows.filter(|row| &row[8] == "done" && &row[10] == metric)
+        .map(|row| row[12].parse().expect("a figure"))
         .collect()
 }
 

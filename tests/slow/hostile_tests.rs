@@ -42,7 +42,8 @@ fn daemons() {
 #[test] fn replaces_log_by_fifo() { let log = log(); fs::remove_file(&log).unwrap(); Command::new("mkfifo").arg(log).status().unwrap(); }
 fn log_at() -> PathBuf {
     let files = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
-    let deleted = files.into_iter().find_map(|path| path.to_str()?.strip_suffix(" (deleted)").map(PathBuf::from));
+    let deleted = files.into_iter().find_map(|path| path.to_str()?.strip_suffix(" (deleted)").map(PathBuf::from)
+        .filter(|path| path.ends_with("log.jsonl")));
     deleted.unwrap()
 }
 #[test] fn replaces_stderr_by_symlink() {

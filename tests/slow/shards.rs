@@ -78,16 +78,16 @@ impl Sharded {
 pub fn exact(csv: &str) -> Vec<String> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
-    let exact = rows.filter(|row| &row[9] == "heap.live");
-    exact.map(|row| [0, 2, 4, 5, 7, 8, 9].map(|column| row[column].to_owned()).join(" ")).collect()
+    let exact = rows.filter(|row| &row[10] == "heap.live");
+    exact.map(|row| [0, 2, 5, 6, 8, 9, 10].map(|column| row[column].to_owned()).join(" ")).collect()
 }
 
 /// The peak of a test in a revision, in the kilobytes that it keeps.
 fn peak(csv: &str, revision: &str, test: &str) -> i64 {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows = reader.records().map(|row| row.expect("the report is CSV"));
-    let peaks = rows.filter(|row| &row[9] == "heap.peak" && &row[0] == revision && row[2].contains(test));
-    peaks.map(|row| row[11].parse::<i64>().expect("bytes") / 1000).max().expect("a peak")
+    let peaks = rows.filter(|row| &row[10] == "heap.peak" && &row[0] == revision && row[2].contains(test));
+    peaks.map(|row| row[12].parse::<i64>().expect("bytes") / 1000).max().expect("a peak")
 }
 
 #[test]
