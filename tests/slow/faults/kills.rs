@@ -77,7 +77,7 @@ fn found(printed: &str) -> String {
     let mut is_varying = false;
     let mut found = String::new();
     for line in printed.lines() {
-        is_varying = (is_varying || line.contains(" regressed, ")) && !line.starts_with("    commit");
+        is_varying = (is_varying || line.starts_with("memory: ")) && !line.starts_with("    commit");
         if !is_varying {
             found.push_str(line);
             found.push('\n');
