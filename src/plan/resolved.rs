@@ -100,7 +100,9 @@ impl Revision {
     /// Returns `main (4f1c2aa)`, or the commit alone if that is the name.
     pub fn named(&self) -> String {
         let short = self.short();
-        if self.commit.starts_with(&self.name) { short } else { format!("{} ({short})", self.name) }
+        // A branch may be called `a`.
+        let is_commit = self.name.len() >= 7 && self.commit.starts_with(&self.name);
+        if is_commit { short } else { format!("{} ({short})", self.name) }
     }
 
     /// Whether the revision gets this checkpoint.
@@ -173,6 +175,7 @@ mod tests {
         };
         assert_eq!(named("main", false), "main (4f1c2aa)");
         assert_eq!(named("4f1c2aa", false), "4f1c2aa");
+        assert_eq!(named("4", false), "4 (4f1c2aa)");
         assert_eq!(named(".", true), ". (4f1c2aa+)");
     }
 }

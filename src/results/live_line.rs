@@ -78,7 +78,7 @@ impl LiveLine {
         figures.join(", ")
     }
 
-    /// Returns `heap +1.20 GiB and 512 MiB above that, in 4.0 s`, for each kind of memory.
+    /// Returns `heap +1.20 GiB (peaked 512 MiB above), 4.0 s`, with each kind of memory.
     fn growth(&self) -> String {
         let families = self.metrics.keys().filter_map(|metric| metric.strip_suffix(".consumed"));
         let of_family = |family: &str| {
