@@ -328,6 +328,7 @@ impl LogReader {
     fn finish(mut self) -> Measurement {
         self.measurement.order();
         self.measurement.layers.settle();
+        self.measurement.trace.order();
         if let Some(beginning) = &self.beginning {
             for (_, source) in
                 self.measurement.sources.iter_mut().filter(|(metric, _)| counts_from_start(metric))

@@ -104,6 +104,13 @@ impl TraceRecord {
         }
     }
 
+    /// Puts the lines of each compiled function in order. They are logged while the test runs, in the
+    /// order in which they ran by then.
+    pub fn order(&mut self) {
+        self.places.clear();
+        self.lines.sort_by_key(|line| line.site.map(|site| (site, line.line)));
+    }
+
     /// Whether nothing was traced.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.lines.is_empty()
@@ -141,6 +148,21 @@ mod tests {
         take(None, 3, 2);
         let times: Vec<(usize, u64)> = record.lines.iter().map(|line| (line.line, line.times)).collect();
         assert_eq!(times, [(3, 7), (4, 1), (3, 5), (3, 2), (3, 2)]);
+    }
+
+    #[test]
+    fn lines_are_in_the_order_of_the_source_whenever_they_were_logged() {
+        let mut record = TraceRecord::default();
+        for (site, number) in [(1, 4), (0, 9), (1, 2), (0, 3)] {
+            let line = serde_json::json!({
+                "site": site, "label": "f", "at": "a.rs:1", "line": number, "times": 1, "metrics": {},
+            });
+            record.take("line", line.to_string().as_bytes()).expect("it is about lines").unwrap();
+        }
+        record.order();
+        let lines: Vec<(Option<u64>, usize)> =
+            record.lines.iter().map(|line| (line.site, line.line)).collect();
+        assert_eq!(lines, [(Some(0), 3), (Some(0), 9), (Some(1), 2), (Some(1), 4)]);
     }
 
     #[test]
