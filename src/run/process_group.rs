@@ -465,6 +465,15 @@ mod tests {
         assert_eq!(ran.process.exit, Exit::Code(4));
         assert!(is_gone_soon(&ran.stdout), "process {} is still running", ran.stdout);
 
+        // At once, many times: the first moment of a supervisor is like any later one.
+        for _ in 0..10 {
+            let script = "ls /proc/$PPID/fd 2>/dev/null | wc -l; kill -STOP $PPID; exit 4";
+            let ran = shell(script, None, &never);
+            assert_eq!(ran.process.exit, Exit::Code(4));
+            // Only root can see the one descriptor that it has.
+            assert!(["0", "1"].contains(&ran.stdout.trim()), "{}", ran.stdout);
+        }
+
         // Again and again, from several processes.
         let script = "for i in 1 2 3; do (echo here; while :; do kill -STOP $PPID; done) & done; sleep 306";
         let limit = Some(Duration::from_millis(300));

@@ -129,9 +129,14 @@ fn enter(pipe: RawFd, tool: i32) -> io::Result<()> {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         let supervisor = libc::getpid();
+        let mut ready = [0; 2];
+        if libc::pipe2(ready.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
             0 => {
+                wait_for_end(ready);
                 libc::setpgid(0, 0);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
                 if libc::getppid() != supervisor {
@@ -142,6 +147,19 @@ fn enter(pipe: RawFd, tool: i32) -> io::Result<()> {
             }
             test => Supervisor { pipe, tool, test, own: supervisor, status: None }.watch(),
         }
+    }
+}
+
+/// Waits until the supervisor has closed its end of this pipe, with all else. A program that stopped it
+/// before would stop the tool, too: the standard library waits until these descriptors are closed.
+fn wait_for_end([reader, writer]: [RawFd; 2]) {
+    let mut byte = 0_u8;
+    // SAFETY: descriptors of this process, and a buffer of one byte. No signal interrupts: all are
+    // blocked.
+    unsafe {
+        libc::close(writer);
+        libc::read(reader, (&raw mut byte).cast(), 1);
+        libc::close(reader);
     }
 }
 
@@ -156,7 +174,6 @@ struct Supervisor {
 
 impl Supervisor {
     fn watch(mut self) -> ! {
-        self.close_descriptors();
         // SAFETY: integers only. Nobody may trace this process or open its descriptors, and it
         // leaves no core dump.
         unsafe {
@@ -164,6 +181,8 @@ impl Supervisor {
             // If the tool is gone, nobody reads the messages.
             libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         }
+        // The test begins now.
+        self.close_descriptors();
         let is_stopped = self.wait();
         if !is_stopped {
             self.tell(ENDED, 0, [0; NAME]);
