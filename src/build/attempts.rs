@@ -6,13 +6,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::diagnostic::{Diagnostic, DiagnosticSpan};
 use cargo_platform::Cfg;
 
 use crate::build::adapters;
 use crate::build::artifacts::{Artifacts, Collected};
 use crate::build::build_tree::BuildTree;
 use crate::build::compilation::{self, CargoCall, Compiled};
-use crate::build::failure::BuildFailure;
+use crate::build::failure::{BuildFailure, Fault};
 use crate::build::freshness::{self, Check, SourceRecords};
 use crate::build::inserted_checkpoints;
 use crate::build::job::Job;
@@ -158,9 +159,24 @@ fn compile(
 fn failure_of(job: &Job<'_>, compiled: &Compiled) -> BuildFailure {
     let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
     let errors: Vec<_> = compiled.messages.errors.iter().map(|error| &error.message).collect();
+    if is_of_overlay(job, &errors) {
+        failure.fault = Fault::Overlay;
+    }
     failure.hints.extend(inserted_checkpoints::hints(job, &errors));
     failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
     failure
+}
+
+/// Whether all errors are in files of the overlay.
+fn is_of_overlay(job: &Job<'_>, errors: &[&Diagnostic]) -> bool {
+    let overlay = job.overlay();
+    let is_ours = |span: &DiagnosticSpan| {
+        overlay.iter().any(|file| Utf8Path::new(&span.file_name).ends_with(&file.destination))
+    };
+    // Without a place is only the number of errors.
+    let mut placed = errors.iter().filter(|error| !error.spans.is_empty()).peekable();
+    placed.peek().is_some()
+        && placed.all(|error| error.spans.iter().filter(|span| span.is_primary).all(is_ours))
 }
 
 /// Compares the sources of cargo's artifacts with those in the checkout.

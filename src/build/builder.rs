@@ -12,7 +12,7 @@ use crate::build::adapters;
 use crate::build::attempts::{self, Build};
 use crate::build::build_key::key_inputs;
 use crate::build::build_tree::BuildTree;
-use crate::build::failure::{self, BuildFailure};
+use crate::build::failure::{self, BuildFailure, Fault};
 use crate::build::job::{Inputs, Job};
 use crate::build::lockfile_resolver::LockfileResolver;
 use crate::build::prepared_source::{self, SkippedEdits};
@@ -185,7 +185,9 @@ impl<'a> Builder<'a> {
             match attempts::build(&job, &mut self.tree, key_inputs, log) {
                 Ok(Build::Done(entry)) => {
                     let entry = judged(&job, entry);
-                    if let Some(failure) = failure_of_selected(&self.inputs.plan.request, &entry) {
+                    if let Some(failure) =
+                        failure_of_selected(&self.inputs.plan.request, &entry, &job.overlay())
+                    {
                         return Ok(Build::Failed(failure));
                     }
                     let (name, commit) = (revision.name.clone(), revision.short());
@@ -214,7 +216,8 @@ impl<'a> Builder<'a> {
         toolchain: &Toolchain,
         mut failure: BuildFailure,
     ) -> anyhow::Result<Build> {
-        if failure.of_request || self.inputs.is_interrupted() || !self.lacks_lockfile(index)? {
+        let may_help = matches!(failure.fault, Fault::Code | Fault::Dependencies);
+        if !may_help || self.inputs.is_interrupted() || !self.lacks_lockfile(index)? {
             return self.failed(index, failure);
         }
         let revision = &self.inputs.plan.revisions[index];
@@ -509,6 +512,7 @@ impl<'a> Builder<'a> {
             plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
         let revision = &plan.revisions[index];
         failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
+        failure.add_hint_of_external(&plan.request.overlay, &self.inputs.checkout);
         failure.add_missing_submodules(&self.tree.missing_submodules(revision));
         let log = self.folder.build_log(plan, index);
         // Without a call of cargo, the log is empty.
@@ -517,7 +521,7 @@ impl<'a> Builder<'a> {
             fs_err::write(&log, &failure.first_errors)?;
         }
         // A request that no ref can satisfy is reported only once, by the caller.
-        if !failure.of_request {
+        if failure.fault != Fault::Request {
             self.report_failure(index, &failure);
         }
         Ok(Build::Failed(failure))

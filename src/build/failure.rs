@@ -1,5 +1,6 @@
 //! A failed build: the compiler's errors, and what may help.
 
+use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
 use crate::build::store::UnreadableArtifact;
@@ -7,6 +8,7 @@ use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::injected_files::LeadsOutside;
 use crate::checkout::missing_submodules::MissingSubmodule;
+use crate::plan::request::{OverlayMode, OverlayRequest};
 use crate::plan::resolved::Revision;
 use crate::support::advice;
 use crate::support::process::ProcessError;
@@ -20,19 +22,30 @@ pub struct BuildFailure {
     pub first_errors: String,
     /// What may help.
     pub hints: Vec<String>,
-    /// Whether the dependencies did not resolve or compile, rather than the checkout's own code.
+    /// What is at fault.
     #[serde(default)]
-    pub of_dependencies: bool,
-    /// Whether the revision lacks what the user asked for: a package, a feature, a target, a
-    /// toolchain.
-    #[serde(default)]
-    pub of_request: bool,
+    pub fault: Fault,
     /// Whether the build also failed with the dependencies of the commit's date.
     #[serde(default)]
     pub is_of_date_too: bool,
     /// Which lock file the build used, if the revision has committed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockfile: Option<String>,
+}
+
+/// What is at fault for a failed build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The checkout's own code.
+    #[default]
+    Code,
+    /// Dependencies that did not resolve or compile.
+    Dependencies,
+    /// The revision lacks what the user asked for: a package, a feature, a target, a toolchain.
+    Request,
+    /// Files of the overlay, and nothing else. Other dependencies would not help.
+    Overlay,
 }
 
 /// Help for a manifest that wants the crate for memory tests from a registry.
@@ -51,22 +64,30 @@ impl BuildFailure {
         }
         let of_dependencies = messages.errors.is_empty()
             || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
-        let of_request = messages.errors.is_empty() && is_refusal(&first_errors);
+        let fault = if messages.errors.is_empty() && is_refusal(&first_errors) {
+            Fault::Request
+        } else if of_dependencies {
+            Fault::Dependencies
+        } else {
+            Fault::Code
+        };
         let first_errors = redaction::text(&first_errors).into_owned();
-        Self { first_errors, of_dependencies: of_dependencies && !of_request, of_request, ..Self::default() }
+        Self { first_errors, fault, ..Self::default() }
     }
 
     /// Returns the failure for an error before or around the build.
     pub fn from_error(error: &anyhow::Error) -> Self {
         let hints = advice::help(error).into_iter().collect();
-        let of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
+        let is_of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
+        let fault = if is_of_request { Fault::Request } else { Fault::Code };
         let first_errors = redaction::text(&format!("{error:#}")).into_owned();
-        Self { first_errors, hints, of_request, ..Self::default() }
+        Self { first_errors, hints, fault, ..Self::default() }
     }
 
     /// Returns an error for the request, if no revision has what the user asked for.
     pub fn of_all(failures: &[&Self]) -> Option<UserError> {
-        let first = failures.first().filter(|_| failures.iter().all(|failure| failure.of_request))?;
+        let first =
+            failures.first().filter(|_| failures.iter().all(|failure| failure.fault == Fault::Request))?;
         let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
         let help = Some(in_one_line(lines.map(|line| line.trim_start_matches("help: "))))
@@ -93,6 +114,21 @@ impl BuildFailure {
         self.hints.splice(0..0, hints);
     }
 
+    /// Adds that a crate outside of the workspace does not need what a member lacks. `overlay` are the
+    /// request's.
+    pub fn add_hint_of_external(&mut self, overlay: &[OverlayRequest], checkout: &Utf8Path) {
+        let Some(member) = member_without_version(&self.first_errors, checkout) else { return };
+        let how = match overlay.first() {
+            Some(overlay) if overlay.mode == OverlayMode::External => return,
+            Some(_) => "add --overlay-mode external",
+            None => "--overlay REF:tests/NAME.rs --overlay-mode external",
+        };
+        self.hints.push(format!(
+            "{member} needs it; a test in a crate of its own needs only the dependencies of the package \
+             that it tests: {how}"
+        ));
+    }
+
     /// Adds advice for known causes. `today` is set if the revision has no lock file and its commit's
     /// date was not tried.
     /// `toolchain_files` holds each revision's name and toolchain file.
@@ -104,7 +140,7 @@ impl BuildFailure {
     ) {
         if self.first_errors.contains("no matching package named `memprof` found") {
             self.hints.push(NOT_IN_A_REGISTRY.to_owned());
-        } else if today && self.of_dependencies {
+        } else if today && self.fault == Fault::Dependencies {
             self.hints.push(format!(
                 "{} has no Cargo.lock of its own; use the dependencies of its commit's date \
                  (`--lockfile-date commit`), or the lock file of another ref (`--lockfile-from REF`)",
@@ -129,6 +165,20 @@ impl BuildFailure {
             ));
         }
     }
+}
+
+/// Returns the member of the workspace in the checkout that needs a package which has no version.
+fn member_without_version<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<&'a str> {
+    if !errors.starts_with("error: failed to select a version") {
+        return None;
+    }
+    // The first one needs the package itself, the others need that one.
+    let (_, after) = errors.split_once("required by package `")?;
+    let required_by = after.split("required by package `").flat_map(|part| part.split("of package `"));
+    required_by.filter_map(|part| part.split_once('`')).find_map(|(package, _)| {
+        let (name, place) = package.split_once(" v")?;
+        place.contains(checkout.as_str()).then_some(name)
+    })
 }
 
 /// Returns the lines of cargo's help as one. A list follows its title: `available test targets: a, b`.
@@ -215,7 +265,7 @@ mod tests {
         );
         assert_eq!(user_error.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
         let broken = refused("error: failed to select a version for `a`.");
-        assert!(broken.of_dependencies && !broken.of_request);
+        assert_eq!(broken.fault, Fault::Dependencies);
         assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");
         assert_eq!(BuildFailure::of_all(&[]), None);
         let help = |list: &str| {
@@ -254,11 +304,40 @@ mod tests {
     fn a_manifest_that_wants_memprof_from_a_registry_gets_the_forms_that_work() {
         let mut failure = BuildFailure {
             first_errors: "error: no matching package named `memprof` found".to_owned(),
-            of_dependencies: true,
+            fault: Fault::Dependencies,
             ..BuildFailure::default()
         };
         failure.add_hints(&revision(), true, &[]);
         assert_eq!(failure.hints, [NOT_IN_A_REGISTRY]);
+    }
+
+    #[test]
+    fn a_member_without_a_version_is_no_obstacle_to_an_external_overlay() {
+        let yanked = "error: failed to select a version for the requirement `rmp-serde = \"^0.13.1\"`\n  \
+                      version 0.13.1 is yanked\nlocation searched: crates.io index\n\
+                      required by package `serialization v0.1.0 (/checkout/serialization)`";
+        let indirect = "error: failed to select a version for `a`.\n    ... required by package `b v1.0.0`\n    \
+                        ... which satisfies dependency `b = \"^1\"` of package `rand v0.1.0 (/checkout/rand)`";
+        let overlay = |mode| OverlayRequest {
+            from: None,
+            paths: Vec::new(),
+            package: None,
+            mode,
+            dependencies: std::collections::BTreeMap::new(),
+        };
+        let hints = |errors: &str, overlay: &[OverlayRequest]| {
+            let mut failure = BuildFailure { first_errors: errors.to_owned(), ..BuildFailure::default() };
+            failure.add_hint_of_external(overlay, "/checkout".into());
+            failure.hints
+        };
+        let in_package = [overlay(OverlayMode::Package)];
+        let [hint] = &hints(yanked, &in_package)[..] else { panic!("one hint") };
+        assert!(hint.starts_with("serialization needs it;"), "{hint}");
+        assert!(hint.ends_with("that it tests: add --overlay-mode external"), "{hint}");
+        let [hint] = &hints(indirect, &[])[..] else { panic!("one hint") };
+        assert!(hint.starts_with("rand needs it;") && hint.contains("--overlay REF:tests/NAME.rs"), "{hint}");
+        assert!(hints(yanked, &[overlay(OverlayMode::External)]).is_empty());
+        assert!(hints("error: no matching package named `x` found", &in_package).is_empty());
     }
 
     fn revision() -> Revision {
@@ -276,7 +355,7 @@ mod tests {
 
     #[test]
     fn hints_mention_a_missing_lock_file_and_differing_toolchain_files() {
-        let mut failure = BuildFailure { of_dependencies: true, ..BuildFailure::default() };
+        let mut failure = BuildFailure { fault: Fault::Dependencies, ..BuildFailure::default() };
         let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
         failure.add_hints(&revision(), true, &files);
         assert!(failure.hints[0].contains("--lockfile-date commit"), "{:?}", failure.hints);

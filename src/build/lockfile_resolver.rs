@@ -7,7 +7,7 @@ use crate::build::build_key::configuration_above;
 use crate::build::build_tree::BuildTree;
 use crate::build::job::Job;
 use crate::build::prepared_source;
-use crate::plan::request::BuildOptions;
+use crate::plan::request::{BuildOptions, OverlayMode};
 use crate::support::process::Command;
 use crate::support::redaction;
 use crate::support::regular_file::followed;
@@ -16,6 +16,8 @@ use crate::support::regular_file::followed;
 pub struct LockfileResolver<'a> {
     job: &'a Job<'a>,
     options: BuildOptions,
+    /// The manifest of the workspace, or of the crate for external overlays.
+    manifest: Utf8PathBuf,
 }
 
 impl<'a> LockfileResolver<'a> {
@@ -26,7 +28,12 @@ impl<'a> LockfileResolver<'a> {
         tree: &mut BuildTree<'_>,
     ) -> anyhow::Result<Self> {
         prepared_source::lay_request(job, tree)?.1.save()?;
-        let resolver = Self { job, options };
+        let manifest = if job.inputs.overlay_of(OverlayMode::External).is_empty() {
+            job.inputs.workspace().join("Cargo.toml")
+        } else {
+            prepared_source::external_crate(job)?.manifest
+        };
+        let resolver = Self { job, options, manifest };
         let path = resolver.path();
         if path.is_symlink() {
             // Cargo would write through it.
@@ -36,7 +43,7 @@ impl<'a> LockfileResolver<'a> {
     }
 
     fn path(&self) -> Utf8PathBuf {
-        self.job.inputs.workspace().join("Cargo.lock")
+        self.manifest.with_file_name("Cargo.lock")
     }
 
     /// Returns the lock file as it is now.
@@ -75,7 +82,7 @@ impl<'a> LockfileResolver<'a> {
         let (job, inputs) = (self.job, self.job.inputs);
         let workspace = inputs.workspace();
         let mut cargo = job.toolchain.cargo().args(arguments);
-        cargo = cargo.arg("--manifest-path").arg(workspace.join("Cargo.toml")).current_dir(&workspace);
+        cargo = cargo.arg("--manifest-path").arg(&self.manifest).current_dir(&workspace);
         cargo = cargo.envs(job.requested_environment()).env("CARGO_TERM_COLOR", "never");
         if self.options.offline {
             cargo = cargo.arg("--offline");

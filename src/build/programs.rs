@@ -11,7 +11,7 @@ use cargo_metadata::{Artifact, CrateType, Metadata};
 
 use crate::build::build_key::configuration_above;
 use crate::build::compilation::{self, CargoCall, Compiled};
-use crate::build::failure::{BuildFailure, errors_of_cargo};
+use crate::build::failure::{BuildFailure, Fault, errors_of_cargo};
 use crate::build::freshness;
 use crate::build::job::Job;
 use crate::build::noting_runner::TestInvocation;
@@ -126,7 +126,9 @@ pub fn build(
 /// Whether cargo failed before it compiled anything, and not because of what it was asked for.
 fn is_of_cargo(compiled: &Compiled) -> bool {
     let failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
-    compiled.messages.artifacts.is_empty() && compiled.messages.errors.is_empty() && !failure.of_request
+    compiled.messages.artifacts.is_empty()
+        && compiled.messages.errors.is_empty()
+        && failure.fault != Fault::Request
 }
 
 /// Returns cargo's arguments for a program. `cargo run` takes a single package.

@@ -1,6 +1,6 @@
 //! Which failed targets of a build concern the user: those that can contain a selected or an added test.
 
-use crate::build::failure::BuildFailure;
+use crate::build::failure::{BuildFailure, Fault};
 use crate::build::job::Job;
 use crate::build::provenance::FailedTarget;
 use crate::build::selected_targets::{self, RevisionTexts};
@@ -21,19 +21,32 @@ pub fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
 }
 
 /// Returns the failure of a build in which no target with selected tests compiles.
-pub fn failure_of_selected(request: &Request, entry: &Entry) -> Option<BuildFailure> {
+pub fn failure_of_selected(
+    request: &Request,
+    entry: &Entry,
+    overlay: &[OverlayFile],
+) -> Option<BuildFailure> {
     let provenance = &entry.provenance;
     let has_some = provenance.executables.iter().any(|one| selected_targets::has_selected(request, one))
         || !provenance.unproven.is_empty();
     let failed: Vec<&FailedTarget> = entry.selected_failures().collect();
-    (!has_some && !failed.is_empty()).then(|| failure_of(entry, &failed))
+    (!has_some && !failed.is_empty()).then(|| {
+        let is_of_overlay = failed.iter().all(|failed| is_of(failed, overlay));
+        let fault = if is_of_overlay { Fault::Overlay } else { Fault::Code };
+        BuildFailure { fault, ..failure_of(entry, &failed) }
+    })
 }
 
 /// Returns the failure of a build in which one of the added test files does not compile.
 pub fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
-    let is_added = |failed: &&FailedTarget| added.iter().any(|file| failed.root.ends_with(&file.destination));
-    let failed: Vec<&FailedTarget> = entry.provenance.failed_targets.iter().filter(is_added).collect();
+    let of_build = entry.provenance.failed_targets.iter();
+    let failed: Vec<&FailedTarget> = of_build.filter(|failed| is_of(failed, added)).collect();
     (!failed.is_empty()).then(|| failure_of(entry, &failed))
+}
+
+/// Whether the root of a target is one of these files.
+fn is_of(failed: &FailedTarget, files: &[OverlayFile]) -> bool {
+    files.iter().any(|file| failed.root.ends_with(&file.destination))
 }
 
 fn failure_of(entry: &Entry, failed: &[&FailedTarget]) -> BuildFailure {

@@ -6,7 +6,7 @@ use camino::Utf8PathBuf;
 use jiff::Timestamp;
 
 use crate::build::build_tree::BuildTree;
-use crate::build::failure::BuildFailure;
+use crate::build::failure::{BuildFailure, Fault};
 use crate::build::job::{Inputs, Job};
 use crate::build::prepared_source;
 use crate::cargo::lockfile::{self, Choice, Fallback, Lockfile};
@@ -108,7 +108,9 @@ impl SharedLockfile {
         }
         let mut failure = BuildFailure::from_compiler(&Messages::default(), &error.0);
         // Another date does not help if a registry or a repository does not answer.
-        failure.of_dependencies &= error.lacks_version();
+        if !error.lacks_version() && failure.fault == Fault::Dependencies {
+            failure.fault = Fault::Code;
+        }
         self.failure = Some(failure.clone());
         Ok(Err(failure))
     }

@@ -8,12 +8,14 @@ use crate::build::job::{Inputs, Job};
 use crate::build::lockfile_resolver::LockfileResolver;
 use crate::build::patched_source;
 use crate::build::provided_side::ProvidedSide;
+use crate::build::shared_lockfile;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::lock_differences::{self, LockedPackage, is_compatible};
 use crate::cargo::lockfile;
 use crate::cargo::usable_versions;
+use crate::inject::external::PackageOptions;
 use crate::plan::dependency_change::{DependencyChange, Replacement};
-use crate::plan::request::{BuildOptions, OverlayMode};
+use crate::plan::request::BuildOptions;
 use crate::plan::side;
 use crate::plan::side_lockfile::SideLockfile;
 use crate::support::regular_file::followed;
@@ -42,13 +44,6 @@ pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option
         return Ok(None);
     }
     let name = &job.revision().name;
-    if !job.inputs.overlay_of(OverlayMode::External).is_empty() {
-        return Err(UserError::new(format!(
-            "{name}: an external overlay has a lock file of its own, which --with and --lockfile do not change"
-        ))
-        .help("put its tests into the package: --overlay-mode package")
-        .into());
-    }
     let base = match given {
         Some(given) => Some(text_of(given, job)?),
         None => match lockfile::committed_text(plan, job.index, job.inputs.repository)? {
@@ -157,8 +152,11 @@ impl Wanted<'_> {
             .collect();
         let patches: Vec<_> =
             inputs.patches.iter().map(|patch| blake3::hash(patch.content()).to_hex().to_string()).collect();
+        let crate_of_tests = shared_lockfile::crate_of_tests(inputs.plan);
+        let options_of_crate =
+            (!crate_of_tests.is_empty()).then(|| PackageOptions::split_off(&options, self.job.features()).0);
         let facts = format!(
-            "{} {} {:?} {:?} {:?} {} {:?} {:?}",
+            "{} {} {:?} {:?} {:?} {} {:?} {:?} {} {:?}",
             self.job.revision().tree,
             inputs.plan.workspace,
             self.changes,
@@ -167,6 +165,8 @@ impl Wanted<'_> {
             self.job.toolchain.version,
             overlay,
             patches,
+            crate_of_tests,
+            options_of_crate,
         );
         if self.changes.iter().any(|change| change.to.may_move()) {
             // A branch is looked up once for each plan, so a run that continues has the same commit.

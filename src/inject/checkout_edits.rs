@@ -97,8 +97,26 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
     Ok(folder.strip_prefix(checkout).unwrap_or(folder).to_owned())
 }
 
-/// Returns the overlay's integration tests that cargo did not discover (`autotests = false`, or
-/// edition 2015 with a `[[test]]`): names and paths, by manifest.
+/// Returns the name of the integration test with this root: `tests/NAME.rs` or `tests/NAME/main.rs` in
+/// the package's folder. A package in a folder `tests` holds another package's tests, beside its
+/// manifest.
+pub fn integration_test<'a>(package_folder: &Utf8Path, inside: &'a Utf8Path) -> Option<&'a str> {
+    let mut parts: Vec<&str> = inside.components().map(|part| part.as_str()).collect();
+    let holds_tests = package_folder.file_name() == Some("tests");
+    if parts.first() == Some(&"tests") {
+        parts.remove(0);
+    } else if !holds_tests || parts.first().is_some_and(|first| ["src", "build.rs"].contains(first)) {
+        return None;
+    }
+    match parts[..] {
+        [file] => file.strip_suffix(".rs"),
+        [name, "main.rs"] => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns the overlay's integration tests that cargo did not discover (`autotests = false`, edition
+/// 2015 with a `[[test]]`, or a package that holds only tests): names and paths, by manifest.
 fn missing_test_entries(
     metadata: &Metadata,
     injection: &AddedFiles,
@@ -122,12 +140,7 @@ fn missing_test_entries(
         let Some(owner) = owner else { continue };
         let folder = owner.manifest_path.parent().unwrap_or(checkout);
         let inside = absolute.strip_prefix(folder).unwrap_or(&absolute);
-        let parts: Vec<&str> = inside.components().map(|part| part.as_str()).collect();
-        let name = match parts[..] {
-            ["tests", file] => file.strip_suffix(".rs"),
-            ["tests", name, "main.rs"] => Some(name),
-            _ => None,
-        };
+        let name = integration_test(folder, inside);
         if let Some(name) = name.filter(|_| !known.contains(absolute.as_path())) {
             let entries = missing.entry(owner.manifest_path.clone()).or_default();
             entries.push((name.to_owned(), inside.to_string()));
@@ -160,6 +173,21 @@ pub fn append_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_of_tests_has_them_beside_its_manifest() {
+        let name = |folder: &str, file: &'static str| integration_test(folder.into(), file.into());
+        assert_eq!(name("lib", "tests/memory.rs"), Some("memory"));
+        assert_eq!(name("lib", "tests/memory/main.rs"), Some("memory"));
+        assert_eq!(name("lib/tests", "memory.rs"), Some("memory"));
+        assert_eq!(name("lib/tests", "memory/main.rs"), Some("memory"));
+        assert_eq!(name("lib/tests", "tests/memory.rs"), Some("memory"));
+        for (folder, file) in [("lib", "memory.rs"), ("lib/tests", "build.rs"), ("lib/tests", "src/main.rs")]
+        {
+            assert_eq!(name(folder, file), None, "{folder} {file}");
+        }
+        assert_eq!(name("lib/tests", "memory/cases.rs"), None, "a module");
+    }
 
     #[test]
     fn the_lines_stand_alone_whatever_the_file_ends_with() {

@@ -6,7 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{DocumentMut, Item};
 
 use crate::git::repository::Repository;
-use crate::inject::overlay;
+use crate::inject::checkout_edits;
+use crate::inject::overlay::{self, OverlayFile};
 use crate::plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use crate::plan::resolved::Plan;
 use crate::support::event::{Event, Sink};
@@ -45,12 +46,11 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
     let mut external = Vec::new();
     for (index, overlay) in plan.request.overlay.iter().enumerate() {
         match (overlay.mode, &overlay.package) {
-            (OverlayMode::Package, Some(package)) => {
-                with_tests.insert(package.clone());
-            }
-            (OverlayMode::Package, None) => {
+            (OverlayMode::Package, named) => {
                 let commit = plan.overlay_commits.get(index).cloned().flatten();
-                with_tests.extend(packages_with_tests(overlay, commit, plan, &of_revisions, repository)?);
+                let found = packages_with_tests(overlay, commit, plan, &of_revisions, repository)?;
+                with_tests.extend(named.clone().filter(|_| found.is_empty()));
+                with_tests.extend(found);
             }
             (OverlayMode::External, None) if plan.request.build.packages.is_empty() => {
                 external.push((index, of_revisions[0].of_external(overlay)?));
@@ -64,6 +64,22 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
     // A package that no revision has is reported with the packages that there are.
     with_tests.retain(|name| of_revisions.iter().any(|packages| packages.has(name)));
     let build = &mut plan.request.build;
+    // The tests of a chosen package may be a package of their own.
+    let is_inside = |name: &&String| {
+        let inside = |packages: &Packages| build.packages.iter().any(|outer| packages.is_inside(name, outer));
+        !build.packages.contains(name) && of_revisions.iter().any(inside)
+    };
+    let inner: Vec<String> = with_tests.iter().filter(is_inside).cloned().collect();
+    if !inner.is_empty() {
+        sink.emit(Event::Warning {
+            message: format!(
+                "the overlay's tests are in the package {}, which is built too",
+                inner.join(" and ")
+            ),
+            help: None,
+        });
+        build.packages.extend(inner);
+    }
     let is_default = |name: &String| of_revisions.iter().any(|packages| packages.is_default(name));
     if build.packages.is_empty() && !build.workspace && !with_tests.iter().all(is_default) {
         build.packages = with_tests.into_iter().collect();
@@ -91,9 +107,10 @@ fn packages_with_tests(
     let mut with_tests = BTreeSet::new();
     let mut outside = None;
     for file in sources {
-        let path = &file.destination;
+        let in_folder = |packages: &Packages| packages.path_of(file);
+        let Some(path) = of_revisions.iter().find_map(in_folder) else { continue };
         let Some((packages, package)) =
-            of_revisions.iter().find_map(|packages| Some((packages, packages.around(path)?)))
+            of_revisions.iter().find_map(|packages| Some((packages, packages.around(&path)?)))
         else {
             // A file that other code includes may be anywhere.
             let mut exists = false;
@@ -103,14 +120,15 @@ fn packages_with_tests(
             outside = outside.or((!exists).then_some(path));
             continue;
         };
-        let inside = path.strip_prefix(&package.folder).unwrap_or(path);
-        let is_test = ["tests", "benches", "examples"].iter().any(|folder| inside.starts_with(folder));
+        let inside = path.strip_prefix(&package.folder).unwrap_or(&path);
+        let is_test = ["tests", "benches", "examples"].iter().any(|folder| inside.starts_with(folder))
+            || checkout_edits::integration_test(&package.folder, inside).is_some();
         if is_test && packages.is_member(package) {
             with_tests.insert(package.name.clone());
         }
     }
     match outside.filter(|_| with_tests.is_empty()) {
-        Some(path) => Err(outside_of_all(overlay, path, &of_revisions[0]).into()),
+        Some(path) => Err(outside_of_all(overlay, &path, &of_revisions[0]).into()),
         None => Ok(with_tests),
     }
 }
@@ -155,7 +173,24 @@ impl Packages {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.all.iter().any(|package| package.name == name)
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<&Package> {
+        self.all.iter().find(|package| package.name == name)
+    }
+
+    /// Whether the first package is in the folder `tests` of the second one.
+    fn is_inside(&self, inner: &str, outer: &str) -> bool {
+        let (Some(inner), Some(outer)) = (self.find(inner), self.find(outer)) else { return false };
+        inner.folder == outer.folder.join("tests")
+    }
+
+    /// Returns where an overlay's file goes, from the repository's root. `None` if the revision lacks
+    /// the package.
+    fn path_of(&self, file: &OverlayFile) -> Option<Utf8PathBuf> {
+        let Some(name) = &file.package else { return Some(file.destination.clone()) };
+        Some(self.find(name)?.folder.join(&file.destination))
     }
 
     /// Returns the innermost package around a file, if it is in the workspace's folder.
@@ -184,7 +219,7 @@ impl Packages {
     /// Whether cargo builds the package without `-p`. A package that the revision lacks is no reason
     /// for another choice.
     fn is_default(&self, name: &str) -> bool {
-        let Some(package) = self.all.iter().find(|package| package.name == name) else { return false };
+        let Some(package) = self.find(name) else { return false };
         let Ok(inside) = package.folder.strip_prefix(&self.workspace) else { return true };
         let is_declared = self.root.get("workspace").and_then(|table| table.get("default-members")).is_some();
         if is_declared {

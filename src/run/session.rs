@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::build::attempts::Build;
 use crate::build::builder::Builder;
-use crate::build::failure::BuildFailure;
+use crate::build::failure::{BuildFailure, Fault};
 use crate::build::provenance::ListedTest;
 use crate::build::store;
 use crate::cargo::configuration::CargoConfig;
@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
             return Err(user_error.into());
         }
         for (index, build) in builds.iter().enumerate() {
-            if let Some(failure) = build.failure().filter(|failure| failure.of_request) {
+            if let Some(failure) = build.failure().filter(|failure| failure.fault == Fault::Request) {
                 builder.report_failure(index, failure);
             }
         }

@@ -316,6 +316,7 @@ fn an_external_overlay_resolves_only_what_it_needs() {
     let mut repository = TestRepository::new();
     let registry = Registry::of(&repository);
     registry.publish("stock", "1.0.0", EARLY, "pub fn kept() -> Vec<u8> { vec![1; 1 << 20] }\n", false);
+    registry.publish("stock", "1.1.0", LATE, "pub fn kept() -> Vec<u8> { vec![1; 4 << 20] }\n", false);
     registry.publish("withdrawn", "1.0.0", EARLY, "", true);
     repository.write("Cargo.toml", "[workspace]\nmembers = ['engine', 'sibling']\n");
     for (name, dependency) in [("engine", "stock"), ("sibling", "withdrawn")] {
@@ -340,5 +341,21 @@ fn an_external_overlay_resolves_only_what_it_needs() {
     let external = ["--overlay", &overlay, "--overlay-mode", "external", "--overlay-package", "engine"];
     let loose = ["--overlay-dependency", "loose = { path = 'loose' }"];
     let printed = compared(&repository, home.path(), &[&external[..], &loose].concat());
-    assert_eq!((printed.code, mebibytes_of(&printed, "old")), (0, 3), "{}", printed.everything());
+    assert_eq!((printed.code, mebibytes_of(&printed, "old")), (0, 6), "{}", printed.everything());
+    let side = ["--with", "old:stock@1.0.0"];
+    let printed = compared(&repository, home.path(), &[&external[..], &loose, &side].concat());
+    let both = ["old", "new"].map(|revision| mebibytes_of(&printed, revision));
+    assert_eq!((printed.code, both), (0, [3, 6]), "{}", printed.everything());
+
+    let overlay = format!("{}=engine/tests/memory.rs", test.display());
+    let printed = compared(&repository, home.path(), &["--overlay", &overlay]);
+    let help = "sibling needs it; a test in a crate of its own needs only the dependencies of the package \
+                that it tests: add --overlay-mode external";
+    assert!(printed.code == 3 && printed.stderr.contains(help), "{}", printed.everything());
+
+    fs::write(&test, "#[test]\nfn keeps() { engine::misspelt() }\n").expect("a file");
+    let printed = compared(&repository, home.path(), &external);
+    assert!(printed.code == 3 && printed.stderr.contains("misspelt"), "{}", printed.everything());
+    let is_tried = printed.everything().contains("do not build it either");
+    assert!(!is_tried, "older dependencies do not help: {}", printed.everything());
 }

@@ -304,3 +304,37 @@ fn an_overlay_into_a_member_that_cargo_does_not_build_by_default_builds_that_mem
     let of = |name: &str| kept[&("inner::memory::keeps".to_owned(), name.to_owned())] >> 20;
     assert_eq!([of("old"), of("new")], [1, 2], "{}", printed.everything());
 }
+
+#[test]
+fn an_overlay_among_tests_that_are_a_package_of_their_own_is_one_of_them() {
+    let mut repository = TestRepository::new();
+    let manifest = |name: &str| format!("[package]\nname = '{name}'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.toml", "[workspace]\nmembers = ['store', 'store/tests']\nresolver = '2'\n");
+    repository.write("store/Cargo.toml", manifest("store") + "autotests = false\n");
+    let tests = "[[test]]\nname = 'all'\npath = 'all.rs'\n[dev-dependencies]\nstore = { path = '..' }\n";
+    repository.write("store/tests/Cargo.toml", manifest("store-tests") + tests);
+    repository.write("store/tests/all.rs", "");
+    for (tag, mebibytes) in [("old", 1), ("new", 2)] {
+        let library = format!("pub fn kept() -> Vec<u8> {{ vec![1; {mebibytes} << 20] }}\n");
+        repository.write("store/src/lib.rs", library);
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    let test = repository.beside("memory.rs");
+    std::fs::write(&test, "#[test]\nfn keeps() { std::mem::forget(store::kept()) }\n").expect("a file");
+    let home = home();
+    let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "--format", "csv"];
+    let beside = format!("{}=store/tests/memory.rs", test.display());
+    let inside = format!("{}=tests/memory.rs", test.display());
+    for chosen in [
+        &["--overlay", &beside][..],
+        &["--overlay", &inside, "--overlay-package", "store"],
+        &["--overlay", &beside, "-p", "store"],
+    ] {
+        let printed = memprof(repository.root(), home.path(), &[&usual[..], chosen].concat());
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        let kept = kept(&values(&printed));
+        let of = |name: &str| kept[&("store-tests::memory::keeps".to_owned(), name.to_owned())] >> 20;
+        assert_eq!([of("old"), of("new")], [1, 2], "{}", printed.everything());
+    }
+}
