@@ -12,8 +12,8 @@ use regex::Regex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::reports::{MIB, readings, rendered, troubled, usual};
-use crate::support::synthetic::{Log, Synthetic};
+use crate::reports::{MIB, rendered, troubled, usual};
+use crate::support::synthetic::{Log, Synthetic, readings};
 
 fn page(comparison: &Comparison) -> String {
     rendered(Format::Html, comparison, &Options::default())

@@ -1,6 +1,6 @@
 //! What every form of the report looks like.
 
-use crate::support::synthetic::{Log, Synthetic};
+use crate::support::synthetic::{Log, Synthetic, readings};
 use cargo_memprof::compare::comparison::Comparison;
 use cargo_memprof::compare::from_results::compare;
 use cargo_memprof::plan::search_options::SearchOptions;
@@ -29,19 +29,6 @@ pub(crate) fn at_width(width: usize) -> Options {
         report_path: Some("target/memprof/latest".to_owned()),
         ..Options::default()
     }
-}
-
-/// The readings of a checkpoint: heap peak, resident peak, allocations and time.
-pub(crate) fn readings(heap: i64, resident: i64, count: i64, milliseconds: i64) -> [(&'static str, i64); 7] {
-    [
-        ("heap.live", heap / 2),
-        ("heap.peak", heap),
-        ("heap.allocated", heap * 2),
-        ("heap.count", count),
-        ("cpu.rss", resident - 400 * KIB),
-        ("cpu.peak", resident),
-        ("time", milliseconds * 1_000_000),
-    ]
 }
 
 /// What a scope logs: what it left behind, what it took beside that, and what was live at its end.

@@ -3,7 +3,11 @@
 
 use std::path::Path;
 
-use crate::chromium::{Options, Page};
+use cargo_memprof::report::options::{Options, Rows};
+use serde_json::Value;
+
+use crate::chromium::{self, Page};
+use crate::support::hostile::{self, HOSTILE};
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::{Printed, TestRepository, home, tool};
 
@@ -24,17 +28,20 @@ fn page() -> String {
         let more = if number == 7 { MIB } else { 0 };
         synthetic.passed(&name, 0, 0, &log(0)).passed(&name, 1, 0, &log(more))
     });
-    let results = synthetic.results();
-    let comparison = cargo_memprof::compare::from_results::compare(&results);
+    rendered(&synthetic, &Options::default())
+}
+
+/// The page of a run's folder.
+fn rendered(synthetic: &Synthetic, options: &Options) -> String {
+    let comparison = cargo_memprof::compare::from_results::compare(&synthetic.results());
     let mut out = Vec::new();
-    let options = cargo_memprof::report::options::Options::default();
-    cargo_memprof::report::html::render(&comparison, &options, &mut out).expect("written to memory");
+    cargo_memprof::report::html::render(&comparison, options, &mut out).expect("written to memory");
     String::from_utf8(out).expect("text")
 }
 
 /// Opens it as a reader does.
 fn opened(html: &str) -> Option<Page> {
-    Page::open(html, &Options::default())
+    Page::open(html, &chromium::Options::default())
 }
 
 /// How a key is pressed on an element.
@@ -84,7 +91,8 @@ fn tests_are_found_and_sorted() {
 
 #[test]
 fn a_link_leads_to_a_checkpoint() {
-    let open = |fragment| Page::open(&page(), &Options { fragment, ..Options::default() });
+    let open =
+        |fragment| Page::open(&page(), &chromium::Options { fragment, ..chromium::Options::default() });
     let Some(page) = open("module::reads_3/heap.peak/step%204") else { return };
     assert_eq!(page.value("document.getElementById('module::reads_3').querySelector('details').open"), true);
     assert_eq!(
@@ -103,7 +111,7 @@ fn a_link_leads_to_a_checkpoint() {
 
 #[test]
 fn without_its_script_the_text_is_there() {
-    let options = Options { without_script: true, ..Options::default() };
+    let options = chromium::Options { without_script: true, ..chromium::Options::default() };
     let Some(page) = Page::open(&page(), &options) else { return };
     assert_eq!(page.text("document.querySelector('h1').textContent"), "memory: 1 of 40 tests inconclusive");
     assert_eq!(page.value("document.body.innerText.includes('+1.00 MiB')"), true);
@@ -159,6 +167,14 @@ fn measured(repository: &TestRepository, home: &Path, arguments: &[&str]) -> Str
     std::fs::read_to_string(page).expect("text")
 }
 
+/// The page of the latest run.
+fn reported(repository: &TestRepository, home: &Path) -> String {
+    let mut command = tool();
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home);
+    command.args(["memprof", "report", "--format", "html", "--with-source"]);
+    Printed::of(command).stdout
+}
+
 #[test]
 fn call_sites_have_their_lines_and_a_flame_graph() {
     let (repository, home) = (repository(), home());
@@ -199,6 +215,103 @@ fn call_sites_have_their_lines_and_a_flame_graph() {
     );
     page.until(&last);
     page.assert_quiet();
+
+    // The same with hostile functions, paths and lines. A line stays one.
+    let run = repository.path("target/memprof/latest");
+    let line = HOSTILE.replace(['\r', '\n'], " ");
+    let symbols = walkdir::WalkDir::new(run.join("why")).into_iter().flatten();
+    let symbols: Vec<_> = symbols.filter(|entry| entry.file_name() == "symbols.json").collect();
+    assert_eq!(symbols.len(), 2, "one of each ref");
+    for symbols in &symbols {
+        poison_file(symbols.path(), &line, &["note"]);
+    }
+    poison_file(&run.join("changes.json"), &line, &[]);
+    let html = reported(&repository, home.path());
+    let Some(page) = opened(&html) else { return };
+    let shown = page.text("document.querySelector('.why').innerText");
+    assert!(shown.contains("subject::grow</script>"), "{shown}");
+    use_all(&page);
+}
+
+/// Adds hostile text to each text below a JSON value, but for the fields of these names.
+fn poison(value: &mut Value, text: &str, but: &[&str]) {
+    match value {
+        Value::String(own) => own.push_str(text),
+        Value::Array(list) => list.iter_mut().for_each(|one| poison(one, text, but)),
+        Value::Object(fields) => {
+            let open = fields.iter_mut().filter(|(name, _)| !but.contains(&name.as_str()));
+            open.for_each(|(_, one)| poison(one, text, but));
+        }
+        _ => {}
+    }
+}
+
+/// Poisons a file of a run's folder, without its checksum.
+fn poison_file(file: &Path, text: &str, but: &[&str]) {
+    let read = std::fs::read(file).expect("the run has it");
+    let mut value: Value = serde_json::from_slice(&read).expect("JSON");
+    value.as_object_mut().expect("an object").remove("checksum");
+    poison(&mut value, text, but);
+    std::fs::write(file, value.to_string()).expect("written");
+}
+
+/// Uses all of the page, and checks that it holds nothing but its own.
+fn use_all(page: &Page) {
+    let used = page.value(&format!(
+        "{{ {KEY}
+            document.querySelectorAll('details').forEach((one) => {{ one.open = true; }});
+            document.querySelectorAll('.charts, .flame, .treemap').forEach((one) => one.scrollIntoView());
+            for (const select of document.querySelectorAll('select')) {{
+                for (const option of select.options) {{
+                    select.value = option.value;
+                    select.dispatchEvent(new Event('change', {{ bubbles: true }}));
+                }}
+            }}
+            let used = 0;
+            for (const chart of document.querySelectorAll('canvas, svg')) {{
+                for (const name of ['Home', 'ArrowRight', 'ArrowDown', 'ArrowRight', 'End', 'Enter']) key(chart, name);
+                chart.dispatchEvent(new PointerEvent('pointermove', {{ bubbles: true, clientX: 300, clientY: 300 }}));
+                used += 1;
+            }}
+            for (const button of document.querySelectorAll('button')) button.click();
+            for (const search of document.querySelectorAll('input[type=search]')) {{
+                for (const text of ['<img src=x onerror=alert(1)>', 'alert(', '']) {{
+                    search.value = text;
+                    search.dispatchEvent(new Event('input', {{ bubbles: true }}));
+                }}
+            }}
+            used; }}"
+    ));
+    assert!(used.as_u64().expect("a number") > 0, "there are charts");
+    let foreign = "(() => {
+        const acts = (one) => [...one.attributes].some((attribute) =>
+            /^on/i.test(attribute.name) || /^\\s*(javascript|data|https?):/i.test(attribute.value) && /^(src|href|action)$/.test(attribute.name));
+        const all = [...document.querySelectorAll('*')];
+        const foreign = all.filter((one) => acts(one) || /^(IMG|IFRAME|OBJECT|EMBED|FORM|BASE|LINK)$/.test(one.tagName));
+        return foreign.map((one) => one.outerHTML.slice(0, 300)).join('\\n');
+    })()";
+    assert_eq!(page.text(foreign), "");
+    assert_eq!(page.value("document.querySelectorAll('script').length"), 2, "the data, and the page's own");
+    assert_eq!(page.value("/[\\u202e\\u2066\\x1b]/.test(document.body.innerText)"), false);
+    page.assert_quiet();
+}
+
+#[test]
+fn no_text_of_a_run_acts_while_its_page_is_used() {
+    let synthetic = hostile::folder();
+    let count = hostile::poisoned(&synthetic);
+    assert!(count > 250, "{count} texts");
+    let options = Options { all: true, rows: Rows::All, with_source: true, ..Options::default() };
+    let html = rendered(&synthetic, &options);
+    let Some(page) = opened(&html) else { return };
+    assert_eq!(page.value("document.body.innerText.includes('<script>alert(1)</script>')"), true);
+    use_all(&page);
+    let fragments =
+        ["<img%20src=x%20onerror=alert(1)>/heap.peak/</script>", "javascript:alert(1)", "%E0%A4%A"];
+    for fragment in fragments {
+        let options = chromium::Options { fragment, ..chromium::Options::default() };
+        Page::open(&html, &options).expect("as before").assert_quiet();
+    }
 }
 
 #[test]

@@ -181,10 +181,15 @@ impl Page {
         let of = |method: &'static str| {
             events.iter().filter(move |event| event["method"].as_str() == Some(method))
         };
-        let complaints: Vec<_> = ["Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"]
-            .into_iter()
-            .flat_map(of)
-            .collect();
+        let complaints: Vec<_> = [
+            "Log.entryAdded",
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+            "Page.javascriptDialogOpening",
+        ]
+        .into_iter()
+        .flat_map(of)
+        .collect();
         assert!(complaints.is_empty(), "{complaints:#?}");
         let own = format!("file://{}", self.folder.path().join("page.html").display());
         let asked: Vec<_> = of("Network.requestWillBeSent")

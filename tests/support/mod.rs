@@ -14,6 +14,7 @@
 #[cfg(target_os = "linux")]
 pub mod courtesy;
 pub mod csv;
+pub mod hostile;
 pub mod skips;
 pub mod stacks;
 pub mod synthetic;

