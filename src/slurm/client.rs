@@ -12,6 +12,9 @@ use crate::support::user_error::UserError;
 /// Where the documentation says how to do without Slurm's commands.
 const DOCUMENTATION: &str = "docs/slurm.md";
 
+/// After an answer without a job's id.
+const PERHAPS_SUBMITTED: &str = "if a job was submitted, `squeue --me` shows it";
+
 /// How many characters of an answer an error quotes.
 const MOST_QUOTED: usize = 1000;
 
@@ -62,7 +65,9 @@ impl Client {
             .within(Limits { time: None, ..Limits::ANSWER });
         let captured = command.run().map_err(|error| match &error {
             missing if missing.is_missing_program() => not_installed("sbatch").into(),
-            refused if refused.stderr().is_empty() => anyhow::Error::from(error),
+            died if died.stderr().is_empty() => {
+                UserError::new(one_line(&died.to_string())).help(PERHAPS_SUBMITTED).into()
+            }
             refused => anyhow::Error::from(
                 UserError::new(format!("sbatch refused the job: {}", one_line(refused.stderr())))
                     .help("what follows `--` goes to sbatch as it is; `sinfo` shows partitions and nodes"),
@@ -72,7 +77,7 @@ impl Client {
         // Plugins may print before it.
         accepted(text.lines().last().unwrap_or_default()).ok_or_else(|| {
             let message = format!("`sbatch --parsable` printed no job id, but '{}'", quoted(&text));
-            UserError::new(message).help("if a job was submitted, `squeue --me` shows it").into()
+            UserError::new(message).help(PERHAPS_SUBMITTED).into()
         })
     }
 

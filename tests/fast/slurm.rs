@@ -313,6 +313,25 @@ fn a_task_that_cannot_be_requeued_is_cancelled_and_submitted_again_with_new_flag
 }
 
 #[test]
+fn an_sbatch_that_dies_without_a_word_may_have_submitted_the_job() {
+    let cluster = Cluster::new();
+    let too_much = "head -c 70000000 /dev/zero | tr '\\0' x";
+    for (does, problem) in [
+        ("kill -9 $$", "SIGKILL"),
+        ("exit 255", "exit status: 255"),
+        (too_much, "printed more than 64.0 MiB"),
+    ] {
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\""]);
+        succeed(write.arg(cluster.path("bin/sbatch")).arg(does));
+        let printed = cluster.submit(&[]);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        has(&printed.stderr, &[problem, "if a job was submitted, `squeue --me` shows it"]);
+        assert!(!cluster.path("my run").exists(), "nothing is in the way of the next call");
+    }
+}
+
+#[test]
 fn a_job_that_slurm_forgot_is_known_by_accounting_or_else_by_its_folders() {
     let mut cluster = Cluster::new();
     let submitted = cluster.submit(&["--detach"]);
