@@ -38,8 +38,11 @@ pub const INHERITED: [&str; 26] = [
     "GIT_EXTERNAL_DIFF",
 ];
 
-/// Configuration that keeps git from running hooks, writing reflogs, packing, and starting daemons.
-const QUIET: [&str; 6] = [
+/// Configuration that keeps git from running hooks, writing reflogs, packing, and starting daemons. And it
+/// lets git sync refs and objects: it takes an object that a power failure emptied for one that is there,
+/// and fails on such a ref.
+const QUIET: [&str; 7] = [
+    "core.fsync=committed",
     "core.hooksPath=/dev/null",
     "core.logAllRefUpdates=false",
     "core.fsmonitor=false",

@@ -1,11 +1,13 @@
 //! `shard.json` in the folder of a run that is one of several shards.
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::shard::Shard;
 use crate::plan::sharding::AllTests;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
+use crate::support::durable::sync_tree;
 
 /// The version of `shard.json`'s format.
 pub const VERSION: u32 = 1;
@@ -52,6 +54,10 @@ impl ShardRecord {
     ) -> anyhow::Result<()> {
         let Some((shard, all)) = shard.zip(all) else { return Ok(()) };
         let outcomes = if is_finished { Some(outcomes(folder)?) } else { None };
+        if is_finished {
+            // Logs and outputs are not synced while tests run.
+            sync_tree(folder.0.as_std_path()).with_context(|| format!("cannot sync {}", folder.0))?;
+        }
         sealed::write(&folder.shard(), &Self { version: VERSION, shard, all: all.clone(), outcomes })
     }
 }

@@ -1,6 +1,8 @@
 //! Makes one run's folder of the folders of all shards.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -16,6 +18,7 @@ use crate::results::sealed;
 use crate::results::shard_record::{self, ShardRecord};
 use crate::results::stored;
 use crate::run::stored_plan;
+use crate::support::durable::{sync_names, sync_tree};
 use crate::support::paths;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
@@ -215,9 +218,8 @@ impl Shards {
     }
 
     /// Fills the folder of the whole run with copies. The shards stay as they are. The run is made in
-    /// another folder, and moved when it is whole, the plan last: a folder without one is no run. So what
-    /// ends a merge leaves nothing that could be taken for a whole run, or that is in the way of the next
-    /// merge.
+    /// another folder, and moved when it is whole and on the disk. So what ends a merge leaves nothing
+    /// that could be taken for a whole run.
     ///
     /// # Errors
     ///
@@ -228,18 +230,32 @@ impl Shards {
                 .help(format!("if it is the merged run, show it: cargo memprof report {}; or else choose another --run-folder", folder.0))
                 .into());
         }
-        let of_run = [folder.cells(), folder.why().0];
-        if let Some(left) = of_run.iter().find(|path| path.symlink_metadata().is_ok()) {
-            return Err(UserError::new(format!("{left} exists: a merge writes a run of its own"))
-                .help("choose another --run-folder, or remove it")
-                .into());
+        let found = folders_of_run(folder);
+        if let Some(left) = found.iter().find(|path| path.symlink_metadata().is_ok()) {
+            return Err(UserError::new(format!(
+                "{left} exists, without a plan.json beside it: this is no whole run"
+            ))
+            .help(format!(
+                "if a merge was interrupted here, remove what it left and merge again: rm -r {left}; \
+                     or else choose another --run-folder"
+            ))
+            .into());
         }
         let above = folder.0.parent().context("a run's folder is in another one")?;
         fs_err::create_dir_all(above)?;
-        let made = tempfile::Builder::new().prefix(".memprof-").suffix(".partial").tempdir_in(above)?;
+        let mut builder = tempfile::Builder::new();
+        // The system takes the umask off these permissions.
+        builder.prefix(".memprof-").suffix(".partial").permissions(Permissions::from_mode(0o777));
+        let made = builder.tempdir_in(above)?;
         let partial = RunFolder(paths::utf8(made.path().to_owned())?);
         self.fill(&partial, plan)?;
-        move_into(&partial, folder)
+        sync_tree(made.path()).with_context(|| format!("cannot sync {}", partial.0))?;
+        if folder.0.symlink_metadata().is_ok() {
+            return move_into(&partial, folder);
+        }
+        fs_err::rename(&partial.0, &folder.0)?;
+        let _moved = made.keep();
+        sync_names(above.as_std_path()).with_context(|| format!("cannot sync {above}"))
     }
 
     fn fill(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
@@ -251,7 +267,7 @@ impl Shards {
                 fs_err::copy(&path, folder.0.join(path.file_name().unwrap_or_default()))?;
             }
         }
-        copy_tree(&first.folder.0.join("builds"), &folder.0.join("builds"))?;
+        copy_tree(&build_logs(&first.folder), &build_logs(folder))?;
         let mut explained = StoredTests::default();
         for part in &self.parts {
             copy_tree(&part.folder.cells(), &folder.cells())?;
@@ -397,16 +413,29 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
     keys
 }
 
-/// Moves a whole run to its folder, the plan last. The folder may hold other things, such as shards.
+/// Returns the folders in a run's folder. A merge that is interrupted may leave some of them.
+pub fn folders_of_run(folder: &RunFolder) -> [Utf8PathBuf; 3] {
+    [folder.cells(), folder.why().0, build_logs(folder)]
+}
+
+fn build_logs(folder: &RunFolder) -> Utf8PathBuf {
+    folder.0.join("builds")
+}
+
+/// Moves a whole run into a folder that holds other things, such as shards. The plan is last: a folder
+/// without one is no run.
 fn move_into(made: &RunFolder, folder: &RunFolder) -> anyhow::Result<()> {
-    fs_err::create_dir_all(&folder.0)?;
     let mut entries: Vec<Utf8PathBuf> = made
         .0
         .read_dir_utf8()?
         .map(|entry| entry.map(camino::Utf8DirEntry::into_path))
         .collect::<Result<_, _>>()?;
     entries.sort_by_key(|entry| *entry == made.plan());
+    let sync = || sync_names(folder.0.as_std_path()).with_context(|| format!("cannot sync {}", folder.0));
     for (index, entry) in entries.iter().enumerate() {
+        if *entry == made.plan() {
+            sync()?;
+        }
         let place = |entry: &Utf8Path| folder.0.join(entry.file_name().unwrap_or_default());
         if let Err(error) = fs_err::rename(entry, place(entry)) {
             // What is moved would be in the way of the next merge. The shards have it. A full disk has no
@@ -419,7 +448,7 @@ fn move_into(made: &RunFolder, folder: &RunFolder) -> anyhow::Result<()> {
             return Err(error.into());
         }
     }
-    Ok(())
+    sync()
 }
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.

@@ -7,6 +7,7 @@ pub mod bounded_lines;
 pub mod bytes;
 pub mod child_output;
 pub mod counted;
+pub mod durable;
 pub mod elapsed;
 pub mod event;
 pub mod exit_code;

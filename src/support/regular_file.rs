@@ -215,8 +215,7 @@ pub fn replace(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
     if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         remove_folder(path)?;
     }
-    file.finish()?;
-    File::open(path.parent().unwrap_or(path))?.sync_all()
+    file.finish()
 }
 
 /// Removes whatever is there. Does not follow links.

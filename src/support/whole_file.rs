@@ -10,6 +10,8 @@ use anyhow::Context;
 use camino::Utf8Path;
 use tempfile::NamedTempFile;
 
+use crate::support::durable::sync_names;
+
 /// How the temporary names of files under construction begin and end.
 const PREFIX: &str = ".memprof-";
 const SUFFIX: &str = ".partial";
@@ -23,13 +25,12 @@ pub struct WholeFile {
 impl WholeFile {
     /// Begins a file. Its temporary name is new, so that no link that a test planted is followed.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // The system takes the umask off these permissions.
         let partial = tempfile::Builder::new()
             .prefix(PREFIX)
             .suffix(SUFFIX)
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            .tempfile_in(folder_of(path))
             // The caller names the path; that of the temporary file helps nobody.
             .map_err(|error| io::Error::from(error.kind()))?;
         Ok(Self { partial, path: path.to_owned() })
@@ -47,7 +48,8 @@ impl WholeFile {
 
     /// Moves the file to its path. A file or a link there is replaced, and a link is not followed.
     ///
-    /// The content reaches the disk first. Otherwise a power failure could leave an empty file.
+    /// The content reaches the disk first. Otherwise a power failure could leave an empty file. Then the
+    /// name does.
     pub fn finish(self) -> io::Result<()> {
         self.try_finish().map_err(|(error, _)| error)
     }
@@ -56,7 +58,7 @@ impl WholeFile {
     pub(crate) fn try_finish(self) -> Result<(), (io::Error, Option<File>)> {
         self.partial.as_file().sync_data().map_err(|error| (error, None))?;
         match self.partial.persist(&self.path) {
-            Ok(_) => Ok(()),
+            Ok(_) => sync_names(folder_of(&self.path)).map_err(|error| (error, None)),
             Err(failed) => Err((failed.error, Some(failed.file.into_file()))),
         }
     }
@@ -70,6 +72,10 @@ impl Write for WholeFile {
     fn flush(&mut self) -> io::Result<()> {
         self.partial.as_file_mut().flush()
     }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes what killed processes left of files under construction in a folder. The caller knows that

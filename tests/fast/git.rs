@@ -35,6 +35,14 @@ fn revision(repository: &TestRepository, spec: &str) -> Revision {
     plan(repository, &[spec, spec]).revisions.swap_remove(0)
 }
 
+#[test]
+fn git_syncs_what_it_writes_for_the_tool() {
+    let repository = package();
+    // Otherwise a power failure may empty a ref or an object, and git fails on it from then on.
+    let setting = repository.open().git().args(["config", "core.fsync"]).run().expect("it is set").text();
+    assert_eq!(setting, "committed");
+}
+
 fn package() -> TestRepository {
     let mut repository = TestRepository::new();
     repository.write("Cargo.toml", MANIFEST);

@@ -6,7 +6,9 @@ use cargo_memprof::plan::shard::Shard;
 use cargo_memprof::plan::sharding::AllTests;
 use cargo_memprof::results::run_folder::RunFolder;
 use cargo_memprof::results::stored;
-use cargo_memprof::run::merging::Shards;
+use cargo_memprof::run::merging::{Shards, folders_of_run};
+use cargo_memprof::support::regular_file::remove;
+use cargo_memprof::support::user_error::UserError;
 use serde_json::json;
 
 use crate::support::synthetic::{Log, Synthetic, cell};
@@ -84,5 +86,14 @@ fn a_merge_that_ends_in_the_middle_leaves_nothing_and_the_next_one_is_whole() {
     assert!(error.to_string().contains("plan.json exists: a merge writes a run of its own"), "{error}");
     std::fs::remove_file(folder.plan()).expect("removed");
     let error = opened.write(&folder, &opened.plan()).expect_err("something is left");
-    assert!(error.to_string().contains("cells exists: a merge writes a run of its own"), "{error}");
+    assert!(error.to_string().contains("cells exists, without a plan.json beside it"), "{error}");
+    let help = error.downcast_ref::<UserError>().and_then(|error| error.help.clone()).expect("help");
+    assert!(help.contains(&format!("rm -r {}", folder.cells())), "{help}");
+    for left in folders_of_run(&folder) {
+        remove(&left).expect("removed");
+    }
+    std::fs::write(folder.0.join("own"), "").expect("written");
+    opened.write(&folder, &opened.plan()).expect("merged beside what is there");
+    stored::read(&folder).expect("it is a run");
+    assert_eq!(std::fs::read_dir(home.path()).expect("a folder").count(), 1);
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::ValueEnum;
 
@@ -21,7 +22,7 @@ use crate::plan::resolved::Plan;
 use crate::plan::sharding::AllTests;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored;
-use crate::run::merging::Shards;
+use crate::run::merging::{Shards, folders_of_run};
 use crate::run::session::{announce, ignore_runs};
 use crate::run::stored_plan::lacked_variables;
 use crate::slurm::client::Client;
@@ -31,6 +32,7 @@ use crate::slurm::progress::{self, Status};
 use crate::slurm::script::Script;
 use crate::slurm::task::Phase;
 use crate::support::counted::counted;
+use crate::support::durable::sync_tree;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
 use crate::support::file_lock::{Lock, LockFile, WhenHeld};
@@ -93,6 +95,7 @@ impl Submit<'_> {
         let flags = self.flags(&plan)?;
         let script = Script { tool: &tool, archive: &file, run: &folder.0, shards, flags: &flags };
         write_whole(&folder.script(), script.text().as_bytes())?;
+        sync_tree(folder.0.as_std_path()).with_context(|| format!("cannot sync {}", folder.0))?;
         let mut record = JobRecord {
             version: VERSION,
             archive: file,
@@ -381,7 +384,8 @@ fn merge(job: &mut Job, statuses: Vec<(u32, Status)>) -> anyhow::Result<()> {
     let mut plan = shards.plan();
     let folder = RunFolder(job.folder.0.clone());
     // An interrupted merge may have left something.
-    for left in [folder.plan(), folder.cells(), folder.why().0] {
+    regular_file::remove(&folder.plan())?;
+    for left in folders_of_run(&folder) {
         regular_file::remove(&left)?;
     }
     let runs = job.folder.0.parent().filter(|runs| runs.join(".gitignore").exists());

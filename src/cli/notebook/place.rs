@@ -1,5 +1,8 @@
 //! Where a notebook is: in a repository, beside one, or in no repository at all.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -8,6 +11,8 @@ use crate::cli::kept_runs::current_directory;
 use crate::git::repository::Repository;
 use crate::git::written_commit;
 use crate::plan::resolved::Revision;
+use crate::support::durable::{sync_names, sync_tree};
+use crate::support::paths;
 use crate::support::process::Command;
 use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
@@ -87,17 +92,31 @@ fn made(file: &Utf8Path) -> anyhow::Result<Repository> {
     let stem = file.file_stem().unwrap_or_default();
     let hash = blake3::hash(file.as_str().as_bytes()).to_hex();
     let folder = made_repositories(&cache::home()?).join(format!("{stem}-{}", &hash[..16]));
-    fs_err::create_dir_all(&folder)?;
     if !folder.join(".git").exists() {
-        let init = ["init", "--quiet", "--template=", "--initial-branch=main"];
-        Command::new("git").args(init).current_dir(&folder).run()?;
-        fs_err::write(folder.join(".gitignore"), "/target\n")?;
+        make(&folder).with_context(|| format!("could not make the repository {folder}"))?;
     }
-    let repository = Repository::discover(&folder)?;
-    if repository.is_head_unborn()? {
-        // A worktree needs a repository with a commit.
-        let empty = written_commit::with_files(&repository, None, &[], "Notebooks")?;
-        repository.git().args(["update-ref", "HEAD", &empty]).run()?;
-    }
-    Ok(repository)
+    Repository::discover(&folder)
+}
+
+/// Makes a repository in another folder, and moves it when it is whole and on the disk: a part of one
+/// could not be continued.
+fn make(folder: &Utf8Path) -> anyhow::Result<()> {
+    let above = folder.parent().context("it is in another folder")?;
+    fs_err::create_dir_all(above)?;
+    let mut builder = tempfile::Builder::new();
+    // The system takes the umask off these permissions.
+    builder.prefix(".memprof-").suffix(".partial").permissions(Permissions::from_mode(0o777));
+    let made = builder.tempdir_in(above)?;
+    let partial = paths::utf8(made.path().to_owned())?;
+    let init = ["init", "--quiet", "--template=", "--initial-branch=main"];
+    Command::new("git").args(init).current_dir(&partial).run()?;
+    fs_err::write(partial.join(".gitignore"), "/target\n")?;
+    let repository = Repository::discover(&partial)?;
+    // A worktree needs a repository with a commit.
+    let empty = written_commit::with_files(&repository, None, &[], "Notebooks")?;
+    repository.git().args(["update-ref", "HEAD", &empty]).run()?;
+    sync_tree(made.path())?;
+    fs_err::rename(&partial, folder)?;
+    let _moved = made.keep();
+    Ok(sync_names(above.as_std_path())?)
 }

@@ -116,12 +116,24 @@ impl Laboratory {
         let log = self.beside("calls");
         let mut command = self.command(arguments);
         command.env("LD_PRELOAD", &self.library).env("MEMPROF_FAULT", fault).env("MEMPROF_FAULT_LOG", &log);
+        remove_file(&self.notes());
+        command.env("MEMPROF_FAULT_NOTES", self.notes());
         let folders = [self.runs(), self.home(), self.beside("home-notebooks"), self.beside("outputs")];
         let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         command.env("MEMPROF_FAULT_ROOTS", folders.join(":"));
         let ended = ended(command);
         let calls = fs::read(&log).expect("the library is loaded");
         (ended, String::from_utf8_lossy(&calls).lines().map(str::to_owned).collect())
+    }
+
+    /// What processes other than the program synced.
+    fn notes(&self) -> PathBuf {
+        self.beside("synced")
+    }
+
+    /// The variables with which a process notes what it syncs, for a shell script.
+    pub fn noting(&self) -> String {
+        format!("MEMPROF_FAULT_NOTES={} LD_PRELOAD={}", self.notes().display(), self.library.display())
     }
 
     /// Starts a command and kills it after a time. Returns whether it was still running.

@@ -14,15 +14,13 @@ use laboratory::{Ended, Laboratory};
 use works::Work;
 
 /// What a comparison may not do after a fault, and does today. Each entry is the beginning of a complaint.
-const KNOWN: [&str; 4] = [
+const KNOWN: [&str; 3] = [
     // A fault of the machine has the code of a bug, with advice.
     "code 101",
     // Of a run that is killed, files under construction stay until it continues.
     "left: ",
     // The folders of a run are not synced, so a power failure may remove a run that had just begun.
     "--resume after a cut",
-    // Nor are those of shards and of merged runs. What is left is refused, and a new folder is needed.
-    "never whole after a cut",
 ];
 
 /// How the whole result came in the end, and how often.
@@ -148,10 +146,6 @@ impl Work<'_> {
         let again = self.laboratory.run(&self.arguments);
         if (self.is_whole)(&again) {
             return "whole by the same command";
-        }
-        if fault.contains(", cut:") {
-            findings.complain(fault, "never whole after a cut");
-            return "never whole";
         }
         findings.complain(
             fault,

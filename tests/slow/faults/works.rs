@@ -36,7 +36,7 @@ echo $((id + 1)) >"$0.id"
 cd "$folder" || exit 1
 for range in $(echo "$array" | tr , ' '); do
     for task in $(seq "${range%-*}" "${range#*-}"); do
-        SLURM_ARRAY_JOB_ID=$id SLURM_ARRAY_TASK_ID=$task bash "$script" >/dev/null 2>&1
+        SLURM_ARRAY_JOB_ID=$id SLURM_ARRAY_TASK_ID=$task NOTING bash "$script" >/dev/null 2>&1
     done
 done
 echo "$id"
@@ -152,6 +152,11 @@ impl<'a> Work<'a> {
     }
 
     pub fn notebook(laboratory: &'a Laboratory) -> Self {
+        let git = format!(
+            "#!/bin/sh\n{} exec \"$(PATH=${{PATH#*:}} command -v git)\" \"$@\"\n",
+            laboratory.noting()
+        );
+        laboratory.program("git", &git);
         let (file, copy) = (laboratory.output("rows.ipynb"), laboratory.output("copy.ipynb"));
         let cell = |id: &str, source: &str| json!({"cell_type": "code", "execution_count": null, "id": id, "metadata": {}, "outputs": [], "source": source});
         let cells = [cell("a", "let kept = vec![1_u8; 1000];"), cell("b", "let more = vec![1_u8; 50_000];")];
@@ -193,7 +198,7 @@ impl<'a> Work<'a> {
     }
 
     pub fn submit(laboratory: &'a Laboratory) -> Self {
-        laboratory.program("sbatch", SBATCH);
+        laboratory.program("sbatch", &SBATCH.replace("NOTING", &laboratory.noting()));
         laboratory.program("squeue", NOTHING);
         laboratory.program("sacct", NOTHING);
         laboratory.program("scancel", NOTHING);
