@@ -6,15 +6,17 @@ default:
 check: && docs
     cargo fmt --all --check
     cargo clippy --all-targets -- -D warnings
+    cargo clippy --test slow -- -D warnings
     .ci/templates
 
-# Runs the tests. Builds of candle and burn, and most faults, are left out.
+# Runs the tests of all parts. What takes long is left out.
 test:
     cargo test
 
-# Runs all tests, also those that build candle and burn, and every fault (minutes).
+# Runs all tests: also every kind of real build, those of candle and burn, and every fault (minutes).
 test-all:
     cargo test -- --include-ignored
+    cargo test --test slow --test summary -- --include-ignored
 
 # Tries damaged inputs on every reader, for so many seconds each.
 fuzz seconds="60":

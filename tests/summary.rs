@@ -24,8 +24,9 @@ fn main() {
     }
     if arguments.is_empty() {
         println!(
-            "\nNot run: the tests that build candle and burn, and most faults (minutes). `just test-all` runs them:"
+            "\nNot run: real builds of every kind, faults and optimised programs (minutes). `just test-all` runs them:"
         );
         println!("  cargo test -- --include-ignored");
+        println!("  cargo test --test slow --test summary -- --include-ignored");
     }
 }

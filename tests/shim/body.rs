@@ -82,6 +82,7 @@ fn the_figures_of_a_test_are_those_of_its_body() {
 }
 
 #[test]
+#[ignore = "it takes long; `just test-all` runs it"]
 fn optimised_code_and_link_time_optimisation_change_nothing() {
     check(&tests(&["-O"]));
     check(&tests(&["-O", "-C", "lto=fat", "-C", "embed-bitcode"]));

@@ -43,6 +43,7 @@ fn every_way_to_allocate_is_counted_to_the_byte() {
 }
 
 #[test]
+#[ignore = "it takes long; `just test-all` runs it"]
 fn the_figures_are_the_same_with_lto_and_abort_and_optimisation() {
     let optimised = ["-C", "opt-level=3", "-C", "lto=fat", "-C", "panic=abort", "-C", "strip=symbols"];
     assert_known_amounts(&Experiment::of(program("heap", &optimised)).succeed());

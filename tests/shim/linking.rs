@@ -121,6 +121,7 @@ fn an_explicit_target_links_and_runs() {
 
 /// Compiles for every further target whose standard library is installed: nothing is run, but nothing is untyped.
 #[test]
+#[ignore = "it takes long; `just test-all` runs it"]
 fn it_compiles_for_the_other_platforms_that_are_installed_here() {
     let sysroot = text(&succeed(rustc().args(["--print", "sysroot"])).stdout);
     let installed = fs_err::read_dir(Path::new(sysroot.trim()).join("lib/rustlib")).unwrap();

@@ -114,6 +114,7 @@ fn code_that_aborts_on_panic() {
 }
 
 #[test]
+#[ignore = "it takes long; `just test-all` runs it"]
 fn code_optimised_at_link_time() {
     check_kinds(&["-Copt-level=2", "-Clto=fat", "-Ccodegen-units=1"]);
 }
@@ -316,6 +317,7 @@ const HOSTILE: [&str; 8] =
     ["swapped", "bare", "contexts", "jumps", "signal-stack", "timer", "forks", "ends-with-threads"];
 
 #[test]
+#[ignore = "it takes long; `just test-all` runs it"]
 fn stacks_that_no_compiler_made_end_no_program_and_change_no_figure() {
     for flags in
         [&["-Copt-level=0"][..], &["-Copt-level=3"], &["-Copt-level=3", "-Cforce-frame-pointers=yes"]]

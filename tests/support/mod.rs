@@ -33,6 +33,7 @@ use camino::Utf8Path;
 use cargo_memprof::git::repository::Repository;
 use tempfile::TempDir;
 
+#[allow(unused_imports, reason = "one test executable skips nothing")]
 pub use skips::skip;
 
 /// The first commit's date, seconds since the epoch; each commit is a minute after the one before.

@@ -1,0 +1,7 @@
+//! Whole runs of the program on whole repositories: the main path and what must never happen on it. `tests/slow` has
+//! all other runs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod runs;
