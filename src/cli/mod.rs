@@ -1,5 +1,5 @@
 //! What the user types, the commands, and the terminal.
-//! Imports support, gpu, courtesy, plan, config, git, verdict, checkout, cargo, results, slurm, doctor, compare, why, inject, notebook, build, run, archive, bisect and report.
+//! Imports every folder but symbols.
 //! The terminal prints; everything else prints nothing.
 
 pub mod arguments;

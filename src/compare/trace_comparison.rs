@@ -233,6 +233,8 @@ pub struct LineProfile {
     pub rows: Vec<LineRow>,
     /// One call in so many was measured.
     pub every: u64,
+    /// The call that the figures are of, from 1; `None` if they are of all measured calls.
+    pub call: Option<u64>,
 }
 
 /// A line of one side, or the same line on both.
@@ -266,43 +268,47 @@ struct FunctionLines<'a> {
 pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
     let namesakes = Namesakes::of(sides);
     let [old, new] = [0, 1].map(|side| profiles(&sides[side], &namesakes, side));
-    let mut keys: Vec<&(String, Namesake)> = old.keys().collect();
+    let mut keys: Vec<&ProfileKey> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_key(*key)));
-    keys.into_iter().map(|key| profile(&key.0, [old.get(key), new.get(key)])).collect()
+    keys.into_iter().map(|key| profile(key, [old.get(key), new.get(key)])).collect()
 }
+
+/// A function, and the call that the figures of its lines are of.
+type ProfileKey = (String, Namesake, Option<u64>);
 
 fn profiles<'a>(
     side: &TraceSide<'a>,
     namesakes: &Namesakes<'_>,
     number: usize,
-) -> IndexMap<(String, Namesake), FunctionLines<'a>> {
+) -> IndexMap<ProfileKey, FunctionLines<'a>> {
     let mut profiles = IndexMap::new();
     for function in side.facts.into_iter().flat_map(|facts| &facts.functions) {
         let Some(text) = &function.text else { continue };
         let at = function.at();
-        let mut figures: BTreeMap<usize, BTreeMap<usize, LineFigures>> = BTreeMap::new();
+        let mut of_calls: BTreeMap<Option<u64>, BTreeMap<usize, BTreeMap<usize, LineFigures>>> =
+            BTreeMap::new();
         let mut every = 1;
         for (run, record) in side.records.iter().enumerate() {
             for line in record.lines.iter().filter(|line| line.label == function.path && line.at == at) {
+                let figures = of_calls.entry(line.call).or_default();
                 figures.entry(line.line).or_default().entry(run).or_default().add(line);
                 every = every.max(line.every.unwrap_or(1));
             }
-        }
-        if figures.is_empty() {
-            continue;
         }
         let of_repeats = |(line, repeats): (usize, BTreeMap<usize, LineFigures>)| {
             let times = median(repeats.values().map(|one| one.times)).unwrap_or_default();
             (line, LineFigures { times, metrics: medians(repeats.values().map(|one| &one.metrics)) })
         };
         let identity = namesakes.identity(number, &function.path, &at);
-        profiles.entry((function.path.clone(), identity)).or_insert(FunctionLines {
-            function,
-            lines: text.text.lines().collect(),
-            first: text.first,
-            figures: figures.into_iter().map(of_repeats).collect(),
-            every,
-        });
+        for (call, figures) in of_calls {
+            profiles.entry((function.path.clone(), identity.clone(), call)).or_insert(FunctionLines {
+                function,
+                lines: text.text.lines().collect(),
+                first: text.first,
+                figures: figures.into_iter().map(of_repeats).collect(),
+                every,
+            });
+        }
     }
     profiles
 }
@@ -330,7 +336,7 @@ pub fn is_total(metric: &str) -> bool {
     ["allocated", "freed", "count", "grown", "time"].contains(&part)
 }
 
-fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
+fn profile((label, _, call): &ProfileKey, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
     let texts = sides.map(|side| side.map_or(&[][..], |side| &side.lines));
     let mut rows = Vec::new();
     let place = |side: usize, index: usize| {
@@ -353,7 +359,7 @@ fn profile(label: &str, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {
     }
     let at = sides.map(|side| side.map(|side| side.function.at()));
     let every = sides.iter().flatten().map(|side| side.every).max().unwrap_or(1);
-    LineProfile { label: label.to_owned(), at, rows, every }
+    LineProfile { label: label.clone(), at, rows, every, call: *call }
 }
 
 #[cfg(test)]

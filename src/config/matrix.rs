@@ -9,8 +9,8 @@ use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::stdin_path::{self, StdinPath};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, CallPeriod, Day, Delay, Dependency, ExpectedCode, JobsCount, LockfileDate,
-    Parsed, Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, Day, Delay, Dependency, ExpectedCode, JobsCount, LockfileDate, Parsed,
+    Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::checkpoint_at::CheckpointAt;
@@ -21,6 +21,7 @@ use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
+use crate::plan::trace_periods::TracePeriods;
 use crate::support::user_error::UserError;
 
 /// The name of the file.
@@ -300,8 +301,11 @@ mapping! {
         /// by default.
         "max-events" => max_events: Scalar<CallLimit>,
         /// Profile every so many-th call of each function: log it, and measure its lines. Every call
-        /// by default.
-        "every" => every: Scalar<CallPeriod>,
+        /// by default. `bert::**@5,bart::**@1` is for the functions of each pattern.
+        "every" => every: Scalar<TracePeriods>,
+        /// Whether each measured call has a table of its lines, up to `max-events`, in place of one for
+        /// all calls.
+        "lines-per-call" => lines_per_call: Scalar<bool>,
         /// What is read at each call: `heap`, `cpu`, `gpu`, `malloc`, `pool`, `time`. Heap and GPUs
         /// by default, because resident memory is slow to read.
         "columns" => columns: List<Scalar<TraceColumn>>,

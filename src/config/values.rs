@@ -18,6 +18,7 @@ use crate::plan::repeat::Repeat;
 use crate::plan::request::{Ignored, LockfileRequest, OverlayMode, TargetKind, TraceColumn};
 use crate::plan::title::Template;
 use crate::plan::trace_pattern::TracePattern;
+use crate::plan::trace_periods::{PeriodError, TracePeriods};
 use crate::support::suggest;
 
 /// A parsed value, with the text that it was written as.
@@ -116,22 +117,15 @@ impl FromText for ExpectedCode {
     }
 }
 
-/// Each so many-th call of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallPeriod(pub u64);
-
-impl FromText for CallPeriod {
-    const EXPECTED: &'static str = "a number such as 10";
+impl FromText for TracePeriods {
+    const EXPECTED: &'static str = "a number such as 10, or 'bert::**@5,bart::**@1'";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        let period = text.parse().ok().filter(|period| *period > 0);
-        period
-            .map(Self)
-            .ok_or_else(|| Mistake::new(format!("'{text}' is not a number of calls such as 10, from 1 on")))
+        text.parse().map_err(|error: PeriodError| Mistake::new(error.to_string()))
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "integer", "minimum": 1})
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "@[0-9]+"}]})
     }
 }
 

@@ -1,5 +1,5 @@
 //! Jupyter notebooks with Rust cells in evcxr's dialect, translated to one program.
-//! Imports support.
+//! Imports support and trace.
 //! None, pure.
 
 pub mod alignment;

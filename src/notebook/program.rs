@@ -16,6 +16,8 @@ use crate::notebook::manifest::{FindPackage, Settings};
 use crate::notebook::mistake::Mistake;
 use crate::notebook::redefinition::LiveItems;
 use crate::support::user_error::UserError;
+use crate::trace::lines::NOT_IN_SOURCE;
+use crate::trace::notebook_cells::{CELL, SCOPE};
 
 /// What the program's functions and types are for; compiled before the first cell.
 const SUPPORT: &str = include_str!("support.rs.in");
@@ -162,26 +164,34 @@ fn add_cell(text: &mut String, cell: &NotebookCell, label: &str, format: &str, s
     text.push_str(&"\n".repeat(first_line.saturating_sub(lines)));
     _ = writeln!(
         text,
-        "let __cell = __notebook::Cell::new({number}); let __scope = ::memprof::scope!(\"{{}}\", {label:?});"
+        "let {CELL} = __notebook::Cell::new({number}); let {SCOPE} = ::memprof::scope!(\"{{}}\", {label:?});"
     );
     let code = &cell.parsed.code;
     let mut done = 0;
     for (end, name) in &cell.parsed.variables {
-        _ = write!(text, "{} ::std::hint::black_box(&{name});", &code[done..*end]);
+        let stored = added(&format!(" ::std::hint::black_box(&{name});"));
+        _ = write!(text, "{}{stored}", &code[done..*end]);
         done = *end;
     }
     match &cell.parsed.shown {
         Some(range) => {
             let (before, shown, after) = (&code[done..range.start], &code[range.clone()], &code[range.end..]);
-            if format == DEBUG {
-                _ = write!(text, "{before}(&({shown}\n)).evcxr_display();{after}");
+            let (open, close) = if format == DEBUG {
+                (added("(&("), added("\n)).evcxr_display();"))
             } else {
-                _ = write!(text, "{before}::std::println!({format:?}, &({shown}\n));{after}");
-            }
+                (added(&format!("::std::println!({format:?}, &(")), added("\n));"))
+            };
+            _ = write!(text, "{before}{open}{shown}{close}{after}");
         }
         None => text.push_str(&code[done..]),
     }
-    text.push_str("\n; ::std::mem::drop(__scope); ::std::mem::drop(__cell);\n");
+    _ = writeln!(text, "\n; ::std::mem::drop({SCOPE}); ::std::mem::drop({CELL});");
+}
+
+/// Returns a part of the program within the code of a cell, marked as such.
+fn added(text: &str) -> String {
+    let [open, close] = NOT_IN_SOURCE;
+    format!("{open}{text}{close}")
 }
 
 /// Returns a text that takes one line, so that the lines of the cells stay where they are.

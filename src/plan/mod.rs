@@ -40,3 +40,4 @@ pub mod target_kind;
 pub mod test_pairs;
 pub mod title;
 pub mod trace_pattern;
+pub mod trace_periods;

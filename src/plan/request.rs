@@ -160,6 +160,12 @@ pub struct TraceRequest {
     /// Each so many-th call of a function is logged and has its lines measured. 0 is like 1.
     #[serde(default)]
     pub every: u64,
+    /// The same for functions of patterns: `bert::**@5`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub every_of: Vec<String>,
+    /// Whether the lines of each measured call are logged apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lines_per_call: bool,
     /// What is read at each call. Empty means heap and GPUs.
     pub columns: Vec<TraceColumn>,
 }

@@ -187,22 +187,31 @@ impl ScopeView<'_> {
         families: &[String],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let room = self.page.width().saturating_sub(LEAST_SCOPE);
         let mut groups: Vec<Group> = Vec::new();
         let mut left_out = Vec::new();
+        let all = self.page.width().saturating_sub(LEAST_SCOPE);
+        let time = tree.newest_time();
+        let mut room = all.saturating_sub(time.as_ref().map_or(0, Group::width));
         // Resident memory says the least about a single scope.
         let mut families: Vec<&String> = families.iter().collect();
         families.sort_by_key(|family| *family == "cpu");
         for family in families {
             let more = tree.groups_of_parts(self.page, family);
             let width: usize = groups.iter().chain(&more).map(Group::width).sum();
+            if groups.is_empty() && width > room {
+                room = all;
+            }
             if groups.is_empty() || width <= room {
                 groups.extend(more);
             } else {
                 left_out.push(format!("--metrics '{family}.*'"));
             }
         }
+        groups.extend(time.filter(|_| room < all));
         self.page.one_table("scope", labels, &groups, out)?;
+        if room == all {
+            self.page.line("no room for the time: --format csv", " ", Tone::Quiet, out)?;
+        }
         if !left_out.is_empty() {
             let line = format!("no room for other metrics: {}", left_out.join(", or "));
             self.page.line(&line, " ", Tone::Quiet, out)?;
@@ -391,13 +400,23 @@ impl<'a> ScopeTree<'a> {
         PARTS.iter().enumerate().map(group).collect()
     }
 
+    fn duration(&self, row: &ScopeRow, side: usize) -> Option<i64> {
+        Some(self.sides[side].1.column("time")?.figure(row.indices[side]?)?.value)
+    }
+
+    /// Returns how long each scope took in the newest revision, as far as it is known.
+    fn newest_time(&self) -> Option<Group> {
+        let newest = self.sides.len() - 1;
+        let times: Vec<_> = self.rows.iter().map(|row| self.duration(row, newest)).collect();
+        times.iter().any(Option::is_some).then(|| {
+            let cells = times.into_iter().map(|time| vec![Text::figure(time, Unit::Nanoseconds)]);
+            Group::of(String::new(), vec!["Time".to_owned()], cells.collect())
+        })
+    }
+
     /// Returns how long each scope took, and where it is in the source, as far as it is known.
     fn time_and_place(&self, page: Page) -> Option<Group> {
-        let duration = |row: &ScopeRow, number: usize| {
-            let column = self.sides[number].1.column("time")?;
-            Some(column.figure(row.indices[number]?)?.value)
-        };
-        let has_time = |number: &usize| self.rows.iter().any(|row| duration(row, *number).is_some());
+        let has_time = |number: &usize| self.rows.iter().any(|row| self.duration(row, *number).is_some());
         let with_time: Vec<usize> = (0..self.sides.len()).filter(has_time).collect();
         let has_places = self.rows.iter().any(|row| !row.place.is_empty());
         let name = |number: &usize| match self.sides.len() {
@@ -411,7 +430,7 @@ impl<'a> ScopeTree<'a> {
         }
         let cells = self.rows.iter().map(|row| {
             let times =
-                with_time.iter().map(|number| Text::figure(duration(row, *number), Unit::Nanoseconds));
+                with_time.iter().map(|number| Text::figure(self.duration(row, *number), Unit::Nanoseconds));
             let place = has_places.then(|| Text::new(labels::one_line(&row.place), Tone::Quiet));
             times.chain(place).collect()
         });

@@ -15,9 +15,10 @@ pub struct TraceRecord {
     pub nodes: BTreeMap<u64, CallNode>,
     /// The lines that ran.
     pub lines: Vec<LineRecord>,
-    /// Where the lines of a compiled function are in `lines`, by its number and the line's.
+    /// Where the lines of a compiled function are in `lines`, by its number, the call and the line's
+    /// number.
     #[serde(skip)]
-    places: BTreeMap<(u64, usize), usize>,
+    places: BTreeMap<(u64, Option<u64>, usize), usize>,
 }
 
 /// A traced function, reached through one sequence of callers.
@@ -65,6 +66,9 @@ pub struct LineRecord {
     /// Only one call in so many was measured. Absent if all were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
+    /// The call that the figures are of, from 1. Absent if they are of all measured calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<u64>,
     /// `heap.peak` is the most while the line ran. `heap.grown` and totals are sums.
     pub metrics: BTreeMap<String, i64>,
 }
@@ -95,7 +99,7 @@ impl TraceRecord {
     }
 
     fn take_line(&mut self, line: LineRecord) {
-        let place = line.site.map(|site| (site, line.line));
+        let place = line.site.map(|site| (site, line.call, line.line));
         if let Some(&known) = place.and_then(|place| self.places.get(&place)) {
             self.lines[known] = line;
         } else {
@@ -108,7 +112,7 @@ impl TraceRecord {
     /// order in which they ran by then.
     pub fn order(&mut self) {
         self.places.clear();
-        self.lines.sort_by_key(|line| line.site.map(|site| (site, line.line)));
+        self.lines.sort_by_key(|line| line.site.map(|site| (site, line.call, line.line)));
     }
 
     /// Whether nothing was traced.

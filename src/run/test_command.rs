@@ -82,6 +82,9 @@ fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
     if request.every > 1 {
         variables.insert("MEMPROF_TRACE_EVERY", request.every.to_string());
     }
+    if request.lines_per_call {
+        variables.insert("MEMPROF_TRACE_PER_CALL", "1".to_owned());
+    }
     if !request.columns.is_empty() {
         let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
         variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));

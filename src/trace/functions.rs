@@ -13,6 +13,7 @@ use crate::inject::source_edit::Edits;
 use crate::plan::trace_pattern::{PathSegment, shown};
 use crate::trace::function_names::{conditions, functions_in, named, named_path, plain};
 use crate::trace::lines;
+use crate::trace::notebook_cells::{self, CellBlock};
 use crate::trace::untraceable;
 
 /// The text at the start of a traced function, around its label and place. It is part of the build
@@ -24,6 +25,9 @@ pub const TEXTS: [&str; 2] = [
     " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
     "; let _memprof_scope = MEMPROF_SITE.enter();",
 ];
+
+/// The end of a traced cell of a notebook. Variables of the cell live on.
+const TRACED_CELL_END: &str = "::std::mem::drop(_memprof_scope); ";
 
 /// How a function is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +45,16 @@ pub struct Selected {
     pub depth: Depth,
     /// Whether a pattern names it, and does not just match all functions of a module.
     pub is_named: bool,
+    /// Each so many-th call is measured, if not as of the other functions.
+    pub every: Option<u64>,
 }
 
 impl Selected {
     /// Returns what two patterns select together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { depth: self.depth.max(other.depth), is_named: self.is_named || other.is_named }
+        let every = self.every.or(other.every);
+        Self { depth: self.depth.max(other.depth), is_named: self.is_named || other.is_named, every }
     }
 }
 
@@ -62,7 +69,7 @@ pub struct Function {
     pub lines: std::ops::RangeInclusive<usize>,
     /// How it is traced.
     pub selected: Selected,
-    /// Whether it is a test.
+    /// Whether it is a test or a cell, which only patterns that name it select.
     pub is_test: bool,
     /// What distinguishes it from others of its path: `cfg(unix)`, `impl Encoder<f32>`.
     pub apart: Option<String>,
@@ -75,7 +82,7 @@ impl Function {
     /// tests only.
     pub fn is_edited_as(&self, other: Selected) -> bool {
         let is_same_name = self.selected.is_named == other.is_named || !self.is_test;
-        self.selected.depth == other.depth && is_same_name
+        (self.selected.depth, self.selected.every) == (other.depth, other.every) && is_same_name
     }
 }
 
@@ -115,6 +122,7 @@ pub fn trace(
         found: Vec::new(),
     };
     match &file.items {
+        Ok(items) if notebook_cells::is_program(&items.items) => finder.notebook(&items.items),
         Ok(items) => finder.visit_file(items),
         // The tokens still show the names of functions, though not their paths. No function may be
         // missing silently.
@@ -164,7 +172,7 @@ impl FunctionFinder<'_> {
             let untraceable = self.untraceable(candidate, selected.is_named).or(refused);
             let lines = line_of(candidate.whole, Span::start)..=line_of(candidate.whole, Span::end);
             if untraceable.is_none() {
-                self.insert(candidate, selected.depth, line, *lines.end());
+                self.insert(candidate, selected, line, *lines.end());
             }
             let (path, apart) = (self.path.clone(), self.told_apart());
             let is_test = untraceable::is_test(candidate.attributes);
@@ -188,22 +196,71 @@ impl FunctionFinder<'_> {
             .or_else(|| allocator.map(str::to_owned))
     }
 
-    fn insert(&mut self, candidate: &FunctionWithBody<'_>, depth: Depth, line: usize, last: usize) {
+    /// The text that begins a scope of the current path.
+    fn site(&self, selected: Selected, line: usize, last: usize) -> String {
         let [site, enter] = TEXTS;
         let label = shown(&self.path);
         let at = format!("{}:{line}", self.at);
-        let site = match depth {
-            Depth::Calls => format!("{site}new({label:?}, {at:?}){enter}"),
+        let every = selected.every.map(|every| format!(".every({every})")).unwrap_or_default();
+        match selected.depth {
+            Depth::Calls => format!("{site}new({label:?}, {at:?}){every}{enter}"),
             Depth::Lines => {
-                format!("{site}with_lines({label:?}, {at:?}, {line}, {}){enter}", last - line + 1)
+                let lines = last - line + 1;
+                format!("{site}with_lines({label:?}, {at:?}, {line}, {lines}){every}{enter}")
             }
-        };
+        }
+    }
+
+    fn insert(&mut self, candidate: &FunctionWithBody<'_>, selected: Selected, line: usize, last: usize) {
+        let site = self.site(selected, line, last);
         let has_inner = candidate.attributes.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
-        if depth == Depth::Lines {
-            lines::mark(&mut self.edits, candidate.body);
+        if selected.depth == Depth::Lines {
+            lines::mark(&mut self.edits, &candidate.body.stmts);
         }
         // At the same place, the text that is added last comes first.
         open(&mut self.edits, candidate.body, has_inner, &site);
+    }
+
+    /// Visits the program of a notebook: the cells, and what they define, with paths as if it were
+    /// outside of functions.
+    fn notebook(&mut self, items: &[syn::Item]) {
+        for item in items {
+            if let syn::Item::Fn(function) = item {
+                self.visit_block(&function.block);
+            }
+        }
+    }
+
+    /// A cell is traced only if a pattern names it: it is a scope anyway.
+    fn cell(&mut self, cell: &CellBlock<'_>) {
+        self.path.push(PathSegment::Name(cell.label.clone()));
+        let line = line(cell.begin);
+        let (first, last) = (line + 1, line_of(cell.end, Span::start) - 1);
+        let (selected, untraceable) = match (self.wants)(&self.path, line) {
+            Want::Nothing => (None, None),
+            Want::Traced(selected) => (Some(selected), None),
+            Want::Refused(selected, reason) => (Some(selected), Some(reason)),
+        };
+        if let Some(selected) = selected.filter(|selected| selected.is_named) {
+            if untraceable.is_none() {
+                self.edits.after(cell.begin, &self.site(selected, line, last.max(line)));
+                self.edits.before(cell.end, TRACED_CELL_END);
+                if selected.depth == Depth::Lines {
+                    lines::mark(&mut self.edits, cell.statements);
+                }
+            }
+            let (path, lines) = (self.path.clone(), first..=last.max(first));
+            self.found.push(Function {
+                path,
+                line,
+                lines,
+                selected,
+                is_test: true,
+                apart: None,
+                untraceable,
+            });
+        }
+        self.path.pop();
     }
 
     fn of_tokens(&mut self, tokens: TokenStream, what: &str) {
@@ -246,6 +303,13 @@ impl FunctionFinder<'_> {
 }
 
 impl<'ast> Visit<'ast> for FunctionFinder<'_> {
+    fn visit_block(&mut self, block: &'ast syn::Block) {
+        if let Some(cell) = notebook_cells::of_block(block) {
+            self.cell(&cell);
+        }
+        visit::visit_block(self, block);
+    }
+
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let name = module.ident.to_string();
         self.path.push(PathSegment::Name(plain(&name)));
@@ -360,8 +424,9 @@ mod tests {
         let source = SourceText::new(text);
         let module = ["encoder".to_owned()];
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &module, source, items: source.parse() };
-        let (functions, edited) =
-            trace(&file, "src/a.rs", "bart", None, &|_, _| Want::Traced(Selected { depth, is_named: false }));
+        let (functions, edited) = trace(&file, "src/a.rs", "bart", None, &|_, _| {
+            Want::Traced(Selected { depth, is_named: false, every: None })
+        });
         (functions, edited.unwrap_or_else(|| text.to_owned()))
     }
 
@@ -475,6 +540,37 @@ mod tests {
         let reason = reason("mod m {}\ntrait A { fn f(&self, u8); }");
         assert!(reason.contains("cargo-memprof cannot parse its file (expected `:`, line 2)"), "{reason}");
         assert_eq!(paths("macro_rules! make { ($a:ident) => { fn $a() {} }; }"), ["bart::encoder::$a"]);
+    }
+
+    #[test]
+    fn a_cell_of_a_notebook_is_traced_by_its_name_and_what_it_defines_has_a_short_path() {
+        let text = "mod __notebook { fn of_support() {} }\nfn cells() { { fn g() {}\n\
+                    let __cell = __notebook::Cell::new(2); let __scope = s!(\"{}\", \"cell 2: a\");\n\
+                    fn f() {}\nlet a = f();/*+*/ black_box(&a);/*-*/\n/*+*/show(/*-*/a/*+*/\n);/*-*/ // é\n\
+                    ; drop(__scope); drop(__cell);\n{ g(); } }\n}";
+        let source = SourceText::new(text);
+        let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
+        let traced = |is_named: bool| {
+            let selected = Selected { depth: Depth::Lines, is_named, every: Some(7) };
+            let want = |_: &[PathSegment], _: usize| Want::Traced(selected);
+            trace(&file, "a.rs", "a", None, &want)
+        };
+        let (functions, edited) = traced(true);
+        let paths: Vec<String> = functions.iter().map(|function| shown(&function.path)).collect();
+        assert_eq!(paths, ["a::cell 2: a", "a::g", "a::f"]);
+        assert_eq!(lines::excerpt(&source, &functions[0].lines), "fn f() {}\nlet a = f();\na // é");
+        let edited = edited.unwrap();
+        for part in [
+            "with_lines(\"a::cell 2: a\", \"a.rs:3\", 3, 5).every(7); let _memprof_scope",
+            "\n_memprof_scope.at(5); let a = f();",
+            "_memprof_scope.at(6); show(",
+            "; ::std::mem::drop(_memprof_scope); drop(__scope); drop(__cell);\n{ g(); }",
+        ] {
+            assert!(edited.contains(part), "{part}: {edited}");
+        }
+        syn::parse_file(&edited).unwrap();
+        let paths: Vec<String> = traced(false).0.iter().map(|function| shown(&function.path)).collect();
+        assert_eq!(paths, ["a::g", "a::f"], "a cell is a scope anyway");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::inject::module_files;
 use crate::inject::source_edit::SourceText;
 use crate::plan::request::TraceRequest;
 use crate::plan::trace_pattern::{PathSegment, TracePattern, shown};
+use crate::plan::trace_periods::{PatternPeriod, PeriodError};
 use crate::results::trace_facts::{Excerpt, TraceFacts, TracedFunction, Untraced};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
@@ -25,6 +26,7 @@ use crate::trace::lines;
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     patterns: Vec<(TracePattern, Depth)>,
+    periods: Vec<PatternPeriod>,
 }
 
 impl Patterns {
@@ -38,7 +40,10 @@ impl Patterns {
         // scopes anyway.
         let both = of_depth(&request.lines, Depth::Lines)
             .and_then(|lines| Ok([lines, of_depth(&request.functions, Depth::Calls)?].concat()));
-        Ok(Self { patterns: both.map_err(|error| UserError::new(error.to_string()))? })
+        let patterns = both.map_err(|error| UserError::new(error.to_string()))?;
+        let periods = request.every_of.iter().map(|text| text.parse());
+        let periods = periods.collect::<Result<_, PeriodError>>();
+        Ok(Self { patterns, periods: periods.map_err(|error| UserError::new(error.to_string()))? })
     }
 
     /// Whether there are no patterns.
@@ -48,7 +53,8 @@ impl Patterns {
 
     /// Returns the patterns' texts with how their functions are traced, for the build key.
     pub fn texts(&self) -> Vec<String> {
-        self.patterns.iter().map(|(pattern, depth)| format!("{depth:?} {pattern}")).collect()
+        let patterns = self.patterns.iter().map(|(pattern, depth)| format!("{depth:?} {pattern}"));
+        patterns.chain(self.periods.iter().map(|period| format!("every {period}"))).collect()
     }
 
     /// Returns the crates that patterns name outright.
@@ -98,8 +104,9 @@ pub struct Search<'a> {
 /// dropped functions.
 pub fn find(search: &Search<'_>) -> Tracing {
     let mut tracing = Tracing::default();
-    let patterns = &search.patterns.patterns;
+    let Patterns { patterns, periods } = search.patterns;
     let matched = RefCell::new(vec![false; patterns.len()]);
+    let with_period = RefCell::new(vec![false; periods.len()]);
     let mut taken: BTreeMap<Utf8PathBuf, BTreeMap<usize, Selected>> = BTreeMap::new();
     for one in search.crates {
         module_files::visit_files(&one.root, &one.package, &mut |file| {
@@ -112,9 +119,18 @@ pub fn find(search: &Search<'_>) -> Tracing {
                 for (index, (pattern, depth)) in patterns.iter().enumerate() {
                     if pattern.matches(function, one.is_own) {
                         matched.borrow_mut()[index] = true;
-                        let selected = Selected { depth: *depth, is_named: pattern.names_functions() };
+                        let is_named = pattern.names_functions();
+                        let selected = Selected { depth: *depth, is_named, every: None };
                         wanted = Some(wanted.map_or(selected, |wanted: Selected| wanted.and(selected)));
                     }
+                }
+                if let Some(selected) = &mut wanted {
+                    let period =
+                        periods.iter().position(|period| period.pattern.matches(function, one.is_own));
+                    if let Some(index) = period {
+                        with_period.borrow_mut()[index] = true;
+                    }
+                    selected.every = selected.every.or(period.map(|index| periods[index].every));
                 }
                 match (wanted, search.dropped.get(&(path.to_owned(), line))) {
                     (None, _) => Want::Nothing,
@@ -144,6 +160,8 @@ pub fn find(search: &Search<'_>) -> Tracing {
     }
     let unmet = patterns.iter().zip(matched.into_inner()).filter(|(_, matched)| !matched);
     tracing.facts.unmet = unmet.map(|((pattern, _), _)| pattern.to_string()).collect();
+    let unmet = periods.iter().zip(with_period.into_inner()).filter(|(_, matched)| !matched);
+    tracing.facts.unmet.extend(unmet.map(|(period, _)| period.to_string()));
     tracing.facts.functions.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     tracing
 }
@@ -317,6 +335,10 @@ fn reason(error: &Diagnostic) -> String {
 /// Returns the error about a pattern that matches no function in any revision. `paths` are the
 /// paths of all functions.
 pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
+    if pattern.parse::<PatternPeriod>().is_ok() {
+        return UserError::new(format!("--trace-every {pattern}: no traced function matches"))
+            .help("name functions that --trace or --trace-lines matches, too");
+    }
     let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
     let inside = format!("{pattern}::");
     let help = if paths.iter().any(|path| path.starts_with(&inside)) {

@@ -15,15 +15,25 @@ use crate::inject::source_edit::{Edits, SourceText};
 /// before a statement, which is followed by the line. Both are part of the build key.
 pub const TEXTS: [&str; 2] = [" let _memprof_block = _memprof_scope.block();", " _memprof_scope.at("];
 
-/// Marks the statements of a function, and of the blocks that run as a part of it.
-pub fn mark(edits: &mut Edits<'_>, body: &syn::Block) {
-    Lines { edits }.statements(body);
+/// What stands around the parts of a notebook's program, among the code of its cells, that are not in
+/// the notebook.
+pub const NOT_IN_SOURCE: [&str; 2] = ["/*+*/", "/*-*/"];
+
+/// Marks these statements of a function, and those of the blocks that run as a part of it.
+pub fn mark(edits: &mut Edits<'_>, statements: &[syn::Stmt]) {
+    Lines { edits }.statements(statements);
 }
 
 /// Returns the text of these lines, counted from 1, before any edit.
 pub fn excerpt(source: &SourceText<'_>, lines: &RangeInclusive<usize>) -> String {
     let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
-    wanted.collect::<Vec<_>>().join("\n")
+    let mut text = wanted.collect::<Vec<_>>().join("\n");
+    let [open, close] = NOT_IN_SOURCE;
+    while let Some(start) = text.find(open) {
+        let Some(length) = text[start..].find(close) else { break };
+        text.replace_range(start..start + length + close.len(), "");
+    }
+    text
 }
 
 struct Lines<'a, 'b> {
@@ -31,9 +41,9 @@ struct Lines<'a, 'b> {
 }
 
 impl Lines<'_, '_> {
-    fn statements(&mut self, block: &syn::Block) {
+    fn statements(&mut self, statements: &[syn::Stmt]) {
         let mut marked = None;
-        for statement in &block.stmts {
+        for statement in statements {
             if matches!(statement, syn::Stmt::Item(_)) {
                 continue;
             }
@@ -86,7 +96,7 @@ impl<'ast> Visit<'ast> for Lines<'_, '_> {
             return;
         }
         self.edits.after(span.open(), TEXTS[0]);
-        self.statements(block);
+        self.statements(&block.stmts);
     }
 
     fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
@@ -123,7 +133,7 @@ mod tests {
         let file = source.parse().unwrap();
         let [syn::Item::Fn(function)] = file.items.as_slice() else { panic!("one function: {text}") };
         let mut edits = source.edits();
-        mark(&mut edits, &function.block);
+        mark(&mut edits, &function.block.stmts);
         let edited = edits.applied();
         assert_eq!(edited.lines().count(), text.lines().count(), "lines stay: {edited}");
         let line = regex::Regex::new(r"((?:#\[cfg[^\n]*?\] )?)_memprof_scope\.at\((\d+)\); ").unwrap();

@@ -69,6 +69,7 @@ impl Recorder {
     pub(crate) fn set_up_calls(&mut self, environment: &Environment) {
         self.calls.maximum_events = environment.trace_events.unwrap_or(0);
         self.calls.every = environment.trace_every.unwrap_or(1).max(1);
+        self.calls.lines_per_call = environment.lines_per_call;
         if let Some(columns) = &environment.trace_columns {
             self.calls.columns = Columns::of(columns);
             CALLS_READ_GPUS.store(self.calls.columns.gpu, Ordering::Relaxed);
@@ -112,7 +113,12 @@ impl Recorder {
         let nanoseconds = self.nanoseconds_for_calls();
         let histories = &self.histories;
         let peaks = |index: Index, since| histories.of(index).since(since);
+        let has_table = self.calls.lines_per_call && self.calls.has_lines(frame);
         let caller = self.calls.leave(frame, mark, nanoseconds, &values, peaks);
+        if has_table {
+            self.log_lines_of(began.site as usize);
+            self.calls.clear_lines(began.site);
+        }
         self.tell();
         caller
     }
@@ -222,31 +228,39 @@ impl Recorder {
     /// Logs the figures of each line that ran since the last time, for the functions that are traced
     /// by line.
     pub(crate) fn log_lines(&mut self) {
-        let nanoseconds = self.nanoseconds();
         for number in 0..self.calls.sites().len() {
-            self.log(|recorder, log| {
-                let calls = &recorder.calls;
-                let site = calls.sites()[number].site;
-                for (line, figures, place) in calls.changed_lines(number) {
-                    log.write("line", nanoseconds, |json| {
-                        json.number("site", format_args!("{number}"));
-                        json.text("label", site.label);
-                        json.text("at", site.at);
-                        json.number("line", format_args!("{line}"));
-                        json.number("times", format_args!("{}", figures.times));
-                        if calls.every > 1 {
-                            json.number("every", format_args!("{}", calls.every));
-                        }
-                        json.object("metrics", |json| {
-                            write_line(json, recorder, place);
-                            write_time(json, calls, figures.nanoseconds);
-                        });
-                    })?;
-                }
-                Ok(())
-            });
+            self.log_lines_of(number);
         }
         self.calls.lines_are_logged();
+    }
+
+    fn log_lines_of(&mut self, number: usize) {
+        let nanoseconds = self.nanoseconds();
+        self.log(|recorder, log| {
+            let calls = &recorder.calls;
+            let state = &calls.sites()[number];
+            let (site, every) = (state.site, calls.every(state.site));
+            for (line, figures, place) in calls.changed_lines(number) {
+                log.write("line", nanoseconds, |json| {
+                    json.number("site", format_args!("{number}"));
+                    json.text("label", site.label);
+                    json.text("at", site.at);
+                    json.number("line", format_args!("{line}"));
+                    json.number("times", format_args!("{}", figures.times));
+                    if every > 1 {
+                        json.number("every", format_args!("{every}"));
+                    }
+                    if calls.lines_per_call {
+                        json.figure("call", state.last_with_lines);
+                    }
+                    json.object("metrics", |json| {
+                        write_line(json, recorder, place);
+                        write_time(json, calls, figures.nanoseconds);
+                    });
+                })?;
+            }
+            Ok(())
+        });
     }
 }
 

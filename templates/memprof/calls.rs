@@ -156,6 +156,9 @@ pub(crate) struct SiteState {
     logged: u64,
     /// Open calls, on all threads.
     open: u64,
+    /// Calls whose lines were measured, and the last of them: its number among all, from 1.
+    with_lines: u64,
+    pub(crate) last_with_lines: u64,
     /// Where its lines begin in the table.
     lines: usize,
     last: (u32, u32),
@@ -165,8 +168,11 @@ pub(crate) struct SiteState {
 pub(crate) struct Calls {
     pub(crate) columns: Columns,
     pub(crate) maximum_events: u64,
-    /// Each so many-th call of a function is profiled: its lines are measured, and it may be logged.
+    /// Each so many-th call of a function is profiled, unless its site says otherwise: its lines are
+    /// measured, and it may be logged.
     pub(crate) every: u64,
+    /// Whether lines are those of one call, and not of all.
+    pub(crate) lines_per_call: bool,
     slots: Untracked<Slot>,
     /// The peaks that a call reads. Each reading begins a new interval, so all of them are kept.
     peaks: Untracked<Index>,
@@ -190,6 +196,7 @@ impl Calls {
             columns: Columns { heap: true, cpu: false, gpu: true, malloc: false, pool: false, time: false },
             maximum_events: 0,
             every: 1,
+            lines_per_call: false,
             slots: Untracked::new(),
             peaks: Untracked::new(),
             considered: 0,
@@ -240,6 +247,18 @@ impl Calls {
         })
     }
 
+    /// The lines of a site begin anew.
+    pub(crate) fn clear_lines(&mut self, site: u32) {
+        let state = self.sites[site as usize];
+        let count = state.site.lines.map_or(0, |(_, count)| count as usize);
+        for line in &mut self.lines.as_mut()[state.lines..state.lines + count] {
+            *line = Line { times: 0, nanoseconds: 0, is_changed: false };
+        }
+        for figure in &mut self.line_figures.as_mut()[state.lines * SLOTS..(state.lines + count) * SLOTS] {
+            *figure = NOTHING;
+        }
+    }
+
     /// The log has all lines.
     pub(crate) fn lines_are_logged(&mut self) {
         self.lines.as_mut().iter_mut().for_each(|line| line.is_changed = false);
@@ -280,10 +299,23 @@ impl Calls {
         self.is_next_logged(number) || self.open_above(number, caller).is_none()
     }
 
+    /// Each so many-th call of a site is profiled.
+    pub(crate) fn every(&self, site: &Site) -> u64 {
+        if site.every == 0 { self.every } else { site.every }
+    }
+
     /// Whether the next call of a site is logged by itself.
     fn is_next_logged(&self, site: u32) -> bool {
         let state = &self.sites[site as usize];
-        state.logged < self.maximum_events && state.calls % self.every == 0
+        state.logged < self.maximum_events && state.calls % self.every(state.site) == 0
+    }
+
+    /// Whether the lines of the next call of a site that is not recursive are measured.
+    fn has_next_lines(&self, site: &SiteState) -> bool {
+        // Two calls at once would have one table.
+        let has_table =
+            !self.lines_per_call || (site.open == 0 && site.with_lines < self.maximum_events.max(1));
+        site.site.lines.is_some() && has_table && site.outer % self.every(site.site) == 0
     }
 
     fn known(&mut self, site: &'static Site) -> u32 {
@@ -297,7 +329,17 @@ impl Calls {
             self.line_figures.extend(&[NOTHING; SLOTS]);
         }
         let last = (ELSEWHERE, NONE);
-        self.sites.push(SiteState { site, calls: 0, outer: 0, logged: 0, open: 0, lines, last });
+        self.sites.push(SiteState {
+            site,
+            calls: 0,
+            outer: 0,
+            logged: 0,
+            open: 0,
+            with_lines: 0,
+            last_with_lines: 0,
+            lines,
+            last,
+        });
         site.set_number(number);
         number
     }
@@ -339,10 +381,13 @@ impl Calls {
         let node = open.unwrap_or_else(|| self.node(parent, number));
         self.tree.begin(node, open.is_some());
         let is_logged = mark != 0 && self.is_next_logged(number);
-        let every = self.every;
-        let state = &mut self.sites.as_mut()[number as usize];
         // Lines of a recursive call belong to the line that made it.
-        let has_lines = site.lines.is_some() && open.is_none() && state.outer % every == 0;
+        let has_lines = open.is_none() && self.has_next_lines(&self.sites[number as usize]);
+        let state = &mut self.sites.as_mut()[number as usize];
+        if has_lines {
+            state.with_lines += 1;
+            state.last_with_lines = state.outer + 1;
+        }
         state.open += 1;
         state.calls += 1;
         state.outer += u64::from(open.is_none());

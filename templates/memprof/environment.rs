@@ -37,6 +37,8 @@ const RESIDENT: &str = "MEMPROF_RESIDENT";
 const TRACE_EVENTS: &str = "MEMPROF_TRACE_EVENTS";
 /// Each so many-th call of a function is logged, and its lines are measured.
 const TRACE_EVERY: &str = "MEMPROF_TRACE_EVERY";
+/// `1`: the lines of each measured call are logged apart.
+const TRACE_PER_CALL: &str = "MEMPROF_TRACE_PER_CALL";
 /// What is read when a traced function begins and ends: `heap`, `cpu`, `gpu`, `malloc`, `pool`,
 /// `time`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
@@ -59,7 +61,7 @@ const BODY: &str = "MEMPROF_BODY";
 const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 21] = [
+const ALL: [&str; 22] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -73,6 +75,7 @@ const ALL: [&str; 21] = [
     RESIDENT,
     TRACE_EVENTS,
     TRACE_EVERY,
+    TRACE_PER_CALL,
     TRACE_COLUMNS,
     STACKS,
     UNWIND_TABLE,
@@ -98,6 +101,7 @@ pub(crate) struct Environment {
     leaves_resident_out: bool,
     pub(crate) trace_events: Option<u64>,
     pub(crate) trace_every: Option<u64>,
+    pub(crate) lines_per_call: bool,
     pub(crate) trace_columns: Option<String>,
     pub(crate) random_seed: Option<u64>,
     pub(crate) harness_test: String,
@@ -123,6 +127,7 @@ impl Environment {
             leaves_resident_out: is_off(RESIDENT),
             trace_events: std::env::var(TRACE_EVENTS).ok().and_then(|value| value.parse().ok()),
             trace_every: std::env::var(TRACE_EVERY).ok().and_then(|value| value.parse().ok()),
+            lines_per_call: std::env::var_os(TRACE_PER_CALL).map_or(false, |value| value == "1"),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
             random_seed: std::env::var(RANDOM).ok().and_then(|seed| u64::from_str_radix(&seed, 16).ok()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),

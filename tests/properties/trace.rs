@@ -64,7 +64,7 @@ pub fn check(bytes: &[u8]) {
             ModuleFile { path: Utf8Path::new("src/lib.rs"), module: &[], source, items: source.parse() };
         let parses = file.items.is_ok();
         let (functions, edited) = trace(&file, "src/lib.rs", "bart", None, &|_, _| {
-            Want::Traced(Selected { depth, is_named: true })
+            Want::Traced(Selected { depth, is_named: true, every: None })
         });
         let lines = text.lines().count();
         for function in &functions {

@@ -217,6 +217,29 @@ fn only_every_so_many_th_call_is_logged_and_measured_by_line() {
 }
 
 #[test]
+fn each_measured_call_has_lines_of_its_own_on_request() {
+    let experiment = |events: &str| experiment("every", events).env("MEMPROF_TRACE_EVERY", "2");
+    let calls = |events: &str| -> Vec<(u64, u64, i64)> {
+        let record = experiment(events).env("MEMPROF_TRACE_PER_CALL", "1").succeed();
+        let lines = record.events("line").into_iter().filter(|line| line["line"] == 48).cloned();
+        let number = |line: &Value, name: &str| line[name].as_u64().unwrap();
+        lines
+            .map(|line| (number(&line, "call"), number(&line, "times"), figure(&line, "heap.allocated")))
+            .collect()
+    };
+    assert_eq!(calls("10"), [(1, 1, 4000), (3, 1, 4000), (5, 1, 4000)]);
+    assert_eq!(calls("2"), [(1, 1, 4000), (3, 1, 4000)], "no more calls than are logged");
+    assert!(experiment("10").succeed().events("line").iter().all(|line| line["call"].is_null()));
+}
+
+#[test]
+fn a_function_may_have_a_period_of_its_own() {
+    let record = experiment("own-period", "10").env("MEMPROF_TRACE_EVERY", "7").succeed();
+    let lines: Vec<_> = record.events("line").iter().map(|line| (&line["every"], &line["times"])).collect();
+    assert_eq!(lines, [(&Value::from(2), &Value::from(3))], "the first, the third and the fifth call");
+}
+
+#[test]
 fn lines_until_an_abort_are_in_the_log() {
     let record = experiment("killed", "0").run();
     assert!(!record.output.status.success());

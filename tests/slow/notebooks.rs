@@ -69,8 +69,21 @@ fn each_cell_has_the_figures_that_can_be_computed_by_hand_and_write_stores_them(
     }
 
     // In place, and in the place of the earlier report. What is not a report stays as it was.
-    let again = alone(folder.path(), &["copy.ipynb", "--offline", "--write", "--compact"]);
+    let flags = ["--offline", "--write", "--compact", "--trace-cell", "3", "--trace", "**::row", "--live"];
+    let again = alone(folder.path(), &[&["copy.ipynb"], &flags[..]].concat());
     assert_eq!(again.code, 0, "{}", again.everything());
+    for part in
+        [" Time", "copy::row #5", "3002 let both: Vec<u8> = [rows[0].clone(), rows[1].clone()].concat(); "]
+    {
+        assert!(again.stdout.contains(part), "{part}: {}", again.everything());
+    }
+    for part in ["start: ", "cell 2: fn row(size: usize) -> Vec<u8> { (scope): ", "heap +4.00 MiB", "done: "]
+    {
+        assert!(again.stderr.contains(part), "{part}: {}", again.everything());
+    }
+    let absent = alone(folder.path(), &["copy.ipynb", "--trace-cell", "9"]);
+    assert_eq!(absent.code, 2, "{}", absent.everything());
+    assert!(absent.stderr.contains("there is no cell 9"), "{}", absent.everything());
     let written = std::fs::read_to_string(folder.path().join("copy.ipynb")).unwrap();
     assert_eq!(written.matches("\"memprof\"").count(), 6);
     assert_eq!(heap(&figures(&written), "both"), (2 * MIB, 2 * MIB));

@@ -121,6 +121,26 @@ fn lines_stand_side_by_side() {
     assert!(old.contains("Vec::with_capacity(1000) │ 7"), "{old}\n{}", printed.stdout);
     assert!(line("+22").contains("Vec::with_capacity(1500) │ 7"), "{}", printed.stdout);
     assert!(old.contains("6.84 KiB"), "7 times 1000 bytes: {old}");
+
+    let flags = ["--refs", "new", "--trace-lines", "<Layer as Module>::forward", "--lines-per-call"];
+    let every = ["--trace-every", "<Layer as Module>::*@3,9", "--format", "csv=lines"];
+    let table = memprof(&repository, &[&flags[..], &every[..2]].concat());
+    for said in ["lib.rs:20  (call 1)", "lib.rs:20  (call 4)", "lib.rs:20  (call 7)"] {
+        assert!(table.stdout.contains(said), "{said}: {}", table.everything());
+    }
+    assert_eq!(table.stdout.matches("(call ").count(), 3, "{}", table.stdout);
+    let csv = memprof(&repository, &[&flags[..], &every].concat());
+    assert!(
+        csv.stdout.lines().next().is_some_and(|line| line.contains(",text,call,")),
+        "{}",
+        csv.everything()
+    );
+    let unmet = memprof(&repository, &[&flags[..], &["--trace-every", "bart::heer@3"]].concat());
+    assert!(
+        unmet.stderr.contains("--trace-every bart::heer@3: no traced function"),
+        "{}",
+        unmet.everything()
+    );
 }
 
 #[test]
@@ -258,7 +278,7 @@ fn mistakes_are_answered_with_the_nearest_names() {
         (&["--refs", "old,new", "--max-events", "5"], "--max-events needs functions to trace"),
         (&["--refs", "old,new", "--trace", "bart::*", "--columns", "heep"], "found 'heep'"),
         (&["--refs", "old,new", "--trace-every", "5"], "--trace-every needs functions to trace"),
-        (&["--refs", "old,new", "--trace", "bart::*", "--trace-every", "0"], "0 is not in 1.."),
+        (&["--refs", "old,new", "--trace", "bart::*", "--trace-every", "0"], "'0' is not a number of calls"),
         (&["trace"], "no function pattern"),
     ] {
         let printed = memprof(&repository, arguments);

@@ -5,12 +5,13 @@ use clap::{Args, ValueHint};
 
 use crate::cli::arguments::judging::JudgingArguments;
 use crate::cli::arguments::presentation::PresentationArguments;
-use crate::cli::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments};
+use crate::cli::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments, TraceArguments};
 use crate::cli::arguments::values;
 use crate::cli::arguments::waiting::WaitingArguments;
 use crate::plan::quantity;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::RefRequest;
+use crate::run::follow::Follow;
 
 /// What follows `notebook --help`.
 pub const NOTEBOOK_HELP: &str = "\
@@ -20,11 +21,14 @@ Examples:
   cargo memprof notebook analysis.ipynb --refs main,.
                                                    two revisions, cell by cell
   cargo memprof notebook analysis.ipynb --write    store the report in the cells' outputs
+  cargo memprof notebook analysis.ipynb --trace-cell 3
+                                                   each line of cell 3
 
 Exit codes: those of `cargo memprof`; 2 also if a cell cannot be translated.";
 
 /// `notebook`.
 #[derive(Clone, Debug, Default, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct NotebookArguments {
     /// The notebook, with Rust cells as the kernel of evcxr runs them
     #[arg(value_name = "FILE.ipynb", value_hint = ValueHint::FilePath)]
@@ -63,9 +67,18 @@ pub struct NotebookArguments {
     /// Build with this rustup toolchain: nightly, 1.85.0
     #[arg(long, value_name = "NAME")]
     pub toolchain: Option<String>,
-    /// Print what the cells print while they run
+    /// Print each cell when it ends, with GPU, resident and heap memory; also checkpoints and scopes
+    #[arg(long)]
+    pub live: bool,
+    /// The same, and what the cells print while they run
     #[arg(short = 's', long, visible_alias = "no-capture")]
     pub nocapture: bool,
+    /// Measure each line of these code cells, by their numbers: 3 or 1,4
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub trace_cell: Vec<usize>,
+    /// Which functions to measure.
+    #[command(flatten)]
+    pub trace: TraceArguments,
     /// How long to wait for other runs.
     #[command(flatten)]
     pub waiting: WaitingArguments,
@@ -84,11 +97,17 @@ pub struct NotebookArguments {
 }
 
 impl NotebookArguments {
+    /// Returns what to show of the notebook while it runs.
+    pub fn follow(&self) -> Follow {
+        Follow { checkpoints: self.live || self.nocapture, output: self.nocapture }
+    }
+
     /// Returns these flags as those of a run.
     pub fn request(&self) -> RequestArguments {
         let mut request = RequestArguments {
             refs: RefArguments { refs: self.refs.clone(), ..RefArguments::default() },
             environment: self.environment.clone(),
+            trace: self.trace.clone(),
             judging: self.judging.clone(),
             ..RequestArguments::default()
         };

@@ -19,6 +19,7 @@ use crate::plan::random_numbers::RandomNumbers;
 use crate::plan::repeat::Repeat;
 use crate::plan::request::{CellPattern, LockfileRequest, OverlayMode, RefRequest, TraceColumn};
 use crate::plan::trace_pattern::TracePattern;
+use crate::plan::trace_periods::TracePeriods;
 
 /// Everything that makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -232,9 +233,19 @@ pub struct TraceArguments {
     /// 100]
     #[arg(long, value_name = "N")]
     pub max_events: Option<u64>,
-    /// Log and measure by line only every N-th call of each traced function [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub trace_every: Option<u64>,
+    /// Which calls to log and measure by line.
+    #[arg(
+        long,
+        value_name = "N|PATTERN@N",
+        help = "Log and measure by line only every N-th call of each traced function [default: 1]",
+        long_help = "Log and measure by line only every N-th call of each traced function [default: 1]\n\nWith \
+                     patterns, functions have numbers of their own: 'bert::**@5,bart::**@1'. A number without \
+                     a pattern is that of the others."
+    )]
+    pub trace_every: Option<TracePeriods>,
+    /// A table of lines for each measured call, up to --max-events, in place of one for all calls
+    #[arg(long)]
+    pub lines_per_call: bool,
     /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
     /// heap,gpu, and those of --metrics]
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]

@@ -11,7 +11,7 @@ use crate::cli::notebook::commits::{self, NotebookPlan};
 use crate::cli::notebook::place::Place;
 use crate::cli::output::destinations::{Output, outputs};
 use crate::cli::output::present::Presentation;
-use crate::cli::request::reconcile::{on_request, reconcile};
+use crate::cli::request::reconcile::{on_request, reconcile, trace_shown};
 use crate::cli::request::refs::RefsNeeded;
 use crate::cli::request::surroundings::Surroundings;
 use crate::compare::from_results::compare;
@@ -28,7 +28,6 @@ use crate::report::options::View;
 use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use crate::results::stored::{self, Results};
-use crate::run::follow::Follow;
 use crate::run::session::{Session, create_folder, runs_folder};
 use crate::run::stored_plan;
 use crate::support::event::{Event, Sink};
@@ -36,6 +35,7 @@ use crate::support::exit_code::ExitCode;
 use crate::support::output_file;
 use crate::support::regular_file::followed;
 use crate::support::user_error::UserError;
+use crate::trace::notebook_cells;
 
 /// Translates the notebook, runs it, and reports each cell.
 pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> anyhow::Result<ExitCode> {
@@ -49,6 +49,7 @@ pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> a
     let request = request(arguments, &place, &metrics)?;
     let skip: BTreeSet<usize> = arguments.skip_cell.iter().copied().collect();
     let planned = commits::plan(&place, request, &skip, context.console)?;
+    refuse_unknown_cells(&arguments.trace_cell, &planned)?;
     let writes = arguments.write.as_deref().map(|copy| Writes::new(copy, &place, &planned)).transpose()?;
     let run = NotebookRun { context, place: &place, planned: &planned, arguments };
     let folder = run.folder()?;
@@ -81,19 +82,34 @@ fn request(arguments: &NotebookArguments, place: &Place, metrics: &[String]) -> 
     let current = place.repository.start();
     let exists = |path: &Utf8Path| path.exists();
     let surroundings = Surroundings { repository: root, current, matrix: current, exists: &exists };
-    let mut request = reconcile(&arguments.request(), &Matrix::default(), surroundings, RefsNeeded::Any)?;
+    let mut asked = arguments.request();
+    let program = commits::target(&place.file);
+    for number in &arguments.trace_cell {
+        asked.trace.trace_lines.push(notebook_cells::pattern(&program, *number).parse()?);
+    }
+    let mut request = reconcile(&asked, &Matrix::default(), surroundings, RefsNeeded::Any)?;
     request.no_auto_overlay = true;
     if place.is_made {
         // As evcxr does, cargo chooses the versions; there are no others to keep to.
         request.lockfile = Some(LockfileRequest::Today);
     }
     request.on_request = on_request(metrics, &request.judging.rules);
+    trace_shown(&mut request.trace, &arguments.presentation.metrics);
     request.derived = derived(metrics.iter().map(String::as_str));
     if !arguments.device.is_empty() {
         request.give_devices(&arguments.device);
     }
     stored_plan::learn(&request);
     Ok(request)
+}
+
+/// Refuses numbers of cells without code. Their lines would be missing without a word.
+fn refuse_unknown_cells(numbers: &[usize], planned: &NotebookPlan) -> Result<(), UserError> {
+    let known: Vec<usize> = planned.labels().iter().map(|(number, _)| *number).collect();
+    let Some(unknown) = numbers.iter().find(|number| !known.contains(number)) else { return Ok(()) };
+    let known = known.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    Err(UserError::new(format!("--trace-cell {unknown}: there is no cell {unknown} with Rust code"))
+        .help(format!("the cells that are measured have the numbers {known}")))
 }
 
 /// How the report is shown.
@@ -135,9 +151,10 @@ impl NotebookRun<'_> {
         let when_held = self.arguments.waiting.when_held();
         let devices = DeviceWatch::open(when_held, console, interrupt);
         devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let nocapture = self.arguments.nocapture;
-        let follow = Follow { checkpoints: nocapture, output: nocapture };
-        let session = Session { follow, ..Session::open(&self.place.repository, &sink, interrupt)? };
+        let session = Session {
+            follow: self.arguments.follow(),
+            ..Session::open(&self.place.repository, &sink, interrupt)?
+        };
         let lock = session.lock(when_held)?;
         let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
         let ran = session.run(plan, folder, &mut prepared, &devices);

@@ -177,7 +177,7 @@ fn without_repository(name: &str) -> Revision {
 }
 
 /// Returns the name of the program: the notebook's, as far as cargo allows it.
-fn target(file: &camino::Utf8Path) -> String {
+pub fn target(file: &camino::Utf8Path) -> String {
     let stem = file.file_stem().unwrap_or_default();
     let allowed = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
     let name: String = stem.chars().map(allowed).collect();

@@ -25,7 +25,7 @@ use crate::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
 use crate::config::values::{
-    CallLimit, CallPeriod, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+    CallLimit, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::plan::axes::SidesOfRefs;
@@ -363,15 +363,16 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
     };
     // Patterns of the command line replace all patterns of the file.
     let entry_of_patterns = entry.filter(|_| flags.trace.is_empty() && flags.trace_lines.is_empty());
+    let periods = flags.trace_every.as_ref().or_else(|| entry?.every.as_ref().map(|Scalar(periods)| periods));
     let request = TraceRequest {
         functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
         lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
         max_events: (flags.max_events)
             .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
             .unwrap_or(MAX_EVENTS),
-        every: (flags.trace_every)
-            .or_else(|| entry?.every.as_ref().map(|Scalar(CallPeriod(every))| *every))
-            .unwrap_or(1),
+        every: periods.and_then(|periods| periods.others).unwrap_or(1),
+        every_of: periods.iter().flat_map(|periods| &periods.of_patterns).map(ToString::to_string).collect(),
+        lines_per_call: flag(flags.lines_per_call, entry.and_then(|entry| entry.lines_per_call.as_ref())),
         columns: if flags.columns.is_empty() {
             let columns = entry.and_then(|entry| entry.columns.as_ref());
             columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
@@ -383,6 +384,7 @@ fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequ
         let lost = [
             (flags.max_events.is_some(), "--max-events"),
             (flags.trace_every.is_some(), "--trace-every"),
+            (flags.lines_per_call, "--lines-per-call"),
             (!flags.columns.is_empty(), "--columns"),
         ];
         if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {

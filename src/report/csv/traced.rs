@@ -7,6 +7,7 @@ use crate::compare::trace_comparison::{CallFigures, LineFigures, TraceSide, call
 use crate::report::csv::cell_columns::CellColumns;
 use crate::report::csv::pivot::{Field, MOST, Pivot};
 use crate::report::trace::calls::trace_side;
+use crate::results::trace_record::LineRecord;
 
 /// Writes a row for each traced function and the callers through which it was reached.
 pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
@@ -37,7 +38,11 @@ pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
 /// Writes a row for each line of a traced function that ran.
 pub fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let cells = CellColumns::new(comparison);
-    let mut table = Pivot::new(comparison, headings(&cells, &["function", "at", "row", "text"]));
+    let of_calls = |line: &LineRecord| line.call.is_some();
+    let is_per_call = comparison.runs.iter().any(|run| run.measurement.trace.lines.iter().any(of_calls));
+    let keys = ["function", "at", "row", "text", "call"];
+    let keys = if is_per_call { &keys[..] } else { &keys[..4] };
+    let mut table = Pivot::new(comparison, headings(&cells, keys));
     for (number, cell) in comparison.cells.iter().enumerate() {
         for (revisions, sides) in compared_sides(comparison, cell) {
             for profile in lines(&sides) {
@@ -54,6 +59,9 @@ pub fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
                     let mut key = cells.values(&cell.id);
                     let at = profile.at.iter().flatten().next().cloned().unwrap_or_default();
                     key.extend([profile.label.clone(), at, id, row.text.clone()]);
+                    key.extend(
+                        is_per_call.then(|| profile.call.map_or_else(String::new, |call| call.to_string())),
+                    );
                     for (side, revision) in revisions.iter().enumerate() {
                         let Some((line, Some(figures))) = &row.sides[side] else { continue };
                         let place = files[side].map(|(file, _)| format!("{file}:{line}")).unwrap_or_default();

@@ -31,8 +31,11 @@ impl TraceReport<'_> {
     /// Returns a function's path and location.
     pub(in crate::report) fn title(profile: &LineProfile) -> String {
         let place = locations(profile.at.each_ref().map(Option::as_deref));
-        let part =
-            if profile.every > 1 { format!("  (one call in {})", profile.every) } else { String::new() };
+        let part = match (profile.call, profile.every) {
+            (Some(call), _) => format!("  (call {call})"),
+            (None, every) if every > 1 => format!("  (one call in {every})"),
+            (None, _) => String::new(),
+        };
         format!("{}  {place}{part}", profile.label)
     }
 
