@@ -66,6 +66,8 @@ mapping! {
         "delay" => delay: Scalar<Delay>,
         /// Random numbers of the tests: the same for all refs, or each process its own.
         "random" => random: Scalar<RandomNumbers>,
+        /// Whether pools and C's malloc release unused memory before each reading.
+        "trim" => trim: Scalar<bool>,
         /// How many tests run at once; one by default.
         "jobs" => jobs: Scalar<JobsCount>,
         /// The GPUs that tests are spread over, one test per GPU at a time.

@@ -76,6 +76,9 @@ pub struct Request {
     /// Which random numbers the processes get. Plans of earlier versions say nothing.
     #[serde(default = "RandomNumbers::of_earlier_plans")]
     pub random: RandomNumbers,
+    /// Whether free memory is released before each reading.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trim: bool,
     /// Metrics to read in addition to the default ones:
     /// [`ON_REQUEST`](crate::plan::metric::ON_REQUEST).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

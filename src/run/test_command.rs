@@ -53,6 +53,7 @@ impl TestCommand<'_> {
             .envs(counting)
             .envs(self.preload())
             .envs(seed.map(|seed| ("MEMPROF_RANDOM", seed)))
+            .envs(request.trim.then_some(("MEMPROF_TRIM", "1")))
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
             .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
         let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());

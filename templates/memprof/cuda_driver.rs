@@ -1,15 +1,16 @@
 //! The CUDA driver, after the program itself has loaded it: the devices in use, waiting for them,
 //! and the figures of the default memory pool.
 //!
-//! Nothing here loads or initialises the driver, or makes a context. A program that does not use
-//! CUDA is left alone, and one that does keeps the devices that it chose. Types and numbers are
+//! Nothing here loads or initialises the driver, or makes a context, unless the program asks for it
+//! ([`load`]). A program that does not use CUDA is left alone, and one that does keeps the devices that
+//! it chose. Types and numbers are
 //! from `cuda.h` 13.0.
 
 use std::os::raw::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::dynamic_library::{self, Library, function};
-use crate::untracked::kept_value;
+use crate::untracked::{kept, kept_value};
 
 type Status = c_int;
 pub(crate) type DeviceHandle = c_int;
@@ -95,6 +96,18 @@ pub(crate) fn look() {
     if let Some(driver) = library.and_then(Driver::of) {
         let driver: *const Driver = kept_value(driver);
         FOUND.store(driver as *mut Driver, Ordering::Release);
+    }
+}
+
+/// Loads and initialises the driver. Returns the reason to give if [`look`] does not find it then.
+pub(crate) fn load() -> Result<&'static str, &'static str> {
+    let library = Library::open(b"libcuda.so.1\0")?;
+    let lacks = "libcuda.so.1 lacks a function that memprof needs";
+    let initialise: unsafe extern "C" fn(c_uint) -> Status = function!(library, "cuInit").ok_or(lacks)?;
+    // SAFETY: the type is the driver's, which allows more than one such call.
+    match unsafe { initialise(0) } {
+        SUCCESS => Ok(lacks),
+        status => Err(kept(format_args!("cuInit failed with error {status}"))),
     }
 }
 
@@ -193,6 +206,19 @@ impl Driver {
         let (mut flags, mut active) = (0, 0);
         // SAFETY: as above.
         unsafe { (self.primary_state)(device, &mut flags, &mut active) == SUCCESS && active != 0 }
+    }
+
+    /// Makes the primary context of a device, which stays to the end of the process.
+    pub(crate) fn make_context(&self, ordinal: u32) -> Result<(), &'static str> {
+        let device = self.device(ordinal).ok_or_else(|| {
+            kept(format_args!("number of CUDA devices that the process sees: {}", self.device_count()))
+        })?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: as above. It is never released.
+        match unsafe { (self.primary_retain)(&mut context, device) } {
+            SUCCESS => Ok(()),
+            status => Err(kept(format_args!("cuDevicePrimaryCtxRetain failed with error {status}"))),
+        }
     }
 
     fn synchronise_all(&self) {

@@ -43,6 +43,9 @@ const TRACE_PER_CALL: &str = "MEMPROF_TRACE_PER_CALL";
 /// `time`, separated by commas.
 const TRACE_COLUMNS: &str = "MEMPROF_TRACE_COLUMNS";
 
+/// `1`: free memory of pools and of the C library's allocator is released before each reading.
+const TRIM: &str = "MEMPROF_TRIM";
+
 /// Whether call stacks are recorded, and how. The allocator reads them before this crate does:
 /// see `stacks`.
 const STACKS: &str = "MEMPROF_STACKS";
@@ -61,7 +64,7 @@ const BODY: &str = "MEMPROF_BODY";
 const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 22] = [
+const ALL: [&str; 23] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -77,6 +80,7 @@ const ALL: [&str; 22] = [
     TRACE_EVERY,
     TRACE_PER_CALL,
     TRACE_COLUMNS,
+    TRIM,
     STACKS,
     UNWIND_TABLE,
     STACKS_SAMPLE,
@@ -87,6 +91,7 @@ const ALL: [&str; 22] = [
 ];
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is a variable.
 pub(crate) struct Environment {
     pub(crate) log: OsString,
     pub(crate) key: (u64, u64),
@@ -103,6 +108,7 @@ pub(crate) struct Environment {
     pub(crate) trace_every: Option<u64>,
     pub(crate) lines_per_call: bool,
     pub(crate) trace_columns: Option<String>,
+    trims: bool,
     pub(crate) random_seed: Option<u64>,
     pub(crate) harness_test: String,
     body: Option<String>,
@@ -129,6 +135,7 @@ impl Environment {
             trace_every: std::env::var(TRACE_EVERY).ok().and_then(|value| value.parse().ok()),
             lines_per_call: std::env::var_os(TRACE_PER_CALL).map_or(false, |value| value == "1"),
             trace_columns: std::env::var(TRACE_COLUMNS).ok().filter(|columns| !columns.is_empty()),
+            trims: std::env::var_os(TRIM).map_or(false, |value| value == "1"),
             random_seed: std::env::var(RANDOM).ok().and_then(|seed| u64::from_str_radix(&seed, 16).ok()),
             harness_test: std::env::var(HARNESS_TEST).unwrap_or_default(),
             body: std::env::var(BODY).ok().filter(|addresses| !addresses.is_empty()),
@@ -180,6 +187,11 @@ impl Environment {
     /// Whether a checkpoint waits for the GPUs in use.
     pub(crate) fn synchronises(&self) -> bool {
         !self.leaves_gpus_alone
+    }
+
+    /// Whether free memory is released before each reading.
+    pub(crate) fn trims(&self) -> bool {
+        self.trims
     }
 
     /// Whether resident memory is read.

@@ -133,6 +133,13 @@ pub(crate) fn settle() {
     cuda_driver::synchronise();
 }
 
+/// Makes the primary context of a device, unless it exists.
+pub(crate) fn make_context(ordinal: u32) -> Result<(), &'static str> {
+    let library = cuda_driver::load()?;
+    settle();
+    cuda_driver::in_use().ok_or(library)?.make_context(ordinal)
+}
+
 /// Asks the driver's default pools to release what nobody uses.
 pub(crate) fn trim_pools() {
     // Frees in order with a stream take effect once the stream gets there.

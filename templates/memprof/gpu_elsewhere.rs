@@ -11,6 +11,10 @@ pub(crate) fn settle() {}
 
 pub(crate) fn trim_pools() {}
 
+pub(crate) fn make_context(_ordinal: u32) -> Result<(), &'static str> {
+    Err("memprof knows CUDA on 64-bit Linux only")
+}
+
 impl Gpu {
     pub(crate) const fn new() -> Self {
         Self

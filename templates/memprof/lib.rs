@@ -35,6 +35,7 @@
 //! * logging: `scope_log`, `call_log` with `telling`, `layer_log`, `tensor_log` and `live_size_log`; the
 //!   recorder logs checkpoints itself;
 //! * asserting: `usage` with `gpus`, `assertions`, and `parameter`; `cells` shows it in notebooks;
+//!   `report` reads the log back;
 //! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
 //! * writing: `log` with `mapped_file`, `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
 //!   which has it from `own_memory`;
@@ -152,6 +153,7 @@ mod reading;
 mod recorder;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod releases;
+mod report;
 mod resident;
 mod scope;
 mod scope_log;
@@ -206,6 +208,7 @@ pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
 #[doc(hidden)]
 pub use pools::{log_pool, no_pool, watch_driver_pool, watch_pool_once};
 pub use reading::Reading;
+pub use report::Report;
 pub use scope::{Scope, measure};
 #[doc(hidden)]
 pub use tally::{CAN_BE_OWNED, Claimed, Slot};
@@ -289,7 +292,7 @@ macro_rules! scope {
 ///
 /// If the program has a CUDA context, this cost is the context, loading NVML, and waiting for the
 /// device. This function makes no context, because the program chooses the device. Make the context
-/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`.
+/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`, or let [`warm_up_on`] do it.
 #[track_caller]
 pub fn warm_up() {
     if is_recording() {
@@ -298,6 +301,37 @@ pub fn warm_up() {
         let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
         recorder::checkpoint("warm up", Some(at.as_str()));
     }
+}
+
+/// Makes the context of a CUDA device, and then does what [`warm_up`] does.
+///
+/// The context (some 500 MiB of the device, a quarter of a second) then belongs to the row `warm up`,
+/// and not to the first use of the device. It is the device's primary context, which frameworks and the
+/// CUDA runtime share, and stays to the end of the process. If it cannot be made, for example on a
+/// machine without a GPU, a warning on standard error says why. Any other device needs none.
+#[track_caller]
+pub fn warm_up_on(device: Device<'_>) {
+    if is_recording() {
+        if let Device::Cuda(ordinal) = device {
+            if let Err(reason) = gpu::make_context(ordinal) {
+                terminal::warn(format_args!("no context on {device}: {reason}"));
+            }
+        }
+        warm_up();
+    }
+}
+
+/// Returns a table of the checkpoints and scopes so far, and of the named tensors that are alive, with
+/// units and the sources of the figures. `{}` shows it:
+///
+/// ```ignore
+/// println!("{}", memprof::report());
+/// ```
+///
+/// Nothing is logged, and the interval since the last checkpoint goes on. Outside a run of `cargo
+/// memprof`, the text says that nothing was measured.
+pub fn report() -> Report {
+    Report::new()
 }
 
 /// Returns the figures as data. Nothing is logged, and the interval since the last checkpoint goes

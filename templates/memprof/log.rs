@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::checksum::Checksum;
 use crate::descriptor;
@@ -79,6 +79,25 @@ impl Log {
         self.make(event, nanoseconds, fields);
         self.waiting.extend(&self.line);
         if self.waiting.len() < MOST_WAITING { Ok(()) } else { self.write_waiting() }
+    }
+
+    /// Returns the lines so far. Appending goes on behind them.
+    pub(crate) fn so_far(&self) -> io::Result<Untracked<u8>> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(0))?;
+        let mut lines = Untracked::new();
+        let mut piece = [0; 4096];
+        loop {
+            let length = file.read(&mut piece)?;
+            // A mapped file is longer than what is written.
+            let written = piece[..length].iter().position(|byte| *byte == 0).unwrap_or(length);
+            lines.extend(&piece[..written]);
+            if written == 0 || written < length {
+                break;
+            }
+        }
+        lines.extend(&self.waiting);
+        Ok(lines)
     }
 
     fn write_waiting(&mut self) -> io::Result<()> {

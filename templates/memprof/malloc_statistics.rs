@@ -53,6 +53,23 @@ pub(crate) fn find() -> Result<Statistics, &'static str> {
     Ok(unsafe { std::mem::transmute::<*mut c_void, Statistics>(statistics) })
 }
 
+/// Returns free memory to the system. Its argument is how much of it to keep at the end of the heap.
+pub(crate) type Trim = unsafe extern "C" fn(usize) -> c_int;
+
+pub(crate) fn find_trim() -> Result<Trim, &'static str> {
+    let trim = symbol(b"malloc_trim\0");
+    if trim.is_null() || home(symbol(b"malloc\0")) != home(trim) {
+        return Err("another allocator replaces malloc, and malloc_trim does not reach it");
+    }
+    // SAFETY: this is the type of the function of this name in glibc.
+    Ok(unsafe { std::mem::transmute::<*mut c_void, Trim>(trim) })
+}
+
+pub(crate) fn trim(trim: Trim) {
+    // SAFETY: glibc's malloc_trim locks one arena after the other, and allocates nothing.
+    unsafe { trim(0) };
+}
+
 fn symbol(name: &'static [u8]) -> *mut c_void {
     // SAFETY: the name ends with a zero byte; a null handle is RTLD_DEFAULT.
     unsafe { dlsym(std::ptr::null_mut(), name.as_ptr().cast()) }

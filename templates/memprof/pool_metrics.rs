@@ -271,6 +271,22 @@ pub(crate) fn add_absent(name: &str, reason: &'static str) {
     }
 }
 
+/// Whether pools release memory before each reading.
+static TRIMS: AtomicBool = AtomicBool::new(false);
+
+/// Releases memory before each reading from now on.
+pub(crate) fn trim_always() {
+    TRIMS.store(true, Ordering::Relaxed);
+}
+
+/// Before a reading: [`trim`], if the runner asks for it, then [`ask`].
+pub(crate) fn trim_and_ask() -> bool {
+    if TRIMS.load(Ordering::Relaxed) {
+        trim();
+    }
+    ask()
+}
+
 /// Asks pools to release memory, frameworks' pools before the driver's, which they give it to.
 pub(crate) fn trim() {
     if !recorder::is_own_process() {

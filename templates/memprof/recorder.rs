@@ -36,7 +36,7 @@ use crate::telling::Telling;
 use crate::tensors::Registry;
 use crate::terminal;
 use crate::thread_number;
-use crate::untracked::Text;
+use crate::untracked::{Text, Untracked};
 
 /// Whether there is a log. Outside a run, a checkpoint costs one look at this.
 static RECORDING: AtomicBool = AtomicBool::new(false);
@@ -121,7 +121,7 @@ fn hold_at_any_time() -> Option<Held<'static, Recorder>> {
 pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         sources::settle();
-        let is_asked = pool_metrics::ask();
+        let is_asked = pool_metrics::trim_and_ask();
         let mut recorder = hold_here()?;
         recorder.sources.pools.is_asked = is_asked;
         Some(recorder)
@@ -170,6 +170,9 @@ pub(crate) fn start(environment: Environment) -> bool {
     recorder.set_up_calls(&environment);
     harness::expect(&environment.harness_test);
     environment.random_seed.into_iter().for_each(random::follow);
+    if environment.trims() {
+        pool_metrics::trim_always();
+    }
     let body = environment.body().map(|found| found.and_then(body::plant));
     // It holds memory of the tracked heap.
     drop(environment);
@@ -194,6 +197,11 @@ pub(crate) fn read() -> Reading {
         Some(mut recorder) => recorder.read(),
         None => Reading::new(),
     }
+}
+
+/// The log so far; `None` outside a run, and if the log cannot be read.
+pub(crate) fn logged() -> Option<Untracked<u8>> {
+    hold().and_then(|recorder| recorder.log.as_ref()?.so_far().ok())
 }
 
 pub(crate) fn warm_up() {

@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use crate::environment::Environment;
-use crate::malloc_statistics::{self, Statistics};
+use crate::malloc_statistics::{self, Statistics, Trim};
 use crate::metric::{Catalogue, Index, Kind, Values};
 use crate::sources::{Extent, Source};
+use crate::untracked::kept;
 
 // Miri has none of these calls. The rest of this crate runs in it.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
@@ -92,6 +93,8 @@ struct Open {
     peak: Index,
     parts: [Option<Index>; 3],
     kept: Option<Kept>,
+    /// Returns free memory of the C library's allocator before each reading, if the runner asks for it.
+    trim: Option<Trim>,
 }
 
 impl Resident {
@@ -121,7 +124,14 @@ impl Source for Resident {
             }
         };
         let mut process = found.process;
-        let resident = catalogue.add("cpu.rss", found.resident_source, Kind::Level);
+        let (trim, resident_source) = if environment.trims() {
+            let trim = malloc_statistics::find_trim();
+            let how = trim.err().map_or("after malloc_trim", |reason| reason);
+            (trim.ok(), kept(format_args!("{}, {}", found.resident_source, how)))
+        } else {
+            (None, found.resident_source)
+        };
+        let resident = catalogue.add("cpu.rss", resident_source, Kind::Level);
         let peak =
             catalogue.add("cpu.peak", found.peak_source, Kind::Peak { family: "cpu", level: resident });
         let mut parts = [None; 3];
@@ -131,8 +141,8 @@ impl Source for Resident {
                 Err(reason) => catalogue.add_absent(name, reason),
             }
         }
-        let kept = Kept::open(environment, catalogue);
-        self.open = Some(Open { process, resident, peak, parts, kept });
+        let kept_free = Kept::open(environment, catalogue);
+        self.open = Some(Open { process, resident, peak, parts, kept: kept_free, trim });
     }
 
     fn read(&mut self, values: &mut Values, extent: Extent) {
@@ -140,6 +150,9 @@ impl Source for Resident {
             Some(open) => open,
             None => return,
         };
+        if let Some(trim) = open.trim {
+            malloc_statistics::trim(trim);
+        }
         if let Some(figures) = open.process.read() {
             values.set(open.resident, Some(figures.resident));
             // The two are read one after the other, and the kernel may batch one but not the other.

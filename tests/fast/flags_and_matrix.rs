@@ -82,6 +82,7 @@ repeat: 3
 timeout: 10m
 delay: 2s
 random: own
+trim: true
 profile: release
 features: [gpu, cuda]
 all-features: true
@@ -227,6 +228,7 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
     assert_eq!((request.tests[0].repeat, request.tests[0].timeout_seconds), (None, None));
     assert_eq!(request.delay_milliseconds, None, "0s turns the delay of the file off");
     assert_eq!(request.random, RandomNumbers::Same);
+    assert!(request.trim, "there is no flag that turns it off");
     assert_eq!(request.build.features, ["f"]);
     assert!(request.build.workspace && request.build.packages.is_empty());
     assert_eq!(request.build.profile.as_deref(), Some("p"));

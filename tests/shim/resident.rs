@@ -55,6 +55,14 @@ fn what_the_c_library_keeps_after_a_free_is_told() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn what_was_freed_is_returned_before_each_reading_on_request() {
+    let record = Experiment::of(program("resident", &[])).env("MEMPROF_TRIM", "1").succeed();
+    assert!(source(&record, "cpu.rss").ends_with(" KiB, after malloc_trim"));
+    assert!(record.figure("freed", "cpu.rss") < record.figure("gone", "cpu.rss") + 8 * MIB);
+}
+
+#[test]
 fn a_peak_is_never_below_the_resident_memory_of_the_same_checkpoint() {
     for name in ["resident", "heap", "threads"] {
         let record = Experiment::of(program(name, &[])).succeed();

@@ -21,6 +21,31 @@ fn place(record: &Record, line: &Value) -> usize {
 }
 
 #[test]
+fn a_report_has_what_was_measured_so_far_and_the_tensors_that_are_alive() {
+    let record = Experiment::of(program("report", &[])).succeed();
+    let report = String::from_utf8_lossy(&record.output.stdout).into_owned();
+    let rows: Vec<String> =
+        report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let row = |start: &str| {
+        rows.iter().find(|row| row.starts_with(start)).unwrap_or_else(|| panic!("{start}: {report}")).as_str()
+    };
+    assert!(row("checkpoint ").starts_with("checkpoint heap.live heap.peak"), "{report}");
+    assert!(row("start ").starts_with("start 0 B 0 B"), "{report}");
+    assert!(row("loaded \\\"a\\\" #2").contains("#2 1.00 MiB 1.00 MiB"), "{report}");
+    assert!(row("scope ").starts_with("scope heap.consumed heap.peaked heap.used"), "{report}");
+    assert!(row("decode ").starts_with("decode 0 B 2.00 MiB 1.00 MiB"), "{report}");
+    assert_eq!(row("weight "), "weight weight [512,1024] u16 cpu 1.00 MiB");
+    assert_eq!(row("tied"), "tied(->weight) weight [512,1024] u16 cpu 0 B");
+    assert_eq!(row("2 tensors"), "2 tensors alive, 1048576 elements, 1.00 MiB");
+    assert!(!report.contains("ended") && !report.contains("after"), "{report}");
+    let source = record.lines()[0]["sources"]["heap.live"].as_str().unwrap();
+    assert_eq!(row("heap.live:"), format!("heap.live: {source}"));
+    // It is made outside of the heap. Only standard output has a buffer there.
+    let count = |label: &str| record.figure(label, "heap.allocated");
+    assert!(count("after") < (2 << 20) + (64 << 10), "{}", count("after"));
+}
+
+#[test]
 fn a_naming_is_one_line_with_all_that_was_said() {
     let record = named();
     let mut weight = fields(record.events("tensor")[0]);

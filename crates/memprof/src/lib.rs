@@ -45,6 +45,7 @@ mod layers;
 mod malloc_statistics;
 mod pools;
 mod reading;
+mod report;
 mod resident;
 mod scope;
 mod tensors;
@@ -62,6 +63,7 @@ pub use heap::Heap;
 pub use layers::{Forward, forward, layer};
 pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
 pub use reading::Reading;
+pub use report::Report;
 pub use scope::{Scope, measure};
 pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
 pub use usage::{Figure, Gpu, Memory, Usage};
@@ -130,9 +132,31 @@ macro_rules! scope {
 ///
 /// If the program has a CUDA context, this cost is the context, loading NVML, and waiting for the
 /// device. This function makes no context, because the program chooses the device. Make the context
-/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`.
+/// first, for example with `CudaContext::new(0)` or `Device::new_cuda(0)`, or let [`warm_up_on`] do it.
 #[inline]
 pub fn warm_up() {}
+
+/// Makes the context of a CUDA device, and then does what [`warm_up`] does.
+///
+/// The context (some 500 MiB of the device, a quarter of a second) then belongs to the row `warm up`,
+/// and not to the first use of the device. It is the device's primary context, which frameworks and the
+/// CUDA runtime share, and stays to the end of the process. If it cannot be made, for example on a
+/// machine without a GPU, a warning on standard error says why. Any other device needs none.
+#[inline]
+pub fn warm_up_on(_device: Device<'_>) {}
+
+/// Returns a table of the checkpoints and scopes so far, and of the named tensors that are alive, with
+/// units and the sources of the figures. `{}` shows it:
+///
+/// ```
+/// println!("{}", memprof::report());
+/// ```
+///
+/// Nothing is logged, and the interval since the last checkpoint goes on. Outside a run of `cargo
+/// memprof`, the text says that nothing was measured.
+pub fn report() -> Report {
+    Report::new()
+}
 
 /// Returns the figures as data. Nothing is logged, and the interval since the last checkpoint goes
 /// on. Without `cargo memprof`, all of them are `None`.

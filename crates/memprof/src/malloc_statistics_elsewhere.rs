@@ -11,6 +11,18 @@ pub(crate) fn find() -> Result<Statistics, &'static str> {
     Err("available with glibc only (mallinfo2)")
 }
 
+/// Never made on this platform.
+#[derive(Clone, Copy)]
+pub(crate) enum Trim {}
+
+pub(crate) fn find_trim() -> Result<Trim, &'static str> {
+    Err("malloc_trim is available with glibc only")
+}
+
+pub(crate) fn trim(trim: Trim) {
+    match trim {}
+}
+
 pub(crate) fn in_use(statistics: Statistics) -> u64 {
     match statistics {}
 }

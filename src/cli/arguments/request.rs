@@ -134,6 +134,11 @@ pub struct CellArguments {
     /// Random numbers of the tests: the same for all refs, or each process its own [default: same]
     #[arg(long, value_name = "same|own", value_parser = random_numbers)]
     pub random: Option<RandomNumbers>,
+    /// Before each reading, release memory that pools and C's malloc hold and nobody uses
+    ///
+    /// Resident memory then has less that was freed. It costs time at each checkpoint and scope.
+    #[arg(long)]
+    pub trim: bool,
     /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,

@@ -87,7 +87,7 @@ pub struct ExecutionArguments {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["revisions", "RefArguments", "SelectionArguments", "params", "pairs", "timeout", "delay", "random", "exclude", "include", "CheckoutArguments", "TraceArguments", "CargoArguments"]
+        conflicts_with_all = ["revisions", "RefArguments", "SelectionArguments", "params", "pairs", "timeout", "delay", "random", "trim", "exclude", "include", "CheckoutArguments", "TraceArguments", "CargoArguments"]
     )]
     pub archive: Option<Utf8PathBuf>,
     /// Run only this part of the tests, the second of eight; `cargo memprof merge` makes one report

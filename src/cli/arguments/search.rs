@@ -175,6 +175,9 @@ pub struct MeasuringArguments {
     /// Random numbers of the tests: the same for all commits, or each process its own [default: same]
     #[arg(long, value_name = "same|own", value_parser = random_numbers, help_heading = "Tests")]
     pub random: Option<RandomNumbers>,
+    /// Before each reading, release memory that pools and C's malloc hold and nobody uses
+    #[arg(long, help_heading = "Tests")]
+    pub trim: bool,
     /// Leave out these cells: test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
     pub exclude: Vec<CellPattern>,
@@ -277,6 +280,7 @@ impl MeasuringArguments {
                 timeout: self.timeout,
                 delay: self.delay,
                 random: self.random,
+                trim: self.trim,
                 exclude: self.exclude.clone(),
                 include: self.include.clone(),
                 ..CellArguments::default()

@@ -352,13 +352,15 @@ fn other_cells(given: &CellArguments, asked: &Request, planned: &Request) -> Vec
         let own = request.tests.iter().map(|test| test.repeat);
         (own.collect::<Vec<_>>(), request.repeat)
     };
-    let CellArguments { params: values, repeat, timeout, delay, random, exclude, include, pairs } = given;
+    let CellArguments { params: values, repeat, timeout, delay, random, trim, exclude, include, pairs } =
+        given;
     let flags = [
         (!values.is_empty() && params(asked) != params(planned), "another --param"),
         (repeat.is_some() && repeats(asked) != repeats(planned), "another --repeat"),
         (timeout.is_some() && timeouts(asked) != timeouts(planned), "another --timeout"),
         (delay.is_some() && asked.delay_milliseconds != planned.delay_milliseconds, "another --delay"),
         (random.is_some() && asked.random != planned.random, "another --random"),
+        (*trim && !planned.trim, "--trim"),
         (!exclude.is_empty() && asked.exclude != planned.exclude, "another --exclude"),
         (!include.is_empty() && asked.include != planned.include, "another --include"),
         (!pairs.is_empty() && asked.pairs != planned.pairs, "another --pair"),
@@ -510,6 +512,7 @@ mod tests {
             ("--timeout 10m", "another --timeout"),
             ("--delay 1s", "another --delay"),
             ("--random own", "another --random"),
+            ("--trim", "--trim"),
             ("--jobs 4", "another --jobs"),
             ("--exclude test=hf", "another --exclude"),
             ("--include test=hf", "another --include"),

@@ -91,6 +91,7 @@ pub fn reconcile(
             .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
             .filter(|length| *length > 0),
         random: cells.random.or(matrix.random.as_ref().map(|Scalar(random)| *random)).unwrap_or_default(),
+        trim: flag(cells.trim, matrix.trim.as_ref()),
         timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
         pairs: if cells.pairs.is_empty() {
             let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);
