@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use crate::laboratory::{shim_by, shim_flags, succeed, usual_rustc};
+use crate::skips::skip;
 
 const MIB: u64 = 1 << 20;
 /// What the fake driver takes for a context.
@@ -308,6 +309,49 @@ fn no_context_is_made_for_a_program_that_has_none() {
     assert!(run.figures("no context").is_empty() && run.figures("warm up").is_empty());
     assert!(run.stdout().contains("libcuda.so.1") && !run.stdout().contains("libnvidia-ml"));
     assert_eq!(run.absent(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_live_kernel_has_nvmls_figure_of_each_device_in_use() {
+    let crate_ = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/memprof/src/lib.rs");
+    if !crate_.is_file() {
+        return skip("crates/memprof is not here; it is a package of its own");
+    }
+    let laboratory = laboratory();
+    let library = laboratory.path("libmemprof_ordinary.rlib");
+    let flags = ["--crate-type", "rlib", "--crate-name", "memprof", "--edition", "2021", "-o", &library];
+    succeed(usual_rustc().args(flags).arg(crate_));
+    let executable = laboratory.path("kernel");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu/kernel.rs");
+    let library = format!("memprof={library}");
+    succeed(usual_rustc().args(["--edition", "2021", "-o", &executable, "--extern", &library]).arg(source));
+    let run = |variable: &str, value: &str| {
+        let mut command = Command::new(&executable);
+        command.env("EVCXR_IS_RUNTIME", "1").env("LD_LIBRARY_PATH", laboratory.folder.join("fake"));
+        let output = command.env_remove("CUDA_INJECTION64_PATH").env(variable, value).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let shown = run("LANG", "C");
+    let reason = "peak unavailable (NVML keeps no peak; `cargo memprof notebook` has it)";
+    let allocated = format!("gpu 0: kept 4.00 MiB, 530 MiB at the end, {reason}");
+    // In the cell's own report, and in that of all cells.
+    assert_eq!(shown.matches(&allocated).count(), 2, "{shown}");
+    assert!(shown.contains(&format!("gpu 0: kept 526 MiB, 526 MiB at the end, {reason}")), "{shown}");
+    let broken = run("FAKE_NVML_BROKEN", "1");
+    assert!(broken.contains("gpu cuda:0: unavailable (nvmlInit_v2: "), "{broken}");
+}
+
+#[test]
+fn a_context_is_made_on_request() {
+    let run = program("late", &["makes-context"]).succeed();
+    let figures = run.figures("warm up");
+    assert_eq!(figures.get("gpu.0.process"), Some(&CONTEXT), "{figures:?}");
+    let stderr = String::from_utf8_lossy(&run.output.stderr).into_owned();
+    assert!(
+        stderr.contains("no context on cuda:9: number of CUDA devices that the process sees: 1"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -132,6 +132,7 @@ fn shared_files_are_the_same() {
         "every.rs",
         "malloc_statistics.rs",
         "malloc_statistics_elsewhere.rs",
+        "nvml.rs",
         "usage.rs",
     ] {
         let shim = fs_err::read_to_string(root.join("templates/memprof").join(file)).unwrap();

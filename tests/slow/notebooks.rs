@@ -227,7 +227,7 @@ fn a_live_kernel_shows_what_was_measured_in_its_cells() {
         "{cells:#?}"
     );
     assert!(
-        plain(2).contains("first: heap: consumed 8.0") && plain(2).contains("GPUs are not measured"),
+        plain(2).contains("first: heap: consumed 8.0") && plain(2).contains("GPUs are NVML's figure"),
         "{cells:#?}"
     );
     assert_eq!(plain(3), "0", "the reports were shown: {cells:#?}");

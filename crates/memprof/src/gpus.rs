@@ -1,4 +1,4 @@
-//! The GPUs of a `Usage`. Without `cargo memprof` there are none.
+//! The GPUs of a `Usage`. Without `cargo memprof` there are some only in a live notebook.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,11 +7,15 @@ use crate::usage::Gpu;
 
 /// The GPUs in a [`Usage`](crate::Usage): a slice of [`Gpu`].
 #[derive(Clone)]
-pub struct Gpus(());
+pub struct Gpus(Vec<Gpu>);
 
 impl Gpus {
     pub(crate) const fn new() -> Self {
-        Self(())
+        Self(Vec::new())
+    }
+
+    pub(crate) fn push(&mut self, gpu: Gpu) {
+        self.0.push(gpu);
     }
 }
 
@@ -19,7 +23,7 @@ impl Deref for Gpus {
     type Target = [Gpu];
 
     fn deref(&self) -> &[Gpu] {
-        &[]
+        &self.0
     }
 }
 

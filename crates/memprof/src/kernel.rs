@@ -1,9 +1,10 @@
 //! Measuring in a live notebook. evcxr compiles each cell as a library of its own and loads all of
 //! them into one process, each with a copy of this crate.
 //!
-//! What can be had there: the heap by the statistics of the C library, whose `malloc` Rust uses, and
-//! resident memory by the kernel. The global allocator belongs to evcxr, so the heap has no peak and
-//! no counts.
+//! What can be had there: the heap by the statistics of the C library, whose `malloc` Rust uses,
+//! resident memory by the kernel, and GPU memory by NVML. The global allocator belongs to evcxr, so the
+//! heap has no peak and no counts. CUPTI, which sees every allocation on a GPU, must be there before the
+//! driver is initialised, so GPUs have no peak either.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,9 +13,11 @@ use std::time::Instant;
 
 use crate::cells::{CellUsage, Cells};
 use crate::gpus::Gpus;
+use crate::kernel_gpus::{self, GpuReading};
 use crate::malloc_statistics;
 use crate::resident;
-use crate::usage::{Figure, Memory, Usage};
+use crate::untracked::kept;
+use crate::usage::{Figure, Gpu, Memory, Usage};
 
 /// evcxr sets it in the process that runs the cells.
 const EVCXR: &str = "EVCXR_IS_RUNTIME";
@@ -26,11 +29,12 @@ const REPORTS: &str = "MEMPROF_CELLS";
 const MOST_BYTES: usize = 64 * 1024;
 
 const NO_PEAK: &str = "malloc keeps no peak; `cargo memprof notebook` has it";
+const NO_GPU_PEAK: &str = "NVML keeps no peak; `cargo memprof notebook` has it";
 const NO_COUNTS: &str = "only `cargo memprof notebook` counts allocations";
 
 /// Shown below the reports.
 const NOTE: &str = "Measured in a live kernel: the heap is malloc's (mallinfo2, sizes rounded up), without a peak; \
-                    GPUs are not measured. `cargo memprof notebook` has exact figures.";
+                    GPUs are NVML's figure for this process, contexts included, without a peak. `cargo memprof notebook` has exact figures.";
 
 const FIELD: char = '\u{1f}';
 const RECORD: char = '\u{1e}';
@@ -71,13 +75,19 @@ struct Figures {
     resident: Option<(i64, u64)>,
     resident_transient: Option<u64>,
     nanoseconds: u64,
+    /// By device.
+    gpus: Vec<(String, GpuFigures)>,
 }
+
+/// What was kept and what is in use at the end, or why that is unknown.
+type GpuFigures = Result<(i64, u64), String>;
 
 /// The state before the code.
 struct Start {
     id: u64,
     heap: Option<u64>,
     resident: Option<u64>,
+    gpus: Vec<GpuReading>,
     time: Instant,
 }
 
@@ -107,10 +117,13 @@ impl Start {
                 peaks.push((id, 0));
             }
         }
-        Self { id, heap: heap(), resident: resident::now(), time: Instant::now() }
+        let gpus = kernel_gpus::read();
+        Self { id, heap: heap(), resident: resident::now(), gpus, time: Instant::now() }
     }
 
     fn finish(self) -> Figures {
+        // Work on a device belongs to the code that began it.
+        let gpus = kernel_gpus::read();
         let elapsed = self.time.elapsed();
         let (heap, resident) = (heap(), resident::now());
         let mut peak = None;
@@ -130,7 +143,15 @@ impl Start {
             resident: grown(self.resident, resident),
             resident_transient: peak.map(|peak| peak.saturating_sub(ends)),
             nanoseconds: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            gpus: gpus.iter().map(|gpu| (gpu.device.to_owned(), self.of_gpu(gpu))).collect(),
         }
+    }
+
+    /// A device without a context at the beginning had no memory of this process then.
+    fn of_gpu(&self, end: &GpuReading) -> GpuFigures {
+        let before = self.gpus.iter().find(|one| one.device == end.device).map_or(Ok(0), |one| one.bytes);
+        let (before, after) = (before?, end.bytes?);
+        Ok((after as i64 - before as i64, after))
     }
 }
 
@@ -146,10 +167,18 @@ impl Figures {
             Some((kept, at_end)) => Memory::measured(kept, transient, at_end),
             None => Memory::unavailable("/proc/self/statm cannot be read"),
         };
+        let mut gpus = Gpus::new();
+        for (device, figures) in &self.gpus {
+            let memory = match figures {
+                Ok((kept, at_end)) => Memory::measured(*kept, Err(NO_GPU_PEAK), *at_end),
+                Err(reason) => Memory::unavailable(kept(format_args!("{reason}"))),
+            };
+            gpus.push(Gpu { device: kept(format_args!("{device}")), memory });
+        }
         Usage {
             heap,
             cpu,
-            gpus: Gpus::new(),
+            gpus,
             heap_allocated: Figure::unavailable(NO_COUNTS),
             heap_count: Figure::unavailable(NO_COUNTS),
             time: Figure::measured(std::time::Duration::from_nanos(self.nanoseconds)),
@@ -170,7 +199,7 @@ fn stored() -> Vec<String> {
 fn add(label: &str, figures: &Figures) {
     let label: String = label.chars().filter(|one| !one.is_control()).take(200).collect();
     let number = |value: Option<i128>| value.map_or_else(String::new, |value| value.to_string());
-    let fields = [
+    let mut fields = vec![
         label,
         number(figures.heap.map(|(kept, _)| kept.into())),
         number(figures.heap.map(|(_, used)| used.into())),
@@ -179,6 +208,15 @@ fn add(label: &str, figures: &Figures) {
         number(figures.resident_transient.map(i128::from)),
         figures.nanoseconds.to_string(),
     ];
+    for (device, figures) in &figures.gpus {
+        let texts = match figures {
+            Ok((kept, used)) => (kept.to_string(), used.to_string()),
+            Err(reason) => {
+                (String::new(), reason.chars().filter(|one| !one.is_control()).take(200).collect())
+            }
+        };
+        fields.extend([device.clone(), texts.0, texts.1]);
+    }
     let mut records = stored();
     records.push(fields.join(&FIELD.to_string()));
     // The oldest reports go if nobody asks for them.
@@ -193,15 +231,22 @@ fn add(label: &str, figures: &Figures) {
 fn read(record: &str) -> Option<CellUsage> {
     let mut fields = record.split(FIELD);
     let label = fields.next()?.to_owned();
-    let mut numbers = fields.map(|field| field.parse::<i128>().ok());
-    let mut next = || numbers.next().flatten();
+    let mut next = || fields.next()?.parse::<i128>().ok();
     let pair = |kept: Option<i128>, at_end: Option<i128>| {
         Some((i64::try_from(kept?).ok()?, u64::try_from(at_end?).ok()?))
     };
     let (heap, resident) = (pair(next(), next()), pair(next(), next()));
     let resident_transient = next().and_then(|value| u64::try_from(value).ok());
     let nanoseconds = next().and_then(|value| u64::try_from(value).ok())?;
-    let figures = Figures { heap, resident, resident_transient, nanoseconds };
+    let mut gpus = Vec::new();
+    while let (Some(device), Some(kept), Some(text)) = (fields.next(), fields.next(), fields.next()) {
+        let figures = match (kept.parse(), text.parse()) {
+            (Ok(kept), Ok(used)) => Ok((kept, used)),
+            _ => Err(text.to_owned()),
+        };
+        gpus.push((device.to_owned(), figures));
+    }
+    let figures = Figures { heap, resident, resident_transient, nanoseconds, gpus };
     Some(CellUsage { label, used: figures.usage() })
 }
 

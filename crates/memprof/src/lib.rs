@@ -35,20 +35,33 @@ mod courtesy;
     path = "courtesy_driver_elsewhere.rs"
 )]
 mod courtesy_driver;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+mod dynamic_library;
 mod every;
 mod gpus;
 mod heap;
 mod kernel;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "kernel_gpus_elsewhere.rs"
+)]
+mod kernel_gpus;
 mod layers;
 #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
 #[allow(dead_code)]
 mod malloc_statistics;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+// A device's whole memory and its parts are for the crate that measures.
+#[allow(dead_code)]
+mod nvml;
 mod pools;
 mod reading;
 mod report;
 mod resident;
 mod scope;
 mod tensors;
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
+mod untracked;
 // Only the crate that measures makes figures.
 #[allow(dead_code)]
 mod usage;
