@@ -2,6 +2,7 @@
 //! output.
 
 use std::io::{Read, Seek, SeekFrom};
+use std::time::SystemTime;
 
 use camino::Utf8PathBuf;
 
@@ -65,14 +66,22 @@ impl<'a> Follower<'a> {
 
     /// Hands on the whole lines that were written since the last look.
     pub fn look(&mut self) {
+        self.order();
         for file in &mut self.files {
             let lines = file.new_lines();
             emit(self.sink, self.test, self.name, file.is_log, &lines);
         }
     }
 
+    /// Puts the output that was written last behind the other one. More is not known of two files. The
+    /// log is mapped, so its time means nothing.
+    fn order(&mut self) {
+        self.files.sort_by_cached_key(|file| (file.is_log, file.modified().filter(|_| !file.is_log)));
+    }
+
     /// Hands on everything that is left, once the process has ended.
     pub fn finish(mut self) {
+        self.order();
         for file in &mut self.files {
             loop {
                 let before = file.offset;
@@ -89,6 +98,11 @@ impl<'a> Follower<'a> {
 }
 
 impl FollowedFile {
+    /// When it was last written to.
+    fn modified(&self) -> Option<SystemTime> {
+        self.path.symlink_metadata().and_then(|metadata| metadata.modified()).ok()
+    }
+
     /// Returns the whole lines since the last look. A file that cannot be read has none: the outcome
     /// says what the test did to it.
     fn new_lines(&mut self) -> Vec<u8> {
@@ -166,6 +180,26 @@ mod tests {
         write("stderr", "no newline");
         follower.finish();
         assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: CPU 1.00 KiB", "no newline"]);
+    }
+
+    #[test]
+    fn of_two_outputs_the_one_that_was_written_last_comes_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let texts = RefCell::new(Vec::new());
+        let sink = |event| {
+            if let Event::TestWrote { text, .. } = event {
+                texts.borrow_mut().push(text);
+            }
+        };
+        for (name, seconds) in [("stdout", 2), ("stderr", 1)] {
+            fs_err::write(folder.join(name), format!("{name}\n")).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            fs_err::File::options().write(true).open(folder.join(name)).unwrap().set_modified(time).unwrap();
+        }
+        let follow = Follow { checkpoints: false, output: true };
+        Follower::new(follow, folder, "t", "main", &sink).finish();
+        assert_eq!(*texts.borrow(), ["stderr", "stdout"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod kept_baseline;
 pub mod log_end;
 pub mod malloc_variables;
 pub mod merging;
+pub mod narrower_build;
 pub mod one_run;
 pub mod one_sided_tests;
 pub mod process_group;

@@ -40,6 +40,7 @@ use crate::run::delay::Delay;
 use crate::run::estimate::PastTimes;
 use crate::run::follow::Follow;
 use crate::run::malloc_variables::malloc_variables;
+use crate::run::narrower_build;
 use crate::run::one_sided_tests::{self, AllCompleted};
 use crate::run::runner::{Completion, Interrupted, Runner};
 use crate::run::same_builds;
@@ -170,8 +171,11 @@ impl<'a> Session<'a> {
         if self.attribution.why != Why::Never {
             changed_sources::keep(self.repository, plan, folder)?;
         }
-        self.limit_cache(limit, began, &builds)?;
+        let has_new = self.limit_cache(limit, began, &builds)?;
         let mut cells = self.cells(plan, &builds)?;
+        if let Some(text) = narrower_build::advice(&plan.request, &builds, &cells).filter(|_| has_new) {
+            self.sink.emit(Event::BuiltMore { text });
+        }
         // Other machines have other pasts, and all must agree on who runs what.
         let all_tests = plan.request.shard.map(|own| sharding::keep(&mut cells, own, &BTreeMap::new()));
         Ok(Prepared { builder, builds, cells, all_tests })
@@ -198,8 +202,9 @@ impl<'a> Session<'a> {
         completion.complete(builder, builds, &cells)
     }
 
-    /// Notes which builds are used, and keeps the cache below its limit if a build was added.
-    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<()> {
+    /// Notes which builds are used, and keeps the cache below its limit if a build was added. Returns
+    /// whether one was.
+    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<bool> {
         let used: Vec<&Utf8Path> =
             builds.iter().filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
         let is_new = |build: &&Utf8Path| {
@@ -213,7 +218,7 @@ impl<'a> Session<'a> {
         if let Some(limit) = limit.filter(|_| has_new) {
             size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
         }
-        Ok(())
+        Ok(has_new)
     }
 
     /// Stores which functions are traced in the run's folder, and warns of those that cannot be.

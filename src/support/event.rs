@@ -27,6 +27,8 @@ pub enum Event {
     BuildStarted { name: String, commit: String },
     /// Not all targets are built; the text says which are.
     TargetsChosen { text: String },
+    /// More was built than the selection needs; the text says how to build less.
+    BuiltMore { text: String },
     /// Cargo compiled one more crate of the current build.
     BuildProgress { name: String, crate_name: String, compiled: usize },
     /// A revision was built.

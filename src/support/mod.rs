@@ -38,3 +38,4 @@ pub mod termination;
 pub mod user_error;
 pub mod whole_file;
 pub mod workflow_commands;
+pub mod wrapped;

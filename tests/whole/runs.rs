@@ -292,6 +292,7 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     assert!(stdout.contains("passes") && stdout.contains("new was not run"), "{stdout}");
     // The test that was interrupted shows what it logged.
     assert!(stdout.contains("was interrupted"), "{stdout}");
+    assert!(stdout.contains("interrupted after 2 of 6 runs: `--resume` continues"), "{stdout}");
 
     let arguments = ["--resume", "-k", "panics"];
     let other = command(&repository.root(), home.path(), &arguments).output().expect("the program runs");

@@ -95,7 +95,12 @@ impl Presentation<'_> {
         if !has_runs {
             return error;
         }
-        match stored::read(folder).and_then(|results| self.of_run(console, &results, folder)) {
+        let reported = stored::read(folder).and_then(|mut results| {
+            // The report may be read without the message on the terminal.
+            results.plan.notes.push(format!("{error}: `--resume` continues"));
+            self.of_run(console, &results, folder)
+        });
+        match reported {
             Ok(_) => error,
             Err(unreported) => unreported,
         }

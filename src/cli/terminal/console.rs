@@ -19,10 +19,11 @@ use crate::cli::terminal::workflow::for_log;
 use crate::support::elapsed::shown;
 use crate::support::event::{Event, Sink};
 use crate::support::exit_code::ExitCode;
-use crate::support::labels::{self, cut};
+use crate::support::labels::{self, cut, width};
 use crate::support::redaction;
 use crate::support::user_error::UserError;
 use crate::support::workflow_commands::Notation;
+use crate::support::wrapped;
 
 /// Draws progress, and prints errors and data.
 pub struct Console {
@@ -155,7 +156,8 @@ impl Console {
     /// Prints an error.
     pub fn show_error(&self, error: &UserError) {
         self.finish();
-        self.canvas.write_line(&self.canvas.labelled(&labels::lines(&error.rendered())));
+        let text = self.canvas.wrapped(&labels::lines(&error.rendered()), "error: ".len());
+        self.canvas.write_line(&self.canvas.labelled(&text));
     }
 }
 
@@ -174,14 +176,16 @@ impl Canvas {
                     bar.disable_steady_tick();
                     bar.finish_and_clear();
                 }
-                StatusLine::Show { verb, text, restart } => {
+                StatusLine::Show { verb, text, details, restart } => {
                     if bar.is_finished() {
                         bar.reset();
                     } else if restart {
                         bar.reset_elapsed();
                     }
                     bar.set_prefix(self.verb(verb, true));
-                    bar.set_message(fitting(&labels::one_line(&redaction::text(&text))));
+                    let room = width_of_terminal()
+                        .map_or(usize::MAX, |width| width.saturating_sub(VERB_WIDTH + 1 + CLOCK).max(10));
+                    bar.set_message(fitting(&labels::one_line(&redaction::text(&text)), &details, room));
                     // The clock keeps ticking while cargo or a test works and no event arrives.
                     bar.enable_steady_tick(Duration::from_millis(100));
                 }
@@ -231,9 +235,26 @@ impl Canvas {
     fn colored_line(&self, line: &Line) -> String {
         match line {
             Line::Stage { verb, text, good } => {
-                format!("{} {}", self.verb(verb, *good), labels::one_line(text))
+                let text = labels::one_line(text);
+                let indented = self.wrapped(&format!("{:VERB_WIDTH$} {text}", ""), 0);
+                format!("{} {}", self.verb(verb, *good), &indented[VERB_WIDTH + 1..])
             }
-            Line::Warning { .. } | Line::Quote(_) => self.labelled(&labels::lines(&line.plain())),
+            Line::Warning { .. } => {
+                self.labelled(&self.wrapped(&labels::lines(&line.plain()), "error: ".len()))
+            }
+            Line::Quote(text) if text.starts_with("  help: ") => {
+                self.labelled(&self.wrapped(&labels::lines(text), "help: ".len()))
+            }
+            // Compilers and tests have laid it out.
+            Line::Quote(_) => self.labelled(&labels::lines(&line.plain())),
+        }
+    }
+
+    /// Breaks lines between words, where a terminal would break them anywhere.
+    fn wrapped(&self, text: &str, indent: usize) -> String {
+        match self.bar.as_ref().and_then(|_| width_of_terminal()) {
+            Some(columns) => wrapped::lines(text, columns, indent),
+            None => text.to_owned(),
         }
     }
 
@@ -267,14 +288,26 @@ impl Canvas {
     }
 }
 
-/// Cuts a status line, so that it never wraps beside its verb and its clock.
-fn fitting(text: &str) -> String {
-    const CLOCK: usize = 12;
-    let width = terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
-    match width {
-        Some(width) => cut(text, width.saturating_sub(VERB_WIDTH + 1 + CLOCK).max(10)).into_owned(),
-        None => text.to_owned(),
+/// The room for the clock at the end of the status line.
+const CLOCK: usize = 12;
+
+/// Returns the width of the terminal.
+fn width_of_terminal() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0))
+}
+
+/// Returns a text for the status line in this room, so that it never wraps beside its verb and its
+/// clock: first the text, and then the details as far as there is room.
+fn fitting(text: &str, details: &[String], room: usize) -> String {
+    let mut shown = cut(text, room).into_owned();
+    for (index, detail) in details.iter().enumerate() {
+        let detail = format!("{}{detail}", if index == 0 { " " } else { " · " });
+        if width(&shown) + width(&detail) > room {
+            break;
+        }
+        shown.push_str(&detail);
     }
+    shown
 }
 
 /// The style of the status line: the verb, the text, and the time since the stage began.
@@ -340,6 +373,16 @@ mod tests {
     fn plain(colored: bool) -> (Console, Captured) {
         let captured = Captured::default();
         (Console::on(Box::new(captured.clone()), colored, Verbosity::Normal, None), captured)
+    }
+
+    #[test]
+    fn the_status_line_shows_the_test_first_and_its_details_as_far_as_they_fit() {
+        let details = ["3/12".to_owned(), "about 15.3 s left".to_owned()];
+        let shown = |room| fitting("keeps_all_tokens at main", &details, room);
+        assert_eq!(shown(60), "keeps_all_tokens at main 3/12 · about 15.3 s left");
+        assert_eq!(shown(40), "keeps_all_tokens at main 3/12");
+        assert_eq!(shown(26), "keeps_all_tokens at main");
+        assert_eq!(shown(16), "keeps_all_… main");
     }
 
     #[test]

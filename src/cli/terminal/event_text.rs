@@ -34,7 +34,12 @@ pub(super) fn job(event: &Event, on_terminal: bool) -> Update {
         Event::JobSubmitted { text } => Update::line(good("Submitted", text.clone())),
         Event::JobProgress { text } => {
             let line = (!on_terminal).then(|| good("Following", text.clone()));
-            let status = StatusLine::Show { verb: "Following", text: text.clone(), restart: false };
+            let status = StatusLine::Show {
+                verb: "Following",
+                text: text.clone(),
+                details: Vec::new(),
+                restart: false,
+            };
             Update { lines: line.into_iter().collect(), status }
         }
         _ => Update::default(),

@@ -48,6 +48,8 @@ pub enum StatusLine {
         verb: &'static str,
         /// To what.
         text: String,
+        /// More about it, the most important first. What has no room is left out.
+        details: Vec<String>,
         /// Whether the clock starts again.
         restart: bool,
     },
@@ -80,6 +82,17 @@ impl Update {
 
     /// A stage that begins: it is the status line.
     pub(super) fn stage(verb: &'static str, text: String) -> Self {
-        Self { lines: Vec::new(), status: StatusLine::Show { verb, text, restart: true } }
+        Self {
+            lines: Vec::new(),
+            status: StatusLine::Show { verb, text, details: Vec::new(), restart: true },
+        }
+    }
+
+    /// Adds details to its status line.
+    pub(super) fn with(mut self, more: impl Iterator<Item = String>) -> Self {
+        if let StatusLine::Show { details, .. } = &mut self.status {
+            details.extend(more);
+        }
+        self
     }
 }

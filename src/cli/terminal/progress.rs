@@ -183,6 +183,7 @@ impl Progress {
             }
             Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
+            Event::BuiltMore { text } => Update::line(good("Built", text.clone())),
             Event::WaitingForLock { .. }
             | Event::WaitingInLine { .. }
             | Event::WaitingForMemory { .. }
@@ -213,12 +214,13 @@ impl Progress {
             }
             Event::RunStarted { test, name, index, total, left } => {
                 let left = left.filter(|left| !left.is_zero());
-                let left = left.map_or_else(String::new, |left| format!(" · about {} left", shown(left)));
+                let left = left.map(|left| format!("about {} left", shown(left)));
                 let others = match self.activities.len() {
                     0 | 1 => String::new(),
                     running => format!(" and {}", counted(running - 1, "other")),
                 };
-                Update::stage("Running", format!("{test}{others} at {name} {index}/{total}{left}"))
+                let details = std::iter::once(format!("{index}/{total}")).chain(left);
+                Update::stage("Running", format!("{test}{others} at {name}")).with(details)
             }
             Event::TestWrote { test, name, text } => {
                 let run = format!("{test} at {name}");
@@ -273,7 +275,7 @@ impl Progress {
         let text = building(name, crate_name, compiled);
         Update {
             lines: line.into_iter().collect(),
-            status: StatusLine::Show { verb: "Building", text, restart: false },
+            status: StatusLine::Show { verb: "Building", text, details: Vec::new(), restart: false },
         }
     }
 
@@ -417,7 +419,11 @@ pub(crate) mod tests {
             lines.extend(update.lines.iter().map(Line::plain));
             if medium == Medium::Terminal {
                 match update.status {
-                    StatusLine::Show { verb, text, .. } => lines.push(format!("{verb:>12} {text} ~")),
+                    StatusLine::Show { verb, text, details, .. } => {
+                        let details = details.join(" · ");
+                        let between = if details.is_empty() { "" } else { " " };
+                        lines.push(format!("{verb:>12} {text}{between}{details} ~"));
+                    }
                     StatusLine::Clear => lines.push("~".to_owned()),
                     StatusLine::Keep => {}
                 }
@@ -544,7 +550,7 @@ pub(crate) mod tests {
         };
         progress.on_event(&started("a", 1));
         let StatusLine::Show { text, .. } = progress.on_event(&started("b", 2)).status else { panic!() };
-        assert_eq!(text, "b and 1 other at main 2/3");
+        assert_eq!(text, "b and 1 other at main");
         assert_eq!(progress.running().as_deref(), Some("a at main and 1 other were running"));
         let mut shown = Vec::new();
         for event in [wrote("a", "1"), wrote("b", "2"), wrote("b", "3"), wrote("a", "4")] {
