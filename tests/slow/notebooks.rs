@@ -122,12 +122,20 @@ fn two_refs_are_compared_cell_by_cell_inside_and_outside_of_the_repository() {
     let flags = ["--refs", "HEAD,.", "--offline", "--repeat", "2"];
     let written = outside.path().join("out.ipynb");
     let write = format!("--write={}", written.display());
-    let inside = memprof(&repository, &[&["notebook", "notes/use.ipynb", &write][..], &flags].concat());
+    let arguments = ["notebook", "notes/use.ipynb", &write, "--trace-cell", "2"];
+    let inside = memprof(&repository, &[&arguments[..], &flags].concat());
     assert_eq!(inside.code, 1, "{}", inside.everything());
     // The cell has moved, and is still the same one.
     assert!(inside.stdout.contains("+ cell 1: let first"), "{}", inside.everything());
     let row = inside.stdout.lines().find(|line| line.contains(" cell 2: let made") && line.contains('+'));
     assert!(row.is_some_and(|row| row.contains("+2.00 MiB")), "{}", inside.everything());
+    // So are its lines: the second one is that of the cell in both revisions.
+    let line = inside.stdout.lines().find(|line| line.contains("2002 let made = buffers::make();"));
+    assert!(
+        line.is_some_and(|line| line.contains("1.00 MiB") && line.contains("3.00 MiB")),
+        "{}",
+        inside.everything()
+    );
     let written = std::fs::read_to_string(written).unwrap();
     assert_eq!(heap(&figures(&written), "make"), (3 << 20, 0));
     assert!(written.contains("heap: consumed 3.00 MiB (+2.00 MiB)"), "{written}");

@@ -43,8 +43,8 @@ pub(in crate::report) fn render(
     traced.remarks(page, out)
 }
 
-/// Writes the sums of all calls, below a tree that shows the first calls one by one. For a single
-/// revision also writes the source lines, which no other view shows.
+/// Writes the sums of all calls, below a tree that shows the first calls one by one, and the source
+/// lines.
 pub(in crate::report) fn render_sums(
     traced: &TraceReport,
     has_scopes: bool,
@@ -58,9 +58,7 @@ pub(in crate::report) fn render_sums(
         page.line(line, "", Tone::Quiet, out)?;
     }
     traced.tree(page, &traced.calls(), options, out)?;
-    if traced.view.is_none() {
-        traced.sources(page, options, out)?;
-    }
+    traced.sources(page, options, out)?;
     if traced.view.is_none() || !traced.has_calls() {
         traced.remarks(page, out)?;
     }
