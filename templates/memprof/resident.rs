@@ -124,16 +124,17 @@ impl Source for Resident {
             }
         };
         let mut process = found.process;
-        let (trim, resident_source) = if environment.trims() {
-            let trim = malloc_statistics::find_trim();
-            let how = trim.err().map_or("after malloc_trim", |reason| reason);
-            (trim.ok(), kept(format_args!("{}, {}", found.resident_source, how)))
-        } else {
-            (None, found.resident_source)
+        let trim = if environment.trims() { Some(malloc_statistics::find_trim()) } else { None };
+        // Each interval begins with less, so the peak is another figure, too.
+        let source = |of_platform: &'static str| match trim {
+            Some(Ok(_)) => kept(format_args!("{of_platform}, after malloc_trim")),
+            Some(Err(reason)) => kept(format_args!("{of_platform}, {reason}")),
+            None => of_platform,
         };
-        let resident = catalogue.add("cpu.rss", resident_source, Kind::Level);
-        let peak =
-            catalogue.add("cpu.peak", found.peak_source, Kind::Peak { family: "cpu", level: resident });
+        let trim = trim.and_then(Result::ok);
+        let resident = catalogue.add("cpu.rss", source(found.resident_source), Kind::Level);
+        let kind = Kind::Peak { family: "cpu", level: resident };
+        let peak = catalogue.add("cpu.peak", source(found.peak_source), kind);
         let mut parts = [None; 3];
         for (index, name) in parts.iter_mut().zip(ON_REQUEST).filter(|(_, name)| environment.wants(name)) {
             match process.open_parts() {
