@@ -75,11 +75,17 @@ fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf
             if let Some(above) = to.parent() {
                 fs_err::create_dir_all(above)?;
             }
-            if from.is_symlink() {
+            if is_link_inside(&root, &from)? {
                 fs_err::os::unix::fs::symlink(from.read_link_utf8()?, to)?;
             } else {
                 followed::copy(from, to)?;
             }
+        }
+        let partial_root = crate::support::paths::utf8(partial.path().to_owned())?;
+        if hash_of(&partial_root, &files)?.to_hex() != hash {
+            return Err(UserError::new(format!("{root} changed while it was copied"))
+                .help("run the command again when nothing writes there")
+                .into());
         }
         fs_err::rename(partial.keep(), &copy)?;
     }
@@ -87,16 +93,37 @@ fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf
     Ok(if inside.as_str().is_empty() { copy } else { copy.join(inside) })
 }
 
-/// Returns a hash of these files. A link counts with what it leads to, because that may be outside of
-/// the copy.
+/// Whether a file is a link that leads to the same place in a copy of the folder. What other links lead to
+/// is copied in their place.
+fn is_link_inside(root: &Utf8Path, file: &Utf8Path) -> anyhow::Result<bool> {
+    if !file.is_symlink() {
+        return Ok(false);
+    }
+    let target = file.read_link_utf8()?;
+    let inside = match file.canonicalize_utf8() {
+        Ok(found) => found.starts_with(root) && !target.is_absolute(),
+        // It leads nowhere, and will.
+        Err(_) => return Ok(true),
+    };
+    if !inside && file.is_dir() {
+        return Err(UserError::new(format!(
+            "{file} is a link to a folder outside of {root}, which is copied"
+        ))
+        .help(format!("put a copy in its place: cp -RL {file} COPY"))
+        .into());
+    }
+    Ok(inside)
+}
+
+/// Returns a hash of these files. A link out of the folder counts as what it leads to, as it is copied.
 fn hash_of(root: &Utf8Path, files: &[Utf8PathBuf]) -> anyhow::Result<blake3::Hash> {
     let mut all = blake3::Hasher::new();
     for file in files {
         let path = root.join(file);
-        let target = if path.is_symlink() { Some(path.read_link_utf8()?) } else { None };
+        let target = if is_link_inside(root, &path)? { Some(path.read_link_utf8()?) } else { None };
         let mut content = blake3::Hasher::new();
         if path.is_file() {
-            content.update_reader(followed::open(&path)?)?;
+            content.update_reader(followed::open_within(&path, followed::MOST_OF_BINARY)?)?;
         }
         // Of fixed length, or with its length in front: no two lists of files have one hash.
         for text in [file.as_str(), target.as_ref().map_or("", |target| target.as_str())] {
@@ -184,7 +211,29 @@ mod tests {
         assert_eq!(hash(), first);
         fs_err::remove_file(root.join("link")).unwrap();
         fs_err::write(root.join("link"), "one").unwrap();
-        assert_ne!(hash(), first, "a file in the place of the link");
+        assert_eq!(hash(), first, "a link out of the folder is copied as a file");
+    }
+
+    #[test]
+    fn links_out_of_a_folder_are_copied_as_files_and_folders_are_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap().canonicalize_utf8().unwrap();
+        let package = root.join("package");
+        fs_err::create_dir_all(package.join("src")).unwrap();
+        fs_err::write(root.join("outside.rs"), "").unwrap();
+        let link = |target: &str| {
+            let path = package.join("src/link");
+            let _ = fs_err::remove_file(&path);
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            is_link_inside(&package, &path)
+        };
+        assert!(link("lib.rs").unwrap(), "it leads nowhere");
+        fs_err::write(package.join("src/lib.rs"), "").unwrap();
+        assert!(link("lib.rs").unwrap() && link("../src").unwrap());
+        assert!(!link("../../outside.rs").unwrap());
+        assert!(!link(package.join("src/lib.rs").as_str()).unwrap(), "the copy would read the original");
+        let error = link("../..").unwrap_err().to_string();
+        assert!(error.contains("src/link is a link to a folder outside of"), "{error}");
     }
 
     #[test]

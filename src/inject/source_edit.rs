@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use proc_macro2::{Span, TokenStream};
 
-use crate::support::nesting::depth;
+use crate::support::nesting::{depth, generic_depth};
 
 /// A source file's text.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,12 @@ impl<'a> SourceText<'a> {
             let message = format!("brackets are nested more than {MOST_NESTED} deep");
             return Err(syn::Error::new(Span::call_site(), message));
         }
-        syn::parse_str(&self.text[self.before..])
+        let tokens: TokenStream = self.text[self.before..].parse()?;
+        if generic_depth(&tokens) > MOST_NESTED {
+            let message = format!("generic arguments are nested more than {MOST_NESTED} deep");
+            return Err(syn::Error::new(Span::call_site(), message));
+        }
+        syn::parse2(tokens)
     }
 
     /// Returns the file's tokens. A file that the parser cannot read still has tokens.
@@ -180,6 +185,10 @@ mod tests {
         let error = SourceText::new(&nested(100_000)).parse().err().unwrap();
         assert_eq!(error.to_string(), "brackets are nested more than 1000 deep");
         assert!(SourceText::new(&nested(50)).parse().is_ok());
+        let generic = |depth: usize| format!("type A = {}u8{};", "Vec<".repeat(depth), ">".repeat(depth));
+        let error = SourceText::new(&generic(100_000)).parse().err().unwrap();
+        assert_eq!(error.to_string(), "generic arguments are nested more than 1000 deep");
+        assert!(SourceText::new(&generic(8)).parse().is_ok());
     }
 
     #[test]

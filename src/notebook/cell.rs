@@ -13,6 +13,10 @@ use syn::{Attribute, Block, Item, Stmt};
 use crate::notebook::commands::{self, Command};
 use crate::notebook::item::CellItem;
 use crate::notebook::mistake::Mistake;
+use crate::support::nesting::{depth, generic_depth};
+
+/// How deep brackets and generic arguments of a cell may be nested. The parser recurses.
+const MOST_NESTED: usize = 1000;
 
 /// A cell, ready to become part of a program.
 #[derive(Clone, Debug)]
@@ -69,8 +73,19 @@ impl ParsedCell {
         let (commands, code) = without_commands(number, source)?;
         let parser =
             |input: ParseStream<'_>| Ok((Attribute::parse_inner(input)?, Block::parse_within(input)?));
+        let too_deep = || {
+            let what = format!("brackets or generic arguments are nested more than {MOST_NESTED} deep");
+            not_rust(number, &code, &syn::Error::new(Span::call_site(), what))
+        };
+        if depth(&code) > MOST_NESTED {
+            return Err(too_deep());
+        }
+        let tokens = code.parse::<TokenStream>().map_err(|error| not_rust(number, &code, &error.into()))?;
+        if generic_depth(&tokens) > MOST_NESTED {
+            return Err(too_deep());
+        }
         let (attributes, statements) =
-            parser.parse_str(&code).map_err(|error| not_rust(number, &code, &error))?;
+            parser.parse2(tokens).map_err(|error| not_rust(number, &code, &error))?;
         let mut cell = Self {
             number,
             commands,
@@ -326,6 +341,15 @@ mod tests {
         assert_eq!(cell.code.lines().count(), 5);
         assert_eq!(&cell.code[cell.shown.unwrap()], "a");
         assert_eq!(cell.title, "let a = 1; // é");
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for (begin, end) in [("(", ")"), ("A::<", ">::B")] {
+            let (line, what) = refused(&format!("let a = {}1{};", begin.repeat(50_000), end.repeat(50_000)));
+            let expected = "this is not Rust: brackets or generic arguments are nested more than 1000 deep";
+            assert_eq!((line, what.as_str()), (1, expected));
+        }
     }
 
     #[test]

@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_of_3000_variables_keeps_its_lines() {
+        let lines = (0..3000).map(|number| format!("let v{number} = vec![{number}];")).collect::<Vec<_>>();
+        let source = main_file(&[&lines.join("\n"), "v2999.len()"]);
+        let found: Vec<&str> = source.lines().skip_while(|line| !line.contains("let v0 ")).collect();
+        for (line, given) in found.iter().zip(&lines) {
+            assert!(line.contains(given.as_str()), "{line}");
+        }
+        assert!(found.len() > 3000 && found[3000..].iter().any(|line| line.contains("v2999.len()")));
+        assert!(syn::parse_file(&source).is_ok());
+    }
+
+    #[test]
     fn mistakes_name_the_notebook_cell_and_line() {
         let error = notebook(&["let a = 1;", "// text\nlet a = ;"]).unwrap_err();
         assert_eq!(error.message, "a.ipynb: cell 2, line 2: this is not Rust: expected an expression");

@@ -24,6 +24,9 @@ pub struct SavedBaseline {
     pub name: String,
     /// When it was saved, RFC 3339.
     pub saved: String,
+    /// How many outcomes it had then. Absent in baselines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<usize>,
 }
 
 /// `kept.json`: where the baseline's figures are from.

@@ -69,7 +69,8 @@ pub fn outcomes(folder: &RunFolder) -> anyhow::Result<usize> {
     }
     let mut count = 0;
     for entry in walkdir::WalkDir::new(folder.cells()) {
-        count += usize::from(entry?.file_name() == file::OUTCOME);
+        let entry = entry?;
+        count += usize::from(entry.file_name() == file::OUTCOME && entry.file_type().is_file());
     }
     Ok(count)
 }

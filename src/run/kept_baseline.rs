@@ -24,6 +24,7 @@ use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::stored;
 use crate::run::merging::copy_tree;
+use crate::run::saved_baselines;
 use crate::run::stored_plan;
 use crate::support::sealed_json;
 use crate::support::user_error::UserError;
@@ -40,6 +41,7 @@ impl KeptRun {
     /// Opens a saved baseline of this name. Its baseline is what the run compared with, or its only
     /// revision.
     pub fn open(folder: RunFolder, name: &str) -> anyhow::Result<Self> {
+        saved_baselines::check(&folder)?;
         let plan: Plan = sealed::read(&folder.plan())?;
         let record = KeptBaseline {
             version: kept_baseline::VERSION,

@@ -7,7 +7,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::results::kept_baseline::{SavedBaseline, VERSION};
 use crate::results::run_folder::RunFolder;
 use crate::results::sealed;
+use crate::results::shard_record;
 use crate::run::merging::copy_tree;
+use crate::support::durable::{sync_names, sync_tree};
 use crate::support::suggest;
 use crate::support::user_error::UserError;
 
@@ -51,8 +53,13 @@ pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8
         }
     }
     copy_tree(&run.cells(), &copy.cells())?;
-    let record =
-        SavedBaseline { version: VERSION, name: name.to_owned(), saved: jiff::Timestamp::now().to_string() };
+    let record = SavedBaseline {
+        version: VERSION,
+        name: name.to_owned(),
+        saved: jiff::Timestamp::now().to_string(),
+        outcomes: Some(shard_record::outcomes(&copy)?),
+    };
+    sync_tree(partial.path()).with_context(|| format!("cannot sync {}", copy.0))?;
     sealed::write(&copy.saved_baseline(), &record)?;
     let place = baselines.join(name);
     let replaced = partial.path().join("replaced");
@@ -60,7 +67,23 @@ pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8
         fs_err::rename(&place, &replaced)?;
     }
     fs_err::rename(&copy.0, &place)?;
+    sync_names(baselines.as_std_path()).with_context(|| format!("cannot sync {baselines}"))?;
     Ok(place)
+}
+
+/// Checks that a saved baseline still has all its runs.
+pub fn check(baseline: &RunFolder) -> anyhow::Result<()> {
+    let record: SavedBaseline = sealed::read(&baseline.saved_baseline())?;
+    let found = shard_record::outcomes(baseline)?;
+    match record.outcomes {
+        Some(saved) if saved != found => Err(UserError::new(format!(
+            "{} has {found} of the {saved} runs that were saved: files are missing",
+            baseline.0
+        ))
+        .help("copy the whole folder again, or save the baseline again with --save-baseline")
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 /// Finds a saved baseline by its name or its folder.
@@ -112,7 +135,19 @@ mod tests {
         }
         assert_eq!(names(runs), ["v1"]);
         assert_eq!(folder(runs).read_dir_utf8().unwrap().count(), 1, "nothing else is left");
-        assert!(find(runs, runs, "v1").unwrap().plan().exists());
+        let saved = find(runs, runs, "v1").unwrap();
+        assert!(saved.plan().exists());
+        check(&saved).unwrap();
+        let outcome = saved.cells().join("0-main/one/0/outcome.json");
+        fs_err::remove_file(&outcome).unwrap();
+        for make in [&|| (), &|| fs_err::create_dir(&outcome).unwrap()] as [&dyn Fn(); 2] {
+            make();
+            let missing = check(&saved).unwrap_err().to_string();
+            assert!(
+                missing.ends_with("v1 has 0 of the 1 runs that were saved: files are missing"),
+                "{missing}"
+            );
+        }
         let unknown = find(runs, runs, "v2").unwrap_err().downcast::<UserError>().unwrap().rendered();
         assert!(unknown.contains("saved baselines: v1"), "{unknown}");
         let unsaved = find(runs, runs, "first").unwrap_err().downcast::<UserError>().unwrap().rendered();

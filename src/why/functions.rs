@@ -5,7 +5,7 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::support::nesting::depth;
+use crate::support::nesting::{depth, generic_depth};
 use crate::why::function_path::TraitFunction;
 
 /// The functions of a source file.
@@ -86,6 +86,12 @@ const DEEPEST: usize = 128;
 /// Returns the functions of a file; none if it cannot be parsed.
 pub fn functions(source: &str) -> Functions {
     if depth(source) > DEEPEST {
+        return Functions::default();
+    }
+    let text = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let is_shebang = text.starts_with("#!") && !text.starts_with("#![");
+    let code = if is_shebang { text.split_once('\n').map_or("", |(_, code)| code) } else { text };
+    if !code.parse().is_ok_and(|tokens| generic_depth(&tokens) <= DEEPEST) {
         return Functions::default();
     }
     let Ok(file) = syn::parse_file(source) else { return Functions::default() };

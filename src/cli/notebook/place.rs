@@ -76,7 +76,11 @@ impl Place {
             }
             (None, _) => followed::read(&self.file)?,
         };
-        String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8", self.file))
+        String::from_utf8(bytes).map_err(|error| {
+            UserError::new(format!("{}: this is not UTF-8: {error}", self.file))
+                .help("name a file that Jupyter wrote: cargo memprof notebook FILE.ipynb")
+                .into()
+        })
     }
 }
 

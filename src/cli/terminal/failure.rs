@@ -7,6 +7,7 @@ use crate::run::runner::Interrupted;
 use crate::support::advice;
 use crate::support::exit_code::ExitCode;
 use crate::support::process::ProcessError;
+use crate::support::regular_file;
 use crate::support::user_error::UserError;
 
 /// Returns what to print for an error, and what to exit with.
@@ -38,6 +39,9 @@ pub fn explain(error: &anyhow::Error, is_interrupted: bool, can_resume: bool) ->
 
 /// Returns what to do about an error of the machine. Finished runs are kept in any case.
 fn machine_help(error: &anyhow::Error) -> Option<&'static str> {
+    if error.chain().any(regular_file::is_unsuitable) {
+        return Some("put a regular file in its place, or remove it");
+    }
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)?;
     Some(match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
