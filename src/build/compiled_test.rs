@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use camino::Utf8Path;
 
 use crate::build::configured_out;
 use crate::build::stand_in;
+use crate::support::regular_file;
 
 /// The `cfg` under which the appended line links the shim's allocator.
 pub const HEAP_CFG: &str = "memprof_heap";
@@ -28,6 +30,20 @@ fn remove_mark(mark: &Path) -> std::io::Result<()> {
     match fs_err::remove_file(mark) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Says what is at a path, unless it is a regular file or nothing.
+fn irregular_at(path: &Path) -> Option<&'static str> {
+    path.symlink_metadata().ok().and_then(|found| regular_file::irregular(&found))
+}
+
+/// Removes what an earlier linker left in the place of an executable. The next one would open it, and wait
+/// at a FIFO.
+fn remove_irregular(executable: &Path) -> std::io::Result<()> {
+    match (irregular_at(executable), Utf8Path::from_path(executable)) {
+        (Some(_), Some(path)) => regular_file::remove(path),
+        _ => Ok(()),
     }
 }
 
@@ -53,7 +69,11 @@ pub fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
 /// A program that does not compile gets no stand-in: each has a call of cargo for itself.
 pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow::Result<i32> {
     use std::io::Write;
+    let executable = mark(call, "").map(|mark| mark.with_extension(""));
     let call_compiler = |heap: bool| {
+        if let Some(executable) = &executable {
+            remove_irregular(executable)?;
+        }
         let mut command = std::process::Command::new(&argv[0]);
         command.args(&argv[1..]).args(with_symbols(call)).args(if heap {
             &["--cfg", HEAP_CFG][..]
@@ -86,6 +106,9 @@ pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow
             std::io::stderr().lock().write_all(&output.stderr)?;
             return Ok(0);
         }
+    }
+    if let Some(kind) = executable.as_deref().and_then(irregular_at).filter(|_| output.status.success()) {
+        anyhow::bail!("the linker left {kind} in place of {}", executable.unwrap_or_default().display());
     }
     if let Some(mark) = self::mark(call, CONFIGURED_OUT) {
         if output.status.success() && configured_out::is_configured_out(argv)? {
@@ -126,6 +149,20 @@ fn conflicting_crate(stderr: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_linker_left_is_removed_unless_it_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [fifo, link, file] = ["fifo", "link", "file"].map(|name| folder.path().join(name));
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        fs_err::write(&file, "").unwrap();
+        assert_eq!([&fifo, &link, &file].map(|path| irregular_at(path).is_some()), [true, true, false]);
+        for path in [&fifo, &link, &file, &folder.path().join("none")] {
+            remove_irregular(path).unwrap();
+        }
+        assert!(!fifo.exists() && !link.is_symlink() && file.exists());
+    }
 
     #[test]
     fn the_compilers_message_names_the_conflicting_allocator() {
