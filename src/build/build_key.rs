@@ -102,6 +102,8 @@ fn overlay_inputs(job: &Job<'_>) -> BTreeMap<String, String> {
     let mut all = overlay::ingredients(&job.overlay());
     all.extend(inserted_checkpoints::ingredients(job));
     all.extend(patch::ingredients(&job.inputs.patches));
+    let folders = job.side().into_iter().flat_map(|side| &side.folders);
+    all.extend(folders.map(|one| (format!("path of {}", one.package), one.folder.to_string())));
     if has_external_overlay(job) {
         let (options, _) = PackageOptions::split_off(&job.options(), job.features());
         all.insert("external".to_owned(), format!("{options:?}"));

@@ -489,7 +489,7 @@ impl<'a> Builder<'a> {
         let toolchain = self.toolchain(index)?;
         let job =
             Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
-        let resolver = LockfileResolver::check_out(&job, job.options(), &mut self.tree)?;
+        let resolver = LockfileResolver::check_out(&job, job.options(), &[], &mut self.tree)?;
         let done = resolve(&resolver);
         resolver.finish()?;
         done
@@ -512,6 +512,7 @@ impl<'a> Builder<'a> {
             plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
         let revision = &plan.revisions[index];
         failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
+        failure.add_hint_of_outside_path(&self.inputs.checkout);
         failure.add_hint_of_external(&plan.request.overlay, &self.inputs.checkout);
         failure.add_missing_submodules(&self.tree.missing_submodules(revision));
         let log = self.folder.build_log(plan, index);

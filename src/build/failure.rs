@@ -114,6 +114,14 @@ impl BuildFailure {
         self.hints.splice(0..0, hints);
     }
 
+    /// Adds what to do about a path dependency that leads out of the checkout.
+    pub fn add_hint_of_outside_path(&mut self, checkout: &Utf8Path) {
+        let Some((package, folder)) = outside_path(&self.first_errors, checkout) else { return };
+        self.hints.push(format!(
+            "{package} is a path dependency outside of the repository; name its folder: --with {package}={folder}"
+        ));
+    }
+
     /// Adds that a crate outside of the workspace does not need what a member lacks. `overlay` are the
     /// request's.
     pub fn add_hint_of_external(&mut self, overlay: &[OverlayRequest], checkout: &Utf8Path) {
@@ -165,6 +173,22 @@ impl BuildFailure {
             ));
         }
     }
+}
+
+/// Returns the path dependency that is not beside the checkout, and its folder as seen from the
+/// repository's root.
+fn outside_path<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<(&'a str, String)> {
+    let (package, _) = errors.split_once("failed to get `")?.1.split_once('`')?;
+    let (manifest, _) = errors.split_once("failed to read `")?.1.split_once('`')?;
+    let folder = Utf8Path::new(manifest).parent().filter(|folder| !folder.starts_with(checkout))?;
+    let mut up = String::new();
+    for above in checkout.ancestors().skip(1) {
+        up.push_str("../");
+        if let Ok(below) = folder.strip_prefix(above) {
+            return Some((package, format!("{up}{below}")));
+        }
+    }
+    None
 }
 
 /// Returns the member of the workspace in the checkout that needs a package which has no version.
@@ -338,6 +362,25 @@ mod tests {
         assert!(hint.starts_with("rand needs it;") && hint.contains("--overlay REF:tests/NAME.rs"), "{hint}");
         assert!(hints(yanked, &[overlay(OverlayMode::External)]).is_empty());
         assert!(hints("error: no matching package named `x` found", &in_package).is_empty());
+    }
+
+    #[test]
+    fn a_path_out_of_the_checkout_gets_the_flag_that_names_it() {
+        let errors = |path: &str| {
+            format!(
+                "error: failed to get `fairseq` as a dependency of package `app v0.1.0 (/cache/app/worktree)`\n\n\
+                 Caused by:\n  failed to read `{path}/Cargo.toml`\n"
+            )
+        };
+        let checkout = Utf8Path::new("/cache/app/worktree");
+        let found = |path: &str| outside_path(&errors(path), checkout).map(|(_, folder)| folder);
+        assert_eq!(found("/cache/app/fairseq").as_deref(), Some("../fairseq"));
+        assert_eq!(found("/cache/libs/fairseq").as_deref(), Some("../../libs/fairseq"));
+        assert_eq!(found("/cache/app/worktree/fairseq"), None, "this revision lacks it");
+        let mut failure =
+            BuildFailure { first_errors: errors("/cache/app/fairseq"), ..BuildFailure::default() };
+        failure.add_hint_of_outside_path(checkout);
+        assert!(failure.hints[0].ends_with("--with fairseq=../fairseq"), "{:?}", failure.hints);
     }
 
     fn revision() -> Revision {

@@ -7,6 +7,7 @@ use crate::build::build_key::configuration_above;
 use crate::build::build_tree::BuildTree;
 use crate::build::job::Job;
 use crate::build::prepared_source;
+use crate::inject::outside_paths::NamedFolder;
 use crate::plan::request::{BuildOptions, OverlayMode};
 use crate::support::process::Command;
 use crate::support::redaction;
@@ -25,9 +26,10 @@ impl<'a> LockfileResolver<'a> {
     pub fn check_out(
         job: &'a Job<'a>,
         options: BuildOptions,
+        folders: &[NamedFolder],
         tree: &mut BuildTree<'_>,
     ) -> anyhow::Result<Self> {
-        prepared_source::lay_request(job, tree)?.1.save()?;
+        prepared_source::lay_request(job, folders, tree)?.1.save()?;
         let manifest = if job.inputs.overlay_of(OverlayMode::External).is_empty() {
             job.inputs.workspace().join("Cargo.toml")
         } else {

@@ -54,7 +54,7 @@ fn patched_registry(source: Option<&str>) -> String {
 
 /// Copies a package into the cache, with the repository or workspace around it, and returns the copy's
 /// folder. Its path depends on the content, so cargo never takes another state for it.
-fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
+pub fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let manifest = folder.join("Cargo.toml");
     if !manifest.is_file() {
         return Err(UserError::new(format!("{package}={folder}: there is no {manifest}"))

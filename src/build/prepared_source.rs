@@ -14,6 +14,7 @@ use crate::build::traced_sources;
 use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, ExternalCrate, PackageOptions};
+use crate::inject::outside_paths::{self, NamedFolder};
 use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
 use crate::inject::patch;
 use crate::plan::request::OverlayMode;
@@ -54,7 +55,8 @@ pub fn prepare(
     skipped: &SkippedEdits,
 ) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
-    let (mut injection, mut injected) = lay_request(job, tree)?;
+    let folders = job.side().map(|side| side.folders.as_slice()).unwrap_or_default();
+    let (mut injection, mut injected) = lay_request(job, folders, tree)?;
     let checkout = &inputs.checkout;
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
@@ -69,13 +71,18 @@ pub fn prepare(
 }
 
 /// Checks the revision out, and adds the files and patches of the request.
-pub fn lay_request(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<(AddedFiles, InjectedFiles)> {
+pub fn lay_request(
+    job: &Job<'_>,
+    folders: &[NamedFolder],
+    tree: &mut BuildTree<'_>,
+) -> anyhow::Result<(AddedFiles, InjectedFiles)> {
     let inputs = job.inputs;
     tree.check_out(inputs, job.revision())?;
     let checkout = &inputs.checkout;
     // Cargo writes the lock file there.
     injected_files::check_inside(checkout, &inputs.workspace())?;
     let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+    let of_paths = outside_paths::write(folders, checkout, &mut injected)?;
     let mut overlay = job.overlay();
     overlay.retain(|file| file.mode == OverlayMode::Package);
     let mut injection = checkout_edits::lay_overlay(
@@ -85,6 +92,10 @@ pub fn lay_request(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<(A
         job.toolchain,
         &mut injected,
     )?;
+    // The overlay may have replaced a manifest, or added tests to it.
+    for (path, text) in of_paths {
+        injection.entry(path).or_insert(text);
+    }
     injection.extend(patch::apply(&inputs.patches, job.revision(), checkout, &mut injected)?);
     Ok((injection, injected))
 }

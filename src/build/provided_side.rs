@@ -1,5 +1,7 @@
 //! What a revision with other dependencies is built with.
 
+use crate::inject::outside_paths::NamedFolder;
+
 /// What a revision is built with in place of its own lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvidedSide {
@@ -7,4 +9,6 @@ pub struct ProvidedSide {
     pub lockfile: Vec<u8>,
     /// Settings for cargo that replace packages by folders or git repositories.
     pub patches: Vec<String>,
+    /// Folders in the places of path dependencies that lead out of the repository.
+    pub folders: Vec<NamedFolder>,
 }

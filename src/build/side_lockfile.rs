@@ -14,6 +14,7 @@ use crate::cargo::lock_differences::{self, LockedPackage, is_compatible};
 use crate::cargo::lockfile;
 use crate::cargo::usable_versions;
 use crate::inject::external::PackageOptions;
+use crate::inject::outside_paths::NamedFolder;
 use crate::plan::dependency_change::{DependencyChange, Replacement};
 use crate::plan::request::BuildOptions;
 use crate::plan::side;
@@ -29,6 +30,7 @@ struct Wanted<'a> {
     base: Option<Vec<u8>>,
     changes: Vec<DependencyChange>,
     patches: Vec<String>,
+    folders: Vec<NamedFolder>,
 }
 
 /// Returns what a revision is built with; `None` if it has its own dependencies.
@@ -52,12 +54,18 @@ pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option
         },
     };
     let locked = lock_differences::locked(base.as_deref().unwrap_or_default());
-    let mut patches = Vec::new();
+    let (mut patches, mut folders) = (Vec::new(), Vec::new());
     for change in &changes {
         let source = chosen(change, &locked, name)?.source.as_deref();
+        if let (None, Replacement::Path(path)) = (source, &change.to) {
+            // Cargo patches no path dependency.
+            let folder = patched_source::copied(&change.package, path.as_ref(), job.inputs.cache)?;
+            folders.push(NamedFolder { package: change.package.clone(), folder });
+            continue;
+        }
         patches.extend(patched_source::settings(change, source, job.inputs.cache)?);
     }
-    let wanted = Wanted { job, base, changes, patches };
+    let wanted = Wanted { job, base, changes, patches, folders };
     let kept = wanted.kept();
     let lockfile = if kept.exists() {
         followed::read(&kept)?
@@ -66,7 +74,7 @@ pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option
         lockfile::keep(&kept, &text)?;
         text
     };
-    Ok(Some(ProvidedSide { lockfile, patches: wanted.patches }))
+    Ok(Some(ProvidedSide { lockfile, patches: wanted.patches, folders: wanted.folders }))
 }
 
 /// Reads the lock file that takes the place of a revision's own.
@@ -156,7 +164,7 @@ impl Wanted<'_> {
         let options_of_crate =
             (!crate_of_tests.is_empty()).then(|| PackageOptions::split_off(&options, self.job.features()).0);
         let facts = format!(
-            "{} {} {:?} {:?} {:?} {} {:?} {:?} {} {:?}",
+            "{} {} {:?} {:?} {:?} {} {:?} {:?} {} {:?} {:?}",
             self.job.revision().tree,
             inputs.plan.workspace,
             self.changes,
@@ -167,6 +175,7 @@ impl Wanted<'_> {
             patches,
             crate_of_tests,
             options_of_crate,
+            self.folders,
         );
         if self.changes.iter().any(|change| change.to.may_move()) {
             // A branch is looked up once for each plan, so a run that continues has the same commit.
@@ -184,7 +193,7 @@ impl Wanted<'_> {
 
     /// Lets cargo resolve the lock file in the checkout.
     fn resolve(&self, tree: &mut BuildTree<'_>) -> anyhow::Result<Vec<u8>> {
-        let resolver = LockfileResolver::check_out(self.job, self.options(), tree)?;
+        let resolver = LockfileResolver::check_out(self.job, self.options(), &self.folders, tree)?;
         let done = self.resolve_with(&resolver);
         resolver.finish()?;
         done

@@ -8,6 +8,7 @@ pub mod committed_package;
 pub mod external;
 pub mod hidden_changes;
 pub mod module_files;
+pub mod outside_paths;
 pub mod overlay;
 pub mod overlay_packages;
 pub mod own_allocator;

@@ -182,3 +182,29 @@ fn a_library_without_a_lock_file_is_resolved_first() {
     assert!(!repository.path("Cargo.lock").exists());
     assert!(report(&repository, home.path(), "table").contains("  differs: stock 1.2.0 → 1.1.0\n"));
 }
+
+#[test]
+fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_named() {
+    let mut repository = TestRepository::new();
+    let manifest = |name: &str| format!("[package]\nname = '{name}'\nversion = '0.1.0'\nedition = '2021'\n");
+    for (folder, size) in [("stock", 1), ("stock-new", 3)] {
+        let place = repository.beside(folder);
+        std::fs::create_dir_all(place.join("src")).expect("a folder");
+        std::fs::write(place.join("Cargo.toml"), manifest("stock")).expect("a manifest");
+        std::fs::write(place.join("src/lib.rs"), mebibytes(size)).expect("a library");
+    }
+    repository.write("Cargo.toml", manifest("shop") + "[dependencies]\nstock = { path = '../stock' }\n");
+    repository.write("src/lib.rs", "#[test]\nfn keeps() { std::mem::forget(stock::kept()) }\n");
+    repository.write(".gitignore", "/target\n");
+    cargo(&repository, &["generate-lockfile", "--offline"]);
+    repository.commit("first");
+    let home = home();
+    let (printed, _) = compared(&repository, home.path(), &["HEAD"]);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    assert!(printed.stderr.contains("--with stock=../stock"), "{}", printed.everything());
+
+    let with = |side: &str, folder: &str| format!("{side}:stock={}", repository.beside(folder).display());
+    let (old, new) = (with("old", "stock"), with("new", "stock-new"));
+    let (printed, figures) = compared(&repository, home.path(), &["HEAD", "--with", &old, "--with", &new]);
+    assert_eq!(figures, [1, 3], "{}", printed.everything());
+}
