@@ -11,9 +11,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cargo_memprof::verdict::kinds::Verdict;
-use cargo_memprof::verdict::limits;
-use cargo_memprof::verdict::significance::{LOOKS, Noise, judge};
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_judge::verdict::limits;
+use memprof_judge::verdict::significance::{LOOKS, Noise, judge};
 use serde_json::Value;
 
 const COMPARISONS: u32 = 10_000;

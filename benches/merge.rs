@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
-use cargo_memprof::compare::from_results;
-use cargo_memprof::plan::resolved::CellId;
-use cargo_memprof::plan::shard::Shard;
-use cargo_memprof::plan::sharding::{self, AllTests};
-use cargo_memprof::results::run_folder::RunFolder;
-use cargo_memprof::results::stored;
-use cargo_memprof::run::merging::Shards;
+use memprof_judge::compare::from_results;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
+use memprof_plan::resolved::CellId;
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::{self, AllTests};
+use memprof_run::merging::Shards;
 use synthetic::{Log, Synthetic, cell};
 
 fn main() {

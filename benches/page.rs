@@ -10,11 +10,10 @@ mod synthetic;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cargo_memprof::compare::from_results;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::stored;
-use cargo_memprof::support::bytes::Bytes;
+use memprof_judge::compare::from_results;
+use memprof_judge::results::stored;
+use memprof_report::options::{Format, Options};
+use memprof_support::bytes::Bytes;
 use synthetic::{Log, Synthetic};
 
 const MIB: i64 = 1 << 20;
@@ -54,7 +53,7 @@ fn main() {
         for _ in 0..3 {
             page.clear();
             let begin = Instant::now();
-            report::render::render(Format::Html, &comparison, &Options::default(), &mut page)
+            memprof_report::render::render(Format::Html, &comparison, &Options::default(), &mut page)
                 .expect("memory takes everything");
             best = best.min(begin.elapsed());
         }

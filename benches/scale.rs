@@ -11,13 +11,12 @@ mod synthetic;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use cargo_memprof::compare::from_results;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::run_folder::RunFolder;
-use cargo_memprof::results::stored;
-use cargo_memprof::support::bytes::Bytes;
 use clap::ValueEnum as _;
+use memprof_judge::compare::from_results;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
+use memprof_report::options::{Format, Options};
+use memprof_support::bytes::Bytes;
 use synthetic::{Log, Synthetic};
 
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
@@ -151,7 +150,7 @@ fn measure(folder: &RunFolder, format: Format) {
     let compared = start.elapsed();
     let start = Instant::now();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::sink());
-    report::render::render(format, &comparison, &Options::default(), &mut out)
+    memprof_report::render::render(format, &comparison, &Options::default(), &mut out)
         .expect("a sink takes everything");
     out.flush().expect("a sink takes everything");
     let rendered = start.elapsed();

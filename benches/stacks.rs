@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use camino::Utf8Path;
-use cargo_memprof::symbols::kept_table;
+use memprof_judge::symbols::kept_table;
 use work::{Profile, heaptrack, ratio};
 
 const WORKS: [(&str, &str); 2] = [("btree", "400000"), ("json", "60000")];

@@ -6,11 +6,11 @@
 use std::time::Instant;
 
 use camino::Utf8PathBuf;
-use cargo_memprof::symbols::code_place::Paths;
-use cargo_memprof::symbols::kept_table;
-use cargo_memprof::symbols::resolver::{Detail, Resolver};
-use cargo_memprof::symbols::unwind_rule::{Rule, Step};
-use cargo_memprof::symbols::unwind_table;
+use memprof_judge::symbols::code_place::Paths;
+use memprof_judge::symbols::kept_table;
+use memprof_judge::symbols::resolver::{Detail, Resolver};
+use memprof_judge::symbols::unwind_rule::{Rule, Step};
+use memprof_judge::symbols::unwind_table;
 
 const ADDRESSES: usize = 1_000;
 

@@ -34,8 +34,8 @@ sha256() {
 }
 
 sources() {
-    # `src` embeds templates/ and fixtures/demo.
-    find Cargo.toml Cargo.lock src templates fixtures/demo -type f -print0 | LC_ALL=C sort -z |
+    # The sources embed templates/ and fixtures/demo.
+    find Cargo.toml Cargo.lock src crates templates fixtures/demo -type f -print0 | LC_ALL=C sort -z |
         while IFS= read -r -d '' file; do
             printf '%s\n' "$file"
             sha256 <"$file"

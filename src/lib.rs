@@ -1,44 +1,14 @@
-//! `cargo memprof` compares memory between git revisions.
+//! `cargo memprof` compares memory between git revisions: what the user types, the commands, the terminal.
 //!
-//! A comparison passes through these modules, in this order:
-//!
-//! 1. [`cli`] reads the flags and [`config`] reads `memprof.yaml`. Together they become a request of
-//!    [`plan`].
-//! 2. [`git`] resolves refs to commits.
-//! 3. [`checkout`] checks a revision out. [`inject`] and [`trace`] add overlays, the shim and
-//!    scopes. [`build`] compiles the revision, with the options of [`cargo`], into its store.
-//! 4. [`run`] runs each test in a process of its own. The shim in that process writes a log, which
-//!    [`results`] reads. [`gpu`] watches the devices.
-//! 5. [`compare`] aligns checkpoints and computes differences, with the statistics of [`verdict`].
-//!    [`why`] finds the call sites of a difference. [`report`] renders them.
-//!
-//! [`bisect`] repeats this over a history, [`archive`] splits it between two machines, [`slurm`]
-//! runs its shards on a cluster, [`notebook`] makes a program of a Jupyter notebook, and [`doctor`] checks a machine. [`symbols`] reads the
-//! functions and lines of executables. [`support`] is below all of them.
-//!
-//! Each module imports only modules below it. `DESIGN.md` has the order.
+//! The crates below it do the work; `DESIGN.md` has their order and the story of one comparison.
 
-pub mod archive;
-pub mod bisect;
-pub mod build;
-pub mod cargo;
-pub mod checkout;
-pub mod cli;
-pub mod compare;
-pub mod config;
-pub mod courtesy;
-pub mod doctor;
-pub mod git;
-pub mod gpu;
-pub mod inject;
+pub mod arguments;
+pub mod commands;
+pub mod demo;
+pub mod init;
+pub mod kept_runs;
 pub mod notebook;
-pub mod plan;
-pub mod report;
-pub mod results;
-pub mod run;
-pub mod slurm;
-pub mod support;
-pub mod symbols;
-pub mod trace;
-pub mod verdict;
-pub mod why;
+pub mod output;
+pub mod request;
+pub mod search;
+pub mod terminal;

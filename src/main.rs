@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode as ProcessExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cargo_memprof::build::wrapper;
-use cargo_memprof::cli::arguments::command_line;
-use cargo_memprof::cli::arguments::terminal::TerminalArguments;
-use cargo_memprof::cli::commands::dispatch::act;
-use cargo_memprof::cli::terminal::console::Console;
-use cargo_memprof::support::exit_code::ExitCode;
-use cargo_memprof::support::termination;
+use cargo_memprof::arguments::command_line;
+use cargo_memprof::arguments::terminal::TerminalArguments;
+use cargo_memprof::commands::dispatch::act;
+use cargo_memprof::terminal::console::Console;
+use memprof_build::wrapper;
+use memprof_support::exit_code::ExitCode;
+use memprof_support::termination;
 
 /// A revision's source may be nested or chained as deeply as it likes, and its syntax tree is parsed
 /// and visited by recursion. Only the part in use takes memory.

@@ -1,14 +1,6 @@
-//! Jupyter notebooks with Rust cells in evcxr's dialect, translated to one program.
-//! Imports support and trace.
-//! None, pure.
+//! A notebook's place, the packages of its `:dep` paths, and commits with its program.
+//! Reads files and revisions; writes commits and, for a notebook in none, a repository.
 
-pub mod alignment;
-pub mod cell;
-pub mod commands;
-pub mod document;
-pub mod error_places;
-pub mod item;
-pub mod manifest;
-pub mod mistake;
-pub mod program;
-pub mod redefinition;
+pub mod commits;
+pub mod packages;
+pub mod place;

@@ -1,13 +1,13 @@
 //! `axes` in `memprof.yaml`, with flags: which sides they make.
 
 use camino::Utf8Path;
-use cargo_memprof::cli::arguments::request::RequestArguments;
-use cargo_memprof::cli::request::reconcile::reconcile;
-use cargo_memprof::cli::request::refs::RefsNeeded;
-use cargo_memprof::cli::request::surroundings::Surroundings;
-use cargo_memprof::config::matrix;
-use cargo_memprof::plan::request::{RefRequest, Request};
+use cargo_memprof::arguments::request::RequestArguments;
+use cargo_memprof::request::reconcile::reconcile;
+use cargo_memprof::request::refs::RefsNeeded;
+use cargo_memprof::request::surroundings::Surroundings;
 use clap::Parser;
+use memprof_plan::config::matrix;
+use memprof_plan::request::{RefRequest, Request};
 
 #[derive(Parser)]
 struct Flags {

@@ -1,10 +1,10 @@
 //! Budgets: what `budget write` records of a run, and what a later run exceeds.
 
 use camino::Utf8PathBuf;
-use cargo_memprof::compare::budget::{self, Margin};
-use cargo_memprof::compare::evaluation::Conclusion;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::support::exit_code::ExitCode;
+use memprof_judge::compare::budget::{self, Margin};
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_support::exit_code::ExitCode;
 use serde_json::Value;
 
 use crate::support::synthetic::{Log, Synthetic};

@@ -23,7 +23,9 @@ impl Sources {
         }
         let sources = Self { folder: tempfile::tempdir().unwrap(), has_release: true };
         sources.write("action/Cargo.toml", "[package]\nname = \"x\"\nversion = \"1.2.3\"\n");
-        for file in ["Cargo.lock", "src/main.rs", "templates/a.rs", "fixtures/demo/b.rs"] {
+        for file in
+            ["Cargo.lock", "src/main.rs", "crates/c/src/lib.rs", "templates/a.rs", "fixtures/demo/b.rs"]
+        {
             sources.write(&format!("action/{file}"), file);
         }
         for file in ["README.md", "CHANGELOG.md", "LICENSE", "LICENSE-MIT", "LICENSE-APACHE"] {
@@ -198,7 +200,8 @@ fn the_hash_of_the_sources_covers_what_the_program_embeds() {
     let find = script.lines().find(|line| line.contains("find Cargo.toml")).unwrap();
     let embeds = regex::Regex::new(r#"include_dir!\("\$CARGO_MANIFEST_DIR/([^"]*)"\)"#).unwrap();
     let mut found = 0;
-    for entry in walkdir::WalkDir::new(Path::new(ROOT).join("src")).into_iter().flatten() {
+    let sources = ["src", "crates"].map(|folder| walkdir::WalkDir::new(Path::new(ROOT).join(folder)));
+    for entry in sources.into_iter().flatten().flatten() {
         let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
         for folder in embeds.captures_iter(&text) {
             assert!(find.contains(&format!(" {} ", &folder[1])), "{}", &folder[1]);

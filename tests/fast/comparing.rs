@@ -1,17 +1,16 @@
 //! From a run's folder to a comparison: what is matched, put together, refused and noted.
 
 use crate::support::synthetic::{Log, Synthetic};
-use cargo_memprof::compare::aggregate::Availability;
-use cargo_memprof::compare::comparison::{Comparability, Comparison, PairView};
-use cargo_memprof::compare::from_results::{compare, merge};
-use cargo_memprof::compare::matching::RowChange;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::outcome::Status;
-use cargo_memprof::results::run_folder::file;
-use cargo_memprof::results::stored;
-use cargo_memprof::support::user_error::UserError;
-use cargo_memprof::verdict::kinds::Verdict;
+use memprof_judge::compare::aggregate::Availability;
+use memprof_judge::compare::comparison::{Comparability, Comparison, PairView};
+use memprof_judge::compare::from_results::{compare, merge};
+use memprof_judge::compare::matching::RowChange;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::run_folder::file;
+use memprof_judge::results::stored;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_report::options::{Format, Options};
+use memprof_support::user_error::UserError;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -309,7 +308,7 @@ fn on_another_kernel_resident_memory_is_not_compared_and_heap_is() {
     let verdict = |metric| view.judged(metric).unwrap().at(&view.rows[0]).unwrap().verdict;
     assert_eq!((verdict("cpu.peak"), verdict("heap.peak")), (Verdict::Missing, Verdict::Unchanged));
     let mut text = Vec::new();
-    report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    memprof_report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("cpu.* not compared: the kernels differ: 5.10 / 6.1 (a:main / b:main)"), "{text}");
 }
@@ -321,7 +320,7 @@ fn a_plan_or_an_outcome_of_a_newer_format_is_refused_with_its_path() {
     let outcome = synthetic.folder().0.join(&results.runs[0].folder).join(file::OUTCOME);
     let newer = fs_err::read_to_string(&outcome).unwrap().replace("\"version\": 1", "\"version\": 9");
     fs_err::write(&outcome, newer).unwrap();
-    let error = cargo_memprof::results::stored::read(synthetic.folder()).unwrap_err().to_string();
+    let error = memprof_judge::results::stored::read(synthetic.folder()).unwrap_err().to_string();
     assert!(error.contains("outcome.json: format 9 is newer than this cargo-memprof reads (2)"), "{error}");
 }
 

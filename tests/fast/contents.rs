@@ -4,13 +4,13 @@ use std::path::Path;
 
 use crate::support::{TestRepository, assert_same_bytes, every_byte, skip};
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::checkout::cache::Cache;
-use cargo_memprof::checkout::worktree::Worktree;
-use cargo_memprof::git::repository::Repository;
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::plan::request::{BaselineRequest, RefRequest, Request};
-use cargo_memprof::plan::resolved::{Plan, Revision};
-use cargo_memprof::support::advice::help;
+use memprof_build::checkout::cache::Cache;
+use memprof_build::checkout::worktree::Worktree;
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::resolve;
+use memprof_plan::request::{BaselineRequest, RefRequest, Request};
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_support::advice::help;
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 

@@ -3,7 +3,7 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 
-use cargo_memprof::gpu::nvml::ProcessIds;
+use memprof_gpu::nvml::ProcessIds;
 
 use crate::support::Printed;
 use crate::support::courtesy::{Guest, Machine};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::options::Format;
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_report::options::Format;
 
 /// A test with parameters, one without any, and one that failed.
 fn usual(refs: &[&str]) -> Comparison {

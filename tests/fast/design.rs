@@ -1,5 +1,5 @@
-//! The house rules that a test can check: each folder of `src/` imports only folders below it, files do not import each
-//! other in circles, and `DESIGN.md` names every folder.
+//! The house rules that a test can check: each crate and each folder imports only those below it, files do not import
+//! each other in circles, and `DESIGN.md` names every crate and folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use walkdir::WalkDir;
 
-/// One path that begins with `crate`, or with a `super` that leaves the file.
+/// One path that begins with `crate` or a crate of this workspace, or with a `super` that leaves the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Import {
     line: usize,
-    /// The segments below `crate`.
+    /// The crate, without `memprof_`, and the segments below it.
     path: Vec<String>,
 }
 
-/// Every `crate::…` path of a file, whether in a `use` or inline, with groups written out.
+/// Every path of a file into this workspace, whether in a `use` or inline, with groups written out.
 fn imports(text: &str, module: &[String]) -> Vec<Import> {
     let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{module:?}: {error}"));
     let mut found = Vec::new();
@@ -29,16 +29,24 @@ fn collect(tokens: &[TokenTree], module: &[String], depth: usize, found: &mut Ve
     while at < tokens.len() {
         match &tokens[at] {
             TokenTree::Ident(ident)
-                if (ident == "crate" || ident == "super") && !follows_path(tokens, at) =>
+                if !follows_path(tokens, at)
+                    && (ident == "crate"
+                        || ident == "super"
+                        || crate_named(&ident.to_string()).is_some()) =>
             {
                 let line = ident.span().start().line;
+                let named = crate_named(&ident.to_string());
                 let mut ups = usize::from(ident == "super");
                 let mut next = at + 1;
                 while ups > 0 && segment(tokens, next).is_some_and(|name| name == "super") {
                     ups += 1;
                     next += 3;
                 }
-                let root = if ident == "crate" { Some(Vec::new()) } else { above(module, ups, depth) };
+                let root = match named {
+                    Some(other) => Some(vec![other]),
+                    None if ident == "crate" => Some(module[..1].to_vec()),
+                    None => above(module, ups, depth),
+                };
                 let mut paths = Vec::new();
                 walk(tokens, next, root.clone().unwrap_or_default(), &mut paths);
                 if root.is_some() {
@@ -63,6 +71,12 @@ fn collect(tokens: &[TokenTree], module: &[String], depth: usize, found: &mut Ve
         }
         at += 1;
     }
+}
+
+/// The crate of this workspace that a path begins with: `run` for `memprof_run`.
+fn crate_named(name: &str) -> Option<String> {
+    let name = name.strip_prefix("memprof_")?;
+    order().iter().any(|row| row.split('/').nth(1) == Some(name)).then(|| name.to_owned())
 }
 
 /// Whether the token is the later part of a path, as `crate` is in `$crate` or `pub(in crate)` is not.
@@ -119,66 +133,78 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The Rust files of `src/`, relative to it, each with its text.
+/// The Rust files of all crates, relative to the root, each with its text.
 fn sources() -> BTreeMap<PathBuf, String> {
-    let src = root().join("src");
-    let files = WalkDir::new(&src).into_iter().map(|entry| entry.expect("a readable folder").into_path());
+    let folders: BTreeSet<String> = order()
+        .iter()
+        .map(|row| row.split('/').nth(1).map_or(row.clone(), |name| format!("crates/{name}/src")))
+        .collect();
+    let files = folders.iter().flat_map(|folder| WalkDir::new(root().join(folder)));
+    let files = files.map(|entry| entry.expect("a readable folder").into_path());
     let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     rust.map(|path| {
         let text = std::fs::read_to_string(&path).expect("a readable file");
-        (path.strip_prefix(&src).expect("below src").to_owned(), text)
+        (path.strip_prefix(root()).expect("below the root").to_owned(), text)
     })
     .collect()
 }
 
-/// The module that a file of `src/` is.
+/// The module that a file is: `run`, `archive` and `manifest` for `crates/run/src/archive/manifest.rs`.
 fn module_of(file: &Path) -> Vec<String> {
     let mut module: Vec<String> =
         file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if module[0] == "crates" {
+        module.remove(0);
+        module.remove(1);
+    }
     if module.last().is_some_and(|last| last == "mod" || last == "lib" || last == "main") {
         module.pop();
     }
     module
 }
 
-/// The file that a path below `crate` means: that of its longest beginning that is a module.
+/// The file that a path means: that of its longest beginning that is a module.
 fn file_of<'a>(path: &[String], files: &'a BTreeMap<Vec<String>, PathBuf>) -> Option<&'a PathBuf> {
     (1..=path.len()).rev().find_map(|length| files.get(&path[..length]))
 }
 
-/// The folders of `src/`, from the highest to the lowest: the first table of `DESIGN.md`.
+/// The crates and their folders, from the highest to the lowest: the first table of `DESIGN.md`.
 fn order() -> Vec<String> {
-    let table =
-        DESIGN.lines().skip_while(|line| !line.starts_with("| folder | holds | side effects |")).skip(2);
+    let table = DESIGN.lines().skip_while(|line| !line.starts_with("| folder | holds |")).skip(2);
     let rows = table.map_while(|line| line.strip_prefix("| `")?.split_once("` |"));
     rows.map(|(folder, _)| folder.to_owned()).collect()
 }
 
-/// What is wrong with the imports of a tree of sources: every import of a folder that is not below.
+/// The row of the table that a module belongs to.
+fn row_of<'a>(module: &[String], order: &'a [String]) -> Option<&'a String> {
+    let at = |length: usize| {
+        let name = module.get(..length)?.join("/");
+        order.iter().find(|row| **row == name || row.strip_prefix("crates/") == Some(&name))
+    };
+    at(2).or_else(|| at(1))
+}
+
+/// What is wrong with the imports of a tree of sources: every import of a crate or folder that is not below.
 fn against_the_order(sources: &BTreeMap<PathBuf, String>, order: &[String]) -> Vec<String> {
-    let height = |folder: &str| order.iter().rev().position(|name| name == folder);
+    let height = |row: &String| order.iter().rev().position(|other| other == row);
     let mut wrong = Vec::new();
     for (file, text) in sources {
         let module = module_of(file);
-        let Some(from) = file.parent().and_then(|parent| parent.iter().next()) else { continue };
-        let from = from.to_string_lossy();
-        for import in imports(text, &module) {
-            let Some(to) = import.path.first() else { continue };
-            let (Some(here), Some(there)) = (height(&from), height(to)) else {
-                wrong.push(format!(
-                    "src/{}:{}: `{to}` is no folder of DESIGN.md",
-                    file.display(),
-                    import.line
-                ));
-                continue;
-            };
-            if there > here {
+        let place = |line: usize| format!("{}:{line}", file.display());
+        // It lists what the crate offers.
+        if file.ends_with("lib.rs") {
+            continue;
+        }
+        let Some(from) = row_of(&module, order) else {
+            wrong.push(format!("{}: DESIGN.md has no row for it", place(1)));
+            continue;
+        };
+        // `pub(crate)` is a crate alone.
+        for import in imports(text, &module).into_iter().filter(|import| import.path.len() > 1) {
+            let Some(to) = row_of(&import.path, order) else { continue };
+            if height(to) > height(from) {
                 let path = import.path.join("::");
-                wrong.push(format!(
-                    "src/{}:{}: {from} is below {to} (crate::{path})",
-                    file.display(),
-                    import.line
-                ));
+                wrong.push(format!("{}: {from} is below {to} ({path})", place(import.line)));
             }
         }
     }
@@ -227,55 +253,36 @@ fn tree(files: &[(&str, &str)]) -> BTreeMap<PathBuf, String> {
 }
 
 #[test]
-fn design_md_names_every_folder_of_src_and_no_other() {
-    let folders: BTreeSet<String> = sources()
-        .keys()
-        .filter_map(|file| Some(file.parent()?.iter().next()?.to_string_lossy().into_owned()))
-        .collect();
-    assert_eq!(order().into_iter().collect::<BTreeSet<_>>(), folders);
-    assert_eq!(order().len(), folders.len(), "a folder has two rows");
-}
-
-#[test]
-fn src_itself_holds_the_two_roots_alone() {
-    let roots: Vec<PathBuf> = sources().into_keys().filter(|file| file.iter().count() == 1).collect();
-    assert_eq!(roots, [PathBuf::from("lib.rs"), PathBuf::from("main.rs")]);
-}
-
-#[test]
-fn each_folder_opens_with_what_it_holds_imports_and_changes() {
-    let sources = sources();
-    for (file, text) in sources.iter().filter(|(file, _)| file.ends_with("mod.rs")) {
-        let docs: Vec<&str> = text.lines().take_while(|line| line.starts_with("//! ")).collect();
-        assert_eq!(docs.len(), 3, "src/{} opens with three lines", file.display());
-        assert!(docs[1].starts_with("//! Imports "), "src/{}: {}", file.display(), docs[1]);
-        if file.iter().count() == 2 {
-            let folder = file.parent().expect("a folder");
-            assert_eq!(docs[1], imports_line(folder, &sources), "src/{}:2", file.display());
-        }
+fn design_md_names_every_crate_and_every_folder_of_one() {
+    let mut found = BTreeSet::from(["src".to_owned()]);
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
+    let members =
+        manifest.lines().filter_map(|line| line.trim().strip_prefix("\"crates/")?.strip_suffix("\","));
+    for name in members {
+        let source = root().join("crates").join(name).join("src");
+        let entries = std::fs::read_dir(source).expect("a crate has sources");
+        let entries: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+        let is_root = entries.iter().any(|path| path.is_file() && !path.ends_with("lib.rs"));
+        found.extend(is_root.then(|| format!("crates/{name}")));
+        let folders = entries.iter().filter(|path| path.join("mod.rs").is_file());
+        let folders = folders.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+        // A folder of a crate with a row is a part of that crate, unless it has a row of its own.
+        let rows = order();
+        found.extend(
+            folders
+                .map(|folder| format!("crates/{name}/{folder}"))
+                .filter(|folder| !is_root || rows.contains(folder)),
+        );
     }
+    assert_eq!(order().into_iter().collect::<BTreeSet<_>>(), found);
+    assert_eq!(order().len(), found.len(), "a folder has two rows");
 }
 
-/// The line of a folder's `mod.rs` that says what it imports.
-fn imports_line(folder: &Path, sources: &BTreeMap<PathBuf, String>) -> String {
-    let files = sources.iter().filter(|(file, _)| file.starts_with(folder));
-    let imported: BTreeSet<String> = files
-        .flat_map(|(file, text)| imports(text, &module_of(file)))
-        .filter_map(|import| import.path.into_iter().next())
-        .collect();
-    let names: Vec<String> = order()
-        .into_iter()
-        .rev()
-        .filter(|name| imported.contains(name) && Path::new(name) != folder)
-        .collect();
-    let others: Vec<String> =
-        order().into_iter().filter(|name| !names.contains(name) && Path::new(name) != folder).collect();
-    match names.split_last() {
-        Some(_) if others.is_empty() => "//! Imports every other folder.".to_owned(),
-        Some(_) if others.len() == 1 => format!("//! Imports every folder but {}.", others[0]),
-        None => "//! Imports no other folder.".to_owned(),
-        Some((last, [])) => format!("//! Imports {last}."),
-        Some((last, rest)) => format!("//! Imports {} and {last}.", rest.join(", ")),
+#[test]
+fn each_folder_opens_with_what_it_holds_and_changes() {
+    for (file, text) in sources().iter().filter(|(file, _)| file.ends_with("mod.rs")) {
+        let docs = text.lines().take_while(|line| line.starts_with("//! ")).count();
+        assert_eq!(docs, 2, "{} opens with two lines", file.display());
     }
 }
 
@@ -293,35 +300,50 @@ fn no_files_import_each_other_in_a_circle() {
 
 #[test]
 fn a_planted_import_against_the_order_is_found_with_file_and_line() {
-    let order = ["top", "low"].map(str::to_owned);
-    let planted = |low: &str| {
-        against_the_order(&tree(&[("top/a.rs", "use crate::low::b;"), ("low/b.rs", low)]), &order)
-    };
-    assert_eq!(planted("use crate::low::c;\nfn f() { super::c::g(); }"), Vec::<String>::new());
-    for (low, line, path) in [
-        ("use std::fmt;\nuse crate::top::a;", 2, "top::a"),
-        ("fn f() {\n    crate::top::a::g()\n}", 2, "top::a::g"),
-        ("use crate::{low::c, top::{a, d as e}};", 1, "top::a"),
-        ("use super::super::top::a;", 1, "top::a"),
-        ("mod tests {\n    use super::super::super::top::a;\n}", 2, "top::a"),
-        ("m! {\n\n crate::top::a }", 3, "top::a"),
+    let order = ["src", "crates/run/archive", "crates/run", "crates/plan"].map(str::to_owned);
+    let planted = |file: &str, text: &str| against_the_order(&tree(&[(file, text)]), &order);
+    let run = "crates/run/src/b.rs";
+    assert_eq!(
+        planted(run, "use crate::c;\nfn f() { super::c::g(); memprof_plan::x() }"),
+        Vec::<String>::new()
+    );
+    assert_eq!(planted("crates/run/src/archive/a.rs", "use crate::b;"), Vec::<String>::new());
+    assert_eq!(
+        planted("src/commands/run.rs", "use crate::x; use memprof_run::archive::a;"),
+        Vec::<String>::new()
+    );
+    for (text, line, path) in [
+        ("use std::fmt;\nuse crate::archive::a;", 2, "run::archive::a"),
+        ("fn f() {\n    crate::archive::a::g()\n}", 2, "run::archive::a::g"),
+        ("use crate::{c, archive::{a, d as e}};", 1, "run::archive::a"),
+        ("use super::archive::a;", 1, "run::archive::a"),
+        ("mod tests {\n    use super::super::archive::a;\n}", 2, "run::archive::a"),
+        ("m! {\n\n crate::archive::a }", 3, "run::archive::a"),
     ] {
-        let wrong = planted(low);
-        let found = format!("src/low/b.rs:{line}: low is below top (crate::{path})");
-        assert_eq!(wrong.first(), Some(&found), "{low}");
+        let wrong = planted(run, text);
+        let found = format!("{run}:{line}: crates/run is below crates/run/archive ({path})");
+        assert_eq!(wrong.first(), Some(&found), "{text}");
     }
-    assert_eq!(planted("use crate::attic::a;"), ["src/low/b.rs:1: `attic` is no folder of DESIGN.md"]);
+    assert_eq!(
+        planted("crates/plan/src/a.rs", "\nuse memprof_run::b;"),
+        ["crates/plan/src/a.rs:2: crates/plan is below crates/run (run::b)"]
+    );
+    assert_eq!(
+        planted("crates/attic/src/a.rs", ""),
+        ["crates/attic/src/a.rs:1: DESIGN.md has no row for it"]
+    );
 }
 
 #[test]
 fn a_planted_circle_is_found() {
     let sources = tree(&[
-        ("a/x.rs", "use crate::a::y::f;"),
-        ("a/y.rs", "use crate::a::z;"),
-        ("a/z.rs", "fn g() { super::x::h() }"),
-        ("a/w.rs", "use crate::a::x;"),
-        ("a/mod.rs", "pub mod x;"),
+        ("crates/run/src/x.rs", "use crate::y::f;"),
+        ("crates/run/src/y.rs", "use crate::z;"),
+        ("crates/run/src/z.rs", "fn g() { super::x::h() }"),
+        ("crates/run/src/w.rs", "use crate::x;"),
+        ("crates/run/src/lib.rs", "pub mod x;"),
     ]);
-    let circle: BTreeSet<PathBuf> = ["a/x.rs", "a/y.rs", "a/z.rs"].map(PathBuf::from).into();
+    let circle: BTreeSet<PathBuf> =
+        ["x", "y", "z"].map(|name| format!("crates/run/src/{name}.rs").into()).into();
     assert_eq!(circles(&sources), [circle]);
 }

@@ -2,10 +2,10 @@
 
 use crate::reports::{MIB, at_width, rendered, table};
 use crate::support::synthetic::{Log, Synthetic};
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::github;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_report::github;
+use memprof_report::options::{Format, Options};
 use serde_json::{Value, json};
 
 #[test]

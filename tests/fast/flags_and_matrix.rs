@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 
 use camino::Utf8Path;
-use cargo_memprof::cli::arguments::command_line::{self, CommandArguments};
-use cargo_memprof::cli::arguments::run::RunArguments;
-use cargo_memprof::cli::request::reconcile::{metrics, reconcile};
-use cargo_memprof::cli::request::refs::RefsNeeded;
-use cargo_memprof::cli::request::surroundings::Surroundings;
-use cargo_memprof::config::matrix;
-use cargo_memprof::plan::random_numbers::RandomNumbers;
-use cargo_memprof::plan::repeat::Repeat;
-use cargo_memprof::plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
-use cargo_memprof::plan::rule::{Growth, Rule};
-use cargo_memprof::support::user_error::UserError;
+use cargo_memprof::arguments::command_line::{self, CommandArguments};
+use cargo_memprof::arguments::run::RunArguments;
+use cargo_memprof::request::reconcile::{metrics, reconcile};
+use cargo_memprof::request::refs::RefsNeeded;
+use cargo_memprof::request::surroundings::Surroundings;
+use memprof_plan::config::matrix;
+use memprof_plan::random_numbers::RandomNumbers;
+use memprof_plan::repeat::Repeat;
+use memprof_plan::request::{BaselineRequest, Ignored, LockfileRequest, Request};
+use memprof_plan::rule::{Growth, Rule};
+use memprof_support::user_error::UserError;
 
 fn run(flags: &[&str]) -> RunArguments {
     let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);

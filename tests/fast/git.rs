@@ -4,16 +4,16 @@ use std::cell::RefCell;
 
 use crate::support::{ENVIRONMENT, TestRepository, skip};
 use camino::Utf8Path;
-use cargo_memprof::git::repository::Repository;
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::git::resolve_error::ResolveError;
-use cargo_memprof::plan::request::{
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::resolve;
+use memprof_build::git::resolve_error::ResolveError;
+use memprof_plan::request::{
     BaselineRequest, LockfileRequest, OverlayMode, OverlayRequest, RefRequest, Request,
 };
-use cargo_memprof::plan::resolved::{Plan, Revision};
-use cargo_memprof::support::advice::Advised;
-use cargo_memprof::support::advice::help;
-use cargo_memprof::support::event::Event;
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_support::advice::Advised;
+use memprof_support::advice::help;
+use memprof_support::event::Event;
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 
@@ -471,7 +471,7 @@ fn a_clone_without_a_checkout_has_no_working_tree_to_compare() {
     clone.write("target/memprof/.gitignore", "*\n");
     let message = format!("{:#}", error(&clone, &["main", "."]));
     assert!(message.contains("no files are checked out in"), "{message}");
-    let usual = cargo_memprof::git::usual_refs::usual(&clone.open()).unwrap();
+    let usual = memprof_build::git::usual_refs::usual(&clone.open()).unwrap();
     let specs: Vec<&str> = usual.refs.iter().map(|one| one.spec.as_str()).collect();
     assert_eq!(specs, ["HEAD~1", "HEAD"], "not the deletion of all files");
     clone.git(["checkout", "--quiet"]);

@@ -1,8 +1,8 @@
 //! Nothing of a run's folder whose every text is hostile acts in any format.
 
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::options::{Format, Options, Rows, View};
 use clap::ValueEnum as _;
+use memprof_judge::compare::from_results::compare;
+use memprof_report::options::{Format, Options, Rows, View};
 use regex::Regex;
 use serde_json::Value;
 

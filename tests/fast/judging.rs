@@ -1,18 +1,17 @@
 //! From a run's folder to verdicts and exit codes.
 
 use crate::support::synthetic::{Log, Synthetic};
-use cargo_memprof::cli::arguments::values;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::evaluation::Conclusion;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::compare::noise;
-use cargo_memprof::compare::repeats;
-use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::outcome::Status;
-use cargo_memprof::verdict::kinds::Verdict;
-use cargo_memprof::why::explanations::changed_rows;
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::noise;
+use memprof_judge::compare::repeats;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_judge::why::explanations::changed_rows;
+use memprof_plan::rule::Judging;
+use memprof_report::options::{Format, Options};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -44,7 +43,7 @@ fn verdict(comparison: &Comparison, metric: &str, row: usize) -> Option<Verdict>
     Some(view.judged(metric)?.at(&view.rows[row])?.verdict)
 }
 
-fn rules(rules: Vec<cargo_memprof::plan::rule::Rule>) -> Judging {
+fn rules(rules: Vec<memprof_plan::rule::Rule>) -> Judging {
     Judging { rules, ..Judging::default() }
 }
 
@@ -180,7 +179,7 @@ fn freed_memory_that_the_c_library_kept_is_shown_and_no_regression() {
             });
         let comparison = compare(&synthetic.results());
         let mut text = Vec::new();
-        report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+        memprof_report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
         let row = verdict(&comparison, "cpu.peak", 2).unwrap();
         (row, code(&comparison), String::from_utf8(text).unwrap())
     };
@@ -236,7 +235,7 @@ fn what_a_failed_run_lacks_is_missing() {
     assert_eq!(verdict(&comparison, "heap.peak", 0), Some(Verdict::Missing));
     let report = Options::default();
     let mut json = Vec::new();
-    report::render::render(Format::Json, &comparison, &report, &mut json).unwrap();
+    memprof_report::render::render(Format::Json, &comparison, &report, &mut json).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["rows"][0]["judged"]["pr/1"]["verdict"], "missing");
     assert_eq!(json["cells"][1]["outcome"], "out_of_memory");
@@ -332,7 +331,7 @@ fn upper_limits_and_leaks_count_whatever_the_baseline_is() {
     assert_eq!((breach.value, breach.row, code(&leaking)), (64 * KIB + 1, 1, 1));
     assert_eq!(code(&compared("heap.live", &[MIB], &[7 + 64 * KIB], judging)), 0);
     let mut text = Vec::new();
-    report::render::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
+    memprof_report::render::render(Format::Table, &leaking, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("memory: 1 test over a limit"), "{text}");
     assert!(
@@ -352,7 +351,7 @@ fn an_expected_change_is_shown_and_does_not_count_until_its_day_is_over() {
     let current = compared("heap.peak", &[MIB; 2], &[2 * MIB; 2], with("2025-03-02"));
     assert_eq!((verdict(&current, "heap.peak", 1), code(&current)), (Some(Verdict::Regressed), 0));
     let mut text = Vec::new();
-    report::render::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
+    memprof_report::render::render(Format::Table, &current, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let line = "t  heap.peak  1.00 → 2.00 MiB  +1.00 MiB  +100 %  at 'done': expected: a cache, #42";
     assert!(text.contains(line), "{text}");
@@ -406,7 +405,7 @@ fn known_noise_lets_one_run_a_side_tell() {
     let record = noise::measured(&itself);
     assert_eq!(record.figures.iter().map(|figure| figure.spread).max(), Some(1 << 20));
     let mut text = Vec::new();
-    cargo_memprof::report::noise::render(&record, &mut text).unwrap();
+    memprof_report::noise::render(&record, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let line = " cpu.peak  1 of 2 figures exact; largest spread 1.00 MiB (0.99 %) at 'done' of t";
     assert!(text.ends_with(&format!("against itself\n{line}\n")), "{text}");
@@ -644,7 +643,7 @@ fn memory_that_is_kept_is_reported_where_it_is_kept_first() {
     });
     let comparison = compare(&synthetic.results());
     let mut text = Vec::new();
-    report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
+    memprof_report::render::render(Format::Table, &comparison, &Options::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let line =
         "t  heap.live  1.00 → 19.0 MiB  +18.0 MiB  ×19.0  at 'after_drop' (src/lib.rs:10), and 1 later one\n";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cargo_memprof::config::matrix;
+use memprof_plan::config::matrix;
 
 const DOCUMENTATION: &str = include_str!("../../docs/matrix.md");
 
@@ -30,7 +30,7 @@ fn each_key_is_documented_once_and_no_other() {
 
 #[test]
 fn the_flags_that_it_names_exist() {
-    let command = <cargo_memprof::cli::arguments::command_line::Arguments as clap::CommandFactory>::command();
+    let command = <cargo_memprof::arguments::command_line::Arguments as clap::CommandFactory>::command();
     let known: BTreeMap<String, bool> = (command.get_arguments())
         .filter_map(|argument| argument.get_long().map(|long| (format!("--{long}"), true)))
         .collect();

@@ -1,7 +1,7 @@
 //! Every mistake in `memprof.yaml` is answered with its file, line, column and key, and with what was probably meant.
 
 use camino::Utf8Path;
-use cargo_memprof::config::matrix;
+use memprof_plan::config::matrix;
 
 /// A mistake a paragraph; the answer is the snapshot.
 const MISTAKES: &str = "
@@ -291,7 +291,7 @@ trait Timeout {
     fn unwrap_seconds(&self) -> u64;
 }
 
-impl Timeout for Option<cargo_memprof::config::yaml::Scalar<cargo_memprof::config::values::Seconds>> {
+impl Timeout for Option<memprof_plan::config::yaml::Scalar<memprof_plan::config::values::Seconds>> {
     fn unwrap_seconds(&self) -> u64 {
         self.as_ref().expect("a timeout").0.0
     }

@@ -1,14 +1,14 @@
 //! Shards of several machines: what the merged run says about them, and which do not fit together.
 
 use camino::Utf8PathBuf;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::shard::Shard;
-use cargo_memprof::plan::sharding::AllTests;
-use cargo_memprof::results::run_folder::RunFolder;
-use cargo_memprof::results::stored;
-use cargo_memprof::run::merging::{Shards, folders_of_run};
-use cargo_memprof::support::regular_file::remove;
-use cargo_memprof::support::user_error::UserError;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::AllTests;
+use memprof_run::merging::{Shards, folders_of_run};
+use memprof_support::regular_file::remove;
+use memprof_support::user_error::UserError;
 use serde_json::json;
 
 use crate::support::synthetic::{Log, Synthetic, cell};

@@ -2,16 +2,15 @@
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table as table_of;
-use cargo_memprof::cli::arguments::values;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::evaluation::Conclusion;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::rule::{Judging, Rule};
-use cargo_memprof::report;
-use cargo_memprof::report::github;
-use cargo_memprof::report::options::{Format, Options, Rows, View};
-use cargo_memprof::results::outcome::Status;
-use cargo_memprof::support::exit_code::ExitCode;
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_plan::rule::{Judging, Rule};
+use memprof_report::github;
+use memprof_report::options::{Format, Options, Rows, View};
+use memprof_support::exit_code::ExitCode;
 
 const MIB: i64 = 1024 * 1024;
 
@@ -41,7 +40,7 @@ fn limited(rules: Vec<Rule>) -> Comparison {
 
 fn shown(format: Format, comparison: &Comparison) -> String {
     let mut out = Vec::new();
-    report::render::render(format, comparison, &Options::default(), &mut out).unwrap();
+    memprof_report::render::render(format, comparison, &Options::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -69,7 +68,7 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
     for view in [View::Scopes, View::Top, View::Tensors] {
         let mut out = Vec::new();
         let options = Options { view, ..Options::default() };
-        report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
+        memprof_report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with(" ▲ index_by_stage  heap.peak  9.00 MiB"), "{text}");
     }
@@ -122,7 +121,7 @@ fn rendered(format: Format, width: usize) -> String {
         .failed("breaks", 0, Status::Failed { exit_code: 101 }, "assertion failed: a == b", None);
     let options = Options { width: Some(width), ..Options::default() };
     let mut out = Vec::new();
-    report::render::render(format, &compare(&synthetic.results()), &options, &mut out).unwrap();
+    memprof_report::render::render(format, &compare(&synthetic.results()), &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -159,7 +158,7 @@ fn of_very_many_tests_the_largest_are_shown() {
         let mut out = Vec::new();
         let rows = if all_rows { Rows::All } else { Rows::Changed };
         let options = Options { rows, ..Options::default() };
-        report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
+        memprof_report::render::render(Format::Table, &comparison, &options, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
     let text = shown(false);
@@ -188,7 +187,8 @@ fn test_lists_results_and_explains_failures_with_place_and_figure() {
     let list = |synthetic: &Synthetic| {
         let options = Options { is_test: true, ..Options::default() };
         let mut out = Vec::new();
-        report::render::render(Format::Table, &compare(&synthetic.results()), &options, &mut out).unwrap();
+        memprof_report::render::render(Format::Table, &compare(&synthetic.results()), &options, &mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     };
     insta::assert_snapshot!("test_list", list(&synthetic));

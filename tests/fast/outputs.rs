@@ -7,11 +7,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_plan::rule::Judging;
+use memprof_report::options::{Format, Options};
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::{Printed, skip, tool};
@@ -250,7 +249,7 @@ fn no_label_and_no_message_is_a_command_to_a_ci_runner() {
 fn rendered(label: &str, format: Format) -> String {
     let run = run_with(label);
     let mut text = Vec::new();
-    report::render::render(format, &compare(&run.results()), &Options::default(), &mut text).unwrap();
+    memprof_report::render::render(format, &compare(&run.results()), &Options::default(), &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
@@ -308,7 +307,7 @@ fn a_label_of_ten_megabytes_makes_no_report_of_that_size() {
     let comparison = compare(&run.results());
     for format in [Format::Table, Format::Markdown, Format::Csv, Format::Json, Format::Junit] {
         let mut text = Vec::new();
-        report::render::render(format, &comparison, &Options::default(), &mut text).unwrap();
+        memprof_report::render::render(format, &comparison, &Options::default(), &mut text).unwrap();
         assert!(text.len() < 200_000, "{format:?} has {} bytes", text.len());
     }
 }

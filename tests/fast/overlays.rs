@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use crate::support::TestRepository;
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::inject::{hidden_changes, overlay_packages};
-use cargo_memprof::plan::request::{OverlayMode, OverlayPath, OverlayRequest, RefRequest, Request};
-use cargo_memprof::support::event::Event;
+use memprof_build::git::resolve::resolve;
+use memprof_build::inject::{hidden_changes, overlay_packages};
+use memprof_plan::request::{OverlayMode, OverlayPath, OverlayRequest, RefRequest, Request};
+use memprof_support::event::Event;
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 
@@ -152,9 +152,8 @@ fn completed(
     request.build.packages = packages.iter().map(|name| (*name).to_owned()).collect();
     let opened = repository.open();
     let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
-    overlay_packages::complete(&mut plan, &opened, &|_| ()).map_err(|error| {
-        error.downcast::<cargo_memprof::support::user_error::UserError>().unwrap().rendered()
-    })?;
+    overlay_packages::complete(&mut plan, &opened, &|_| ())
+        .map_err(|error| error.downcast::<memprof_support::user_error::UserError>().unwrap().rendered())?;
     Ok((plan.request.build.packages, plan.request.overlay[0].package.clone()))
 }
 

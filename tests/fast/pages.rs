@@ -5,9 +5,9 @@ use std::io::Read;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::options::{Format, Options};
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_report::options::{Format, Options};
 use regex::Regex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

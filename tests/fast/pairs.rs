@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::support::synthetic::{Log, Synthetic, cell};
 use crate::support::tables::table;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::evaluation::Conclusion;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::compare::repeats;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options, View};
-use cargo_memprof::results::outcome::Status;
-use cargo_memprof::support::exit_code::ExitCode;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::repeats;
+use memprof_judge::results::outcome::Status;
+use memprof_report::options::{Format, Options, View};
+use memprof_support::exit_code::ExitCode;
 
 const MIB: i64 = 1024 * 1024;
 
@@ -35,7 +34,7 @@ fn synthetic(refs: &[&str], runs: u32) -> Synthetic {
 fn shown(format: Format, view: View, comparison: &Comparison) -> String {
     let options = Options { width: Some(160), view, ..Options::default() };
     let mut out = Vec::new();
-    report::render::render(format, comparison, &options, &mut out).unwrap();
+    memprof_report::render::render(format, comparison, &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -3,15 +3,14 @@
 use crate::pages::data;
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
-use cargo_memprof::bisect::metric_query::MetricQuery;
-use cargo_memprof::cli::arguments::values;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::evaluation::Conclusion;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::rule::{Judging, Rule};
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options, View};
-use cargo_memprof::verdict::kinds::Verdict;
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_plan::rule::{Judging, Rule};
+use memprof_report::options::{Format, Options, View};
+use memprof_run::bisect::metric_query::MetricQuery;
 
 const MIB: i64 = 1 << 20;
 
@@ -54,7 +53,7 @@ fn compared(more: i64, rules: Vec<Rule>) -> Comparison {
 fn shown(comparison: &Comparison, options: Options) -> String {
     let mut out = Vec::new();
     let options = Options { width: Some(120), ..options };
-    report::render::render(Format::Table, comparison, &options, &mut out).unwrap();
+    memprof_report::render::render(Format::Table, comparison, &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -131,7 +130,7 @@ fn files_have_the_figures_of_pools_and_their_sources() {
         assert!(sources(metric).contains(&exact), "{metric}: {:?}", sources(metric));
     }
     let mut page = Vec::new();
-    report::render::render(Format::Html, &comparison, &Options::default(), &mut page).unwrap();
+    memprof_report::render::render(Format::Html, &comparison, &Options::default(), &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     let series = &data(&page)["tests"][0]["series"];
     assert!(series["pool.torch.in_use"].is_array() && series["pool.torch.reserved_peak"].is_array());

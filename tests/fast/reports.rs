@@ -1,13 +1,12 @@
 //! What every form of the report looks like.
 
 use crate::support::synthetic::{Log, Synthetic, readings};
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::search_options::SearchOptions;
-use cargo_memprof::report;
-use cargo_memprof::report::github;
-use cargo_memprof::report::options::{Format, Options, Rows, View};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_plan::search_options::SearchOptions;
+use memprof_report::github;
+use memprof_report::options::{Format, Options, Rows, View};
 use serde_json::{Value, json};
 
 const KIB: i64 = 1024;
@@ -15,7 +14,7 @@ pub(crate) const MIB: i64 = 1024 * KIB;
 
 pub(crate) fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render::render(format, comparison, options, &mut out).unwrap();
+    memprof_report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -161,7 +160,7 @@ fn an_executable_that_is_not_measured_is_in_every_format() {
     let rendered = |format: Format, view: View| {
         let mut text = Vec::new();
         let options = Options { view, ..at_width(400) };
-        report::render::render(format, &comparison, &options, &mut text).unwrap();
+        memprof_report::render::render(format, &comparison, &options, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     };
     let hidden = "bart::hidden in main: its file has no place for the build key";
@@ -438,7 +437,7 @@ fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
 
 #[test]
 fn what_regressed_is_an_annotation_in_actions() {
-    insta::assert_snapshot!(cargo_memprof::report::github::annotations(&usual()).join("\n"));
+    insta::assert_snapshot!(memprof_report::github::annotations(&usual()).join("\n"));
 }
 
 #[test]
@@ -456,20 +455,20 @@ fn csv_has_one_value_a_row_and_loses_no_outcome() {
 fn json_is_what_its_types_and_its_schema_say() {
     for comparison in [usual(), troubled()] {
         let text = rendered(Format::Json, &comparison, &Options::default());
-        let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
-        assert_eq!(report.version, report::json::schema::VERSION);
+        let report: memprof_report::json::schema::Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(report.version, memprof_report::json::schema::VERSION);
         assert_eq!(report.cells.len(), comparison.runs.len());
         // Every field that was written is one that the types, and so the schema, know.
         let again = serde_json::to_value(&report).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
     }
-    insta::assert_json_snapshot!("json_schema", report::json::schema::schema());
+    insta::assert_json_snapshot!("json_schema", memprof_report::json::schema::schema());
 }
 
 #[test]
 fn json_rows_hold_both_deltas() {
     let text = rendered(Format::Json, &usual(), &Options::default());
-    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
+    let report: memprof_report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let row = |checkpoint: &str, metric: &str| {
         let mut rows = report.rows.iter();
         rows.find(|row| row.checkpoint == checkpoint && row.metric == metric).unwrap()
@@ -483,7 +482,7 @@ fn json_rows_hold_both_deltas() {
 #[test]
 fn json_of_a_failed_run_keeps_what_it_logged_and_compares_nothing() {
     let text = rendered(Format::Json, &troubled(), &Options::default());
-    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
+    let report: memprof_report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let rows: Vec<_> =
         report.rows.iter().filter(|row| row.test.ends_with("crashes") && row.metric == "heap.peak").collect();
     assert_eq!(rows.len(), 3);
@@ -585,7 +584,7 @@ fn what_is_piped_is_never_cut() {
 #[test]
 fn the_next_command_can_be_pasted_or_is_left_out() {
     let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
-    let next = |specs: [&str; 2], change: &dyn Fn(&mut cargo_memprof::results::stored::Results)| {
+    let next = |specs: [&str; 2], change: &dyn Fn(&mut memprof_judge::results::stored::Results)| {
         let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
             synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
         });
@@ -598,7 +597,7 @@ fn the_next_command_can_be_pasted_or_is_left_out() {
         let text = table(&compare(&results), &at_width(120));
         text.lines().find(|line| line.starts_with("next")).unwrap_or_default().to_owned()
     };
-    let same = |_: &mut cargo_memprof::results::stored::Results| ();
+    let same = |_: &mut memprof_judge::results::stored::Results| ();
     let command = "cargo memprof bisect";
     assert_eq!(next(["main", "pr/7"], &same), format!("next: {command} main..pr/7 --exact bart::tests::t"));
     // What the plan calls its ends is no end of a range: the commits stand in for them.
@@ -607,15 +606,15 @@ fn the_next_command_can_be_pasted_or_is_left_out() {
     }
     assert_eq!(next(["main", "."], &same), format!("next: {command} main..1aa2c1f --exact bart::tests::t"));
     assert_eq!(next(["HEAD~1", "HEAD"], &same), "", "there is only one commit");
-    let dirty = |results: &mut cargo_memprof::results::stored::Results| {
+    let dirty = |results: &mut memprof_judge::results::stored::Results| {
         results.plan.revisions[1].working_tree = true;
     };
     assert_eq!(next(["main", "."], &dirty), "");
-    let diverged = |results: &mut cargo_memprof::results::stored::Results| {
+    let diverged = |results: &mut memprof_judge::results::stored::Results| {
         results.plan.search.as_mut().unwrap().candidates.clear();
     };
     assert_eq!(next(["main", "pr/7"], &diverged), "", "no range leads from one to the other");
-    let release = |results: &mut cargo_memprof::results::stored::Results| {
+    let release = |results: &mut memprof_judge::results::stored::Results| {
         let search = results.plan.search.as_mut().unwrap();
         search.words = ["--overlay", "my test.rs=tests/m.rs", "-r"].map(str::to_owned).to_vec();
         search.thresholds = ["heap.peak=1%", "heap.live=2%"].map(str::to_owned).to_vec();

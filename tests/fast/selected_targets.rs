@@ -1,10 +1,10 @@
 //! Which targets can contain a selected test, by the texts of a revision.
 
-use cargo_memprof::build::provenance::FailedTarget;
-use cargo_memprof::build::selected_targets::{RevisionTexts, only_tests};
-use cargo_memprof::inject::overlay::OverlayFile;
-use cargo_memprof::plan::request::{OverlayMode, Request, Selection, TargetKind, TestRequest};
-use cargo_memprof::plan::resolved::Revision;
+use memprof_build::inject::overlay::OverlayFile;
+use memprof_build::provenance::FailedTarget;
+use memprof_build::selected_targets::{RevisionTexts, only_tests};
+use memprof_plan::request::{OverlayMode, Request, Selection, TargetKind, TestRequest};
+use memprof_plan::resolved::Revision;
 
 use crate::support::TestRepository;
 

@@ -1,10 +1,10 @@
 //! Several candidates beside one baseline: a column per side, of tests and of checkpoints.
 
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::axis_labels::AxisLabels;
-use cargo_memprof::report::options::{Format, Options, Rows};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_plan::axis_labels::AxisLabels;
+use memprof_report::options::{Format, Options, Rows};
 
 use crate::reports::{MIB, at_width, rendered, table};
 use crate::support::synthetic::{Log, Synthetic};
@@ -97,7 +97,7 @@ fn each_side_is_a_column_and_blocks_of_columns_fit_the_width() {
 }
 
 fn unicode_width(line: &str) -> usize {
-    cargo_memprof::support::labels::width(line)
+    memprof_support::labels::width(line)
 }
 
 #[test]

@@ -6,21 +6,21 @@ use std::ffi::OsString;
 
 use crate::support::{TestRepository, succeed};
 use camino::Utf8Path;
-use cargo_memprof::archive::file::Archive;
-use cargo_memprof::cli::arguments::command_line::{self, CommandArguments};
-use cargo_memprof::cli::request::reconcile::reconcile;
-use cargo_memprof::cli::request::refs::RefsNeeded;
-use cargo_memprof::cli::request::surroundings::Surroundings;
-use cargo_memprof::compare::{budget, noise};
-use cargo_memprof::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS, read};
-use cargo_memprof::config::matrix::{self, Matrix};
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::plan::request::{MOST_REFS, RefRequest, Request};
-use cargo_memprof::results::sealed;
-use cargo_memprof::support::advice::help;
-use cargo_memprof::support::regular_file::followed;
-use cargo_memprof::support::suggest;
-use cargo_memprof::why::explanations;
+use cargo_memprof::arguments::command_line::{self, CommandArguments};
+use cargo_memprof::request::reconcile::reconcile;
+use cargo_memprof::request::refs::RefsNeeded;
+use cargo_memprof::request::surroundings::Surroundings;
+use memprof_build::git::resolve::resolve;
+use memprof_judge::compare::{budget, noise};
+use memprof_judge::results::sealed;
+use memprof_judge::why::explanations;
+use memprof_plan::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS, read};
+use memprof_plan::config::matrix::{self, Matrix};
+use memprof_plan::request::{MOST_REFS, RefRequest, Request};
+use memprof_run::archive::file::Archive;
+use memprof_support::advice::help;
+use memprof_support::regular_file::followed;
+use memprof_support::suggest;
 
 /// This many lines, each made from its number.
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {

@@ -5,12 +5,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
-use cargo_memprof::archive::manifest::{ArchivedLibrary, Manifest};
-use cargo_memprof::archive::writer::ArchiveWriter;
-use cargo_memprof::plan::cells::{CellStatus, PlannedCell};
-use cargo_memprof::plan::repeat::Repeat;
-use cargo_memprof::plan::shard::Shard;
-use cargo_memprof::plan::sharding::AllTests;
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::repeat::Repeat;
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::AllTests;
+use memprof_run::archive::manifest::{ArchivedLibrary, Manifest};
+use memprof_run::archive::writer::ArchiveWriter;
 use serde_json::json;
 use tempfile::TempDir;
 

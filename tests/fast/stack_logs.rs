@@ -1,8 +1,8 @@
 //! Logs of runs with call stacks: what is read, and what is refused with its line.
 
-use cargo_memprof::results::shim_log;
-use cargo_memprof::results::stack_log::{Figures, Node, Released, ReleasingPair, StackLog, Way};
-use cargo_memprof::results::stack_log_reader::read;
+use memprof_judge::results::shim_log;
+use memprof_judge::results::stack_log::{Figures, Node, Released, ReleasingPair, StackLog, Way};
+use memprof_judge::results::stack_log_reader::read;
 
 use crate::support::stacks::{Recorded, lines};
 

@@ -2,12 +2,12 @@
 
 use crate::contents::{ALLOW_FILE, cache, configuration, library, package, read, revision, utf8};
 use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
-use cargo_memprof::checkout::cache::Cache;
-use cargo_memprof::checkout::worktree::Worktree;
-use cargo_memprof::git::repository::Repository;
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::plan::request::{RefRequest, Request};
-use cargo_memprof::support::advice::help;
+use memprof_build::checkout::cache::Cache;
+use memprof_build::checkout::worktree::Worktree;
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::resolve;
+use memprof_plan::request::{RefRequest, Request};
+use memprof_support::advice::help;
 
 /// A package whose submodule `lib` is at its first version in `main~1`, and at its second in `main`.
 /// The library must live as long as the package.
@@ -121,7 +121,7 @@ fn a_users_submodule_lends_its_objects_even_commits_that_were_never_pushed() {
     let before = every_byte(&user.path(".git/modules"), |_| false);
     let repository = user.open();
     let events = std::cell::RefCell::new(Vec::new());
-    let sink = |event: cargo_memprof::support::event::Event| events.borrow_mut().push(format!("{event:?}"));
+    let sink = |event: memprof_support::event::Event| events.borrow_mut().push(format!("{event:?}"));
     let dot = RefRequest { spec: ".".to_owned(), ..RefRequest::default() };
     let request = Request { refs: vec![dot.clone(), dot], ..Request::default() };
     let plan = resolve(&request, &repository, &sink).unwrap();

@@ -2,11 +2,10 @@
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table as csv_table;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options, View};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_report::options::{Format, Options, View};
 use serde_json::json;
 
 const KIB: i64 = 1024;
@@ -71,7 +70,7 @@ fn usual() -> Comparison {
 
 fn shown(comparison: &Comparison, format: Format, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render::render(format, comparison, options, &mut out).unwrap();
+    memprof_report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -188,7 +187,7 @@ fn a_comment_has_the_totals_and_the_layers_that_differ() {
 #[test]
 fn the_json_report_says_what_was_named_and_reads_back() {
     let text = shown(&usual(), Format::Json, &Options::default());
-    let report: report::json::schema::Report = serde_json::from_str(&text).unwrap();
+    let report: memprof_report::json::schema::Report = serde_json::from_str(&text).unwrap();
     let [loaded, backward] = &report.layers[..] else { panic!("{:?}", report.layers) };
     assert_eq!((loaded.checkpoints, backward.checkpoints), (2, 2), "`done` names what `loaded` does");
     assert_eq!((loaded.unchanged, loaded.changed.len(), backward.changed.len()), (1, 8, 14));

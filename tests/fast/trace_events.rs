@@ -1,7 +1,7 @@
 //! `--format perfetto`: Chrome's trace events, with the checkpoints of both revisions one below the other.
 
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report::options::{Format, Options};
+use memprof_judge::compare::from_results::compare;
+use memprof_report::options::{Format, Options};
 use serde_json::Value;
 
 use crate::reports::{MIB, rendered};

@@ -2,14 +2,13 @@
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::quantity::Threshold;
-use cargo_memprof::plan::rule::{Growth, Judging, Rule};
-use cargo_memprof::report;
-use cargo_memprof::report::markdown::MOST_CHARACTERS;
-use cargo_memprof::report::options::{Format, Options, Rows, View};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_plan::quantity::Threshold;
+use memprof_plan::rule::{Growth, Judging, Rule};
+use memprof_report::markdown::MOST_CHARACTERS;
+use memprof_report::options::{Format, Options, Rows, View};
 use serde_json::{Value, json};
 
 const KIB: i64 = 1024;
@@ -17,7 +16,7 @@ const MIB: i64 = 1024 * KIB;
 
 fn rendered(format: Format, comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render::render(format, comparison, options, &mut out).unwrap();
+    memprof_report::render::render(format, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

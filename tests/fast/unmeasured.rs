@@ -1,8 +1,8 @@
 //! Cells of revisions whose test executables cannot be measured.
 
-use cargo_memprof::plan::cells::{CellStatus, cells};
-use cargo_memprof::plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
-use cargo_memprof::plan::request::{RefRequest, Request, TestRequest};
+use memprof_plan::cells::{CellStatus, cells};
+use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
+use memprof_plan::request::{RefRequest, Request, TestRequest};
 
 use crate::support::synthetic::{self, Synthetic};
 

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use crate::worktree::{Setting, modified, package, read, users_bytes, utf8};
-use cargo_memprof::checkout::cache::Cache;
-use cargo_memprof::checkout::injected_files::InjectedFiles;
-use cargo_memprof::checkout::kept;
-use cargo_memprof::support::advice::help;
-use cargo_memprof::support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_build::checkout::cache::Cache;
+use memprof_build::checkout::injected_files::InjectedFiles;
+use memprof_build::checkout::kept;
+use memprof_support::advice::help;
+use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 
 #[test]
 fn a_repository_inside_the_cache_folder_is_not_taken_for_the_tools_own_checkout() {

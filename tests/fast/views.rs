@@ -1,18 +1,17 @@
 //! The views of scopes and of what grew most.
 
 use crate::support::synthetic::{Log, Synthetic};
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options, Rows, View};
-use cargo_memprof::results::outcome::Status;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_report::options::{Format, Options, Rows, View};
 
 const KIB: i64 = 1024;
 const MIB: i64 = 1024 * KIB;
 
 fn shown(comparison: &Comparison, options: &Options) -> String {
     let mut out = Vec::new();
-    report::render::render(Format::Table, comparison, options, &mut out).unwrap();
+    memprof_report::render::render(Format::Table, comparison, options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_memprof::git::changed_files::{ChangedFile, changed_files};
-use cargo_memprof::results::stack_log::Way;
-use cargo_memprof::why::attribution::{Attribution, NoAnswer, Question};
-use cargo_memprof::why::class::{ChangedEnd, Class, Diff, Existence};
-use cargo_memprof::why::difference::{CheckpointName, Difference, GroupKind};
-use cargo_memprof::why::frame::Frame;
-use cargo_memprof::why::grouping::{GroupBy, Grouping};
-use cargo_memprof::why::hunks::{Changes, Side, used_paths};
-use cargo_memprof::why::versions::Versions;
+use memprof_build::git::changed_files::changed_files;
+use memprof_judge::results::stack_log::Way;
+use memprof_judge::why::attribution::{Attribution, NoAnswer, Question};
+use memprof_judge::why::class::{ChangedEnd, Class, Diff, Existence};
+use memprof_judge::why::difference::{CheckpointName, Difference, GroupKind};
+use memprof_judge::why::frame::Frame;
+use memprof_judge::why::grouping::{GroupBy, Grouping};
+use memprof_judge::why::hunks::{Changes, Side, used_paths};
+use memprof_judge::why::versions::Versions;
+use memprof_plan::changed_file::ChangedFile;
 use regex::Regex;
 
 use crate::support::TestRepository;

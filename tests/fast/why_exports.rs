@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use cargo_memprof::report::why::{dhat, folded, pprof};
-use cargo_memprof::why::difference::Measure;
 use flate2::read::GzDecoder;
+use memprof_judge::why::difference::Measure;
+use memprof_report::why::{dhat, folded, pprof};
 use prost::Message as _;
 use serde_json::Value;
 

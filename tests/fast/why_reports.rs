@@ -1,14 +1,14 @@
 //! Call sites as people and programs see them: on a terminal of 80 and of 120 columns, in a file, in a comment, in JSON.
 
-use cargo_memprof::report::options::Options;
-use cargo_memprof::report::why::json::{VERSION, WhyReport, WhyRow, schema};
-use cargo_memprof::report::why::markdown;
-use cargo_memprof::report::why::text::{Sites, difference, figure_of_one};
-use cargo_memprof::support::labels::width;
-use cargo_memprof::why::agreement::Agreement;
-use cargo_memprof::why::class::Class;
-use cargo_memprof::why::difference::{Difference, GroupKind};
-use cargo_memprof::why::grouping::Grouping;
+use memprof_judge::why::agreement::Agreement;
+use memprof_judge::why::class::Class;
+use memprof_judge::why::difference::{Difference, GroupKind};
+use memprof_judge::why::grouping::Grouping;
+use memprof_report::options::Options;
+use memprof_report::why::json::{VERSION, WhyReport, WhyRow, schema};
+use memprof_report::why::markdown;
+use memprof_report::why::text::{Sites, difference, figure_of_one};
+use memprof_support::labels::width;
 
 use crate::support::stacks::Recorded;
 use crate::why::{answer, done, runs};
@@ -62,7 +62,7 @@ fn what_does_not_fit_beside_a_site_stands_below_it() {
     insta::assert_snapshot!("why_below_at_80", text(&difference, &sites(5, 2), Some(80)));
     let mut coloured = Vec::new();
     let options = Options { width: Some(80), color: true, ..Options::default() };
-    cargo_memprof::report::why::text::difference(&difference, &sites(5, 2), &options, &mut coloured).unwrap();
+    memprof_report::why::text::difference(&difference, &sites(5, 2), &options, &mut coloured).unwrap();
     let plain = anstream::adapter::strip_bytes(&coloured).into_vec();
     assert_ne!(coloured, plain);
     let trimmed = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
@@ -124,8 +124,7 @@ fn json_has_everything_and_fits_its_schema() {
     assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
     insta::assert_json_snapshot!("why_json_schema", schema());
     let row = &report.rows[0];
-    let sum =
-        |of: fn(&cargo_memprof::report::why::json::WhyGroup) -> i64| row.groups.iter().map(of).sum::<i64>();
+    let sum = |of: fn(&memprof_report::why::json::WhyGroup) -> i64| row.groups.iter().map(of).sum::<i64>();
     assert_eq!(sum(|group| group.difference), row.difference);
     assert_eq!(sum(|group| group.baseline.at_peak), row.baseline.as_ref().unwrap().figures.at_peak);
     assert_eq!(sum(|group| group.candidate.live), row.candidate.as_ref().unwrap().figures.live);

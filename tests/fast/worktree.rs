@@ -8,16 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::{Bytes, ENVIRONMENT, TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::checkout::cache::Cache;
-use cargo_memprof::checkout::injected_files::InjectedFiles;
-use cargo_memprof::checkout::worktree::Worktree;
-use cargo_memprof::git::repository::Repository;
-use cargo_memprof::git::resolve::resolve;
-use cargo_memprof::plan::request::{RefRequest, Request};
-use cargo_memprof::plan::resolved::{Plan, Revision};
-use cargo_memprof::support::advice::help;
-use cargo_memprof::support::event::Event;
-use cargo_memprof::support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_build::checkout::cache::Cache;
+use memprof_build::checkout::injected_files::InjectedFiles;
+use memprof_build::checkout::worktree::Worktree;
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::resolve;
+use memprof_plan::request::{RefRequest, Request};
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_support::advice::help;
+use memprof_support::event::Event;
+use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 
 const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 

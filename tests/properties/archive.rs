@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::archive::extracted_tree::ExtractedTree;
-use cargo_memprof::archive::file::Archive;
-use cargo_memprof::archive::manifest::VERSION;
-use cargo_memprof::build::attempts::Build;
-use cargo_memprof::build::test_tree::TestTree;
-use cargo_memprof::support::advice;
-use cargo_memprof::support::event::Event;
-use cargo_memprof::support::sealed_json;
-use cargo_memprof::support::user_error::UserError;
+use memprof_build::attempts::Build;
+use memprof_build::test_tree::TestTree;
+use memprof_run::archive::extracted_tree::ExtractedTree;
+use memprof_run::archive::file::Archive;
+use memprof_run::archive::manifest::VERSION;
+use memprof_support::advice;
+use memprof_support::event::Event;
+use memprof_support::sealed_json;
+use memprof_support::user_error::UserError;
 use serde_json::{Value, json};
 
 use super::Target;
@@ -298,7 +298,7 @@ impl Recipe {
 
     fn provenance(&self) -> Value {
         json!({
-            "version": cargo_memprof::build::provenance::VERSION, "key": self.key, "commit": "c", "lock": null, "sources": "s",
+            "version": memprof_build::provenance::VERSION, "key": self.key, "commit": "c", "lock": null, "sources": "s",
             "ingredients": {
                 "tree": "t", "workspace": "", "lock": null, "toolchain": "host: any", "arguments": [], "environment": {},
                 "configuration": "", "shim": "", "overlay": {}, "sparse_exclude": [], "checkout": self.root.join("worktree"),

@@ -1,7 +1,7 @@
 //! The file of a budget. It is a file of the repository, and a pull request changes it.
 
 use camino::Utf8Path;
-use cargo_memprof::compare::budget;
+use memprof_judge::compare::budget;
 
 use super::Target;
 

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use camino::Utf8Path;
-use cargo_memprof::cli::arguments::command_line::{CommandArguments, parse};
-use cargo_memprof::cli::request::reconcile::reconcile;
-use cargo_memprof::cli::request::refs::RefsNeeded;
-use cargo_memprof::cli::request::surroundings::Surroundings;
-use cargo_memprof::config::matrix::Matrix;
-use cargo_memprof::plan::request::Request;
+use cargo_memprof::arguments::command_line::{CommandArguments, parse};
+use cargo_memprof::request::reconcile::reconcile;
+use cargo_memprof::request::refs::RefsNeeded;
+use cargo_memprof::request::surroundings::Surroundings;
+use memprof_plan::config::matrix::Matrix;
+use memprof_plan::request::Request;
 
 use super::Target;
 

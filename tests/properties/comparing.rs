@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::plan::request::{Request, TargetKind};
-use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options, View};
-use cargo_memprof::results::measurement::Measurement;
-use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
-use cargo_memprof::results::stored::{Results, Run};
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::measurement::Measurement;
+use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
+use memprof_judge::results::stored::{Results, Run};
+use memprof_plan::request::{Request, TargetKind};
+use memprof_plan::resolved::{self, CellId, Plan, Revision, TestId};
+use memprof_report::options::{Format, Options, View};
 
 /// A plan of `main` and `pr/1`.
 pub fn plan() -> Plan {
@@ -95,7 +94,8 @@ pub fn render_everything(results: &Results) {
     let render = |format: Format, view: View| {
         let options = Options { view, all: true, width: Some(80), ..Options::default() };
         let mut text = Vec::new();
-        report::render::render(format, &comparison, &options, &mut text).expect("a vector takes everything");
+        memprof_report::render::render(format, &comparison, &options, &mut text)
+            .expect("a vector takes everything");
         String::from_utf8(text).expect("a report is text")
     };
     for view in [View::Checkpoints, View::Scopes, View::Top, View::Tensors] {

@@ -2,14 +2,14 @@
 
 use std::str::FromStr;
 
-use cargo_memprof::cli::arguments::values;
-use cargo_memprof::config::values::RegularExpression;
-use cargo_memprof::plan::cell_pattern;
-use cargo_memprof::plan::expression::Expression;
-use cargo_memprof::plan::quantity::Limit;
-use cargo_memprof::plan::repeat::Repeat;
-use cargo_memprof::plan::title::Template;
-use cargo_memprof::plan::trace_pattern::{PathSegment, TracePattern, TypeName};
+use cargo_memprof::arguments::values;
+use memprof_plan::cell_pattern;
+use memprof_plan::config::values::RegularExpression;
+use memprof_plan::expression::Expression;
+use memprof_plan::quantity::Limit;
+use memprof_plan::repeat::Repeat;
+use memprof_plan::title::Template;
+use memprof_plan::trace_pattern::{PathSegment, TracePattern, TypeName};
 
 use super::Target;
 

@@ -1,6 +1,6 @@
 //! The lock files between which a search looks: of two revisions, or files that a user names.
 
-use cargo_memprof::bisect::lockfile::lock_text::LockText;
+use memprof_run::bisect::lockfile::lock_text::LockText;
 
 use super::Target;
 

@@ -1,7 +1,7 @@
 //! The shim's log. A test can write anything into it.
 
-use cargo_memprof::compare::from_results::compare;
-use cargo_memprof::results::shim_log;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::shim_log;
 
 use super::Target;
 use super::comparing::{render_everything, results};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_memprof::notebook::document::Document;
-use cargo_memprof::notebook::program::Notebook;
+use memprof_build::notebook::document::Document;
+use memprof_build::notebook::program::Notebook;
 
 use super::Target;
 

@@ -1,6 +1,6 @@
 //! `outcome.json`, beside a log.
 
-use cargo_memprof::results::outcome::RunRecord;
+use memprof_judge::results::outcome::RunRecord;
 
 use super::comparing::{passed, plan};
 use super::plan::{folder, read, write};

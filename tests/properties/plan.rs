@@ -1,9 +1,9 @@
 //! `plan.json`, which `--resume` and `report` read from a folder that anybody can name.
 
 use camino::Utf8PathBuf;
-use cargo_memprof::plan::resolved::Plan;
-use cargo_memprof::results::run_folder::RunFolder;
-use cargo_memprof::results::stored;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
+use memprof_plan::resolved::Plan;
 
 use super::Target;
 use super::comparing::{passed, plan, render_everything};

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use camino::Utf8Path;
-use cargo_memprof::git::ref_pattern::{forge_ref, split_suffix};
-use cargo_memprof::git::repository::Repository;
-use cargo_memprof::git::resolve::resolve_any;
-use cargo_memprof::plan::request::{BaselineRequest, RefRequest, Request};
-use cargo_memprof::support::event::{Event, Sink};
+use memprof_build::git::ref_pattern::{forge_ref, split_suffix};
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::resolve_any;
+use memprof_plan::request::{BaselineRequest, RefRequest, Request};
+use memprof_support::event::{Event, Sink};
 
 use super::Target;
 

@@ -1,8 +1,8 @@
 //! `shard.json` in a folder that `merge` gets from another machine.
 
-use cargo_memprof::plan::shard::Shard;
-use cargo_memprof::plan::sharding::AllTests;
-use cargo_memprof::results::shard_record::{ShardRecord, VERSION};
+use memprof_judge::results::shard_record::{ShardRecord, VERSION};
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::AllTests;
 
 use super::Target;
 use super::plan::{folder, write};

@@ -1,14 +1,14 @@
 //! The call stacks in the shim's log. A test can write anything into it.
 
-use cargo_memprof::report::why::{dhat, folded, json::WhyRow, pprof};
-use cargo_memprof::results::stack_log::{Figures, StackLog};
-use cargo_memprof::results::stack_log_reader::read;
-use cargo_memprof::why::attribution::{Attribution, Question, RecordedRun};
-use cargo_memprof::why::class::Diff;
-use cargo_memprof::why::difference::{CheckpointName, Measure};
-use cargo_memprof::why::grouping::Grouping;
-use cargo_memprof::why::hunks::Changes;
-use cargo_memprof::why::stacks::Stacks;
+use memprof_judge::results::stack_log::{Figures, StackLog};
+use memprof_judge::results::stack_log_reader::read;
+use memprof_judge::why::attribution::{Attribution, Question, RecordedRun};
+use memprof_judge::why::class::Diff;
+use memprof_judge::why::difference::{CheckpointName, Measure};
+use memprof_judge::why::grouping::Grouping;
+use memprof_judge::why::hunks::Changes;
+use memprof_judge::why::stacks::Stacks;
+use memprof_report::why::{dhat, folded, json::WhyRow, pprof};
 
 use super::Target;
 

@@ -1,9 +1,9 @@
 //! Sources of Rust, which `--trace` edits. They come from the repository and from the registry.
 
 use camino::Utf8Path;
-use cargo_memprof::inject::module_files::ModuleFile;
-use cargo_memprof::inject::source_edit::{SourceText, forget_places};
-use cargo_memprof::trace::functions::{Depth, Selected, Want, trace};
+use memprof_build::inject::module_files::ModuleFile;
+use memprof_build::inject::source_edit::{SourceText, forget_places};
+use memprof_build::trace::functions::{Depth, Selected, Want, trace};
 
 use super::Target;
 

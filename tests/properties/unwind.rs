@@ -1,6 +1,6 @@
 //! Unwind tables that are kept beside executables, where a test can write.
 
-use cargo_memprof::symbols::unwind_table::UnwindTable;
+use memprof_judge::symbols::unwind_table::UnwindTable;
 
 use super::Target;
 

@@ -1,12 +1,12 @@
 //! `memprof.yaml`. A pull request can bring one.
 
 use camino::Utf8Path;
-use cargo_memprof::cli::arguments::request::RequestArguments;
-use cargo_memprof::cli::request::reconcile::reconcile;
-use cargo_memprof::cli::request::refs::RefsNeeded;
-use cargo_memprof::cli::request::surroundings::Surroundings;
-use cargo_memprof::config::matrix;
-use cargo_memprof::plan::request::Request;
+use cargo_memprof::arguments::request::RequestArguments;
+use cargo_memprof::request::reconcile::reconcile;
+use cargo_memprof::request::refs::RefsNeeded;
+use cargo_memprof::request::surroundings::Surroundings;
+use memprof_plan::config::matrix;
+use memprof_plan::request::Request;
 
 use super::Target;
 

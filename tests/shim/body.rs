@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
-use cargo_memprof::symbols::kept_table;
-use cargo_memprof::symbols::test_body::TestBody;
+use memprof_judge::symbols::kept_table;
+use memprof_judge::symbols::test_body::TestBody;
 
 use crate::laboratory::{Experiment, Record, program};
 

@@ -539,17 +539,17 @@ fn tensors_are_named_by_cudas_numbers_and_the_log_says_which_device_of_the_metri
     assert!(place("not in use yet") < told && told < place("allocated"));
     let lines: Vec<String> = run.lines.iter().map(Value::to_string).collect();
     let text = lines.join("\n");
-    let measurement = cargo_memprof::results::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
-    let side = cargo_memprof::compare::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
+    let measurement = memprof_judge::results::shim_log::read(text.as_bytes(), "log.jsonl").unwrap();
+    let side = memprof_judge::compare::tensor_comparison::TensorSide::new(&[&measurement]).unwrap();
     let rest = |label: &str, ordinal: u32| {
         let place = side.place(label, 1).unwrap();
         let figures =
-            side.figures_at(place, &cargo_memprof::results::tensor_record::TensorDevice::Cuda(ordinal));
+            side.figures_at(place, &memprof_judge::results::tensor_record::TensorDevice::Cuda(ordinal));
         figures.unattributed().ok_or_else(|| figures.live.unwrap_err())
     };
     let place_of_allocated = side.place("allocated", 1).unwrap();
     let unnamed =
-        side.unnamed_at(place_of_allocated, &cargo_memprof::results::tensor_record::TensorDevice::Cuda(0));
+        side.unnamed_at(place_of_allocated, &memprof_judge::results::tensor_record::TensorDevice::Cuda(0));
     let unnamed = unnamed.unwrap();
     assert_eq!((unnamed.count, unnamed.bytes, unnamed.without_block), (1, 3 * MIB, 1));
     let mib = i128::from(MIB);

@@ -1,6 +1,6 @@
 //! The log's form, and what stands in it.
 
-use cargo_memprof::results::log_checksum::{Forgery, LogKey};
+use memprof_judge::results::log_checksum::{Forgery, LogKey};
 use serde_json::{Value, json};
 
 use crate::laboratory::{Experiment, program, scratch, text};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use camino::Utf8Path;
-use cargo_memprof::symbols::resolver::Resolver;
-use cargo_memprof::symbols::{code_place::Paths, kept_table};
+use memprof_judge::symbols::resolver::Resolver;
+use memprof_judge::symbols::{code_place::Paths, kept_table};
 use serde_json::Value;
 
 use crate::laboratory::{self, Experiment, Record, program, rustc, scratch, succeed, text};

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::symbols::code_place::{Paths, Place};
-use cargo_memprof::symbols::kept_table;
-use cargo_memprof::symbols::resolver::{Detail, Frame, Resolver};
-use cargo_memprof::symbols::unwind_rule::{Base, Rule, Step};
-use cargo_memprof::symbols::unwind_table::{self, Reason, UnwindTable};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
     X86_64,
 };
+use memprof_judge::symbols::code_place::{Paths, Place};
+use memprof_judge::symbols::kept_table;
+use memprof_judge::symbols::resolver::{Detail, Frame, Resolver};
+use memprof_judge::symbols::unwind_rule::{Base, Rule, Step};
+use memprof_judge::symbols::unwind_table::{self, Reason, UnwindTable};
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::laboratory::{once, scratch, succeed, text, usual_rustc};

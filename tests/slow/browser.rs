@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cargo_memprof::report::options::{Options, Rows};
+use memprof_report::options::{Options, Rows};
 use serde_json::Value;
 
 use crate::chromium::{self, Page};
@@ -33,9 +33,9 @@ fn page() -> String {
 
 /// The page of a run's folder.
 fn rendered(synthetic: &Synthetic, options: &Options) -> String {
-    let comparison = cargo_memprof::compare::from_results::compare(&synthetic.results());
+    let comparison = memprof_judge::compare::from_results::compare(&synthetic.results());
     let mut out = Vec::new();
-    cargo_memprof::report::html::render(&comparison, options, &mut out).expect("written to memory");
+    memprof_report::html::render(&comparison, options, &mut out).expect("written to memory");
     String::from_utf8(out).expect("text")
 }
 

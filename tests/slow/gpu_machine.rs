@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{TestRepository, home_at, isolated};
 use camino::Utf8Path;
-use cargo_memprof::gpu::devices::CudaDevice;
-use cargo_memprof::gpu::locks;
-use cargo_memprof::support::event::Event;
-use cargo_memprof::support::file_lock::{Lock, WhenHeld};
+use memprof_gpu::devices::CudaDevice;
+use memprof_gpu::locks;
+use memprof_support::event::Event;
+use memprof_support::file_lock::{Lock, WhenHeld};
 use serde_json::Value;
 
 pub(crate) const MIB: u64 = 1 << 20;

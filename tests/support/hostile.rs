@@ -1,10 +1,10 @@
 //! A run's folder whose every text is hostile: markup, scripts, links, mentions, marks that reorder text, escape codes,
 //! commands to CI runners.
 
-use cargo_memprof::plan::axis_labels::AxisLabels;
-use cargo_memprof::results::outcome::Status;
-use cargo_memprof::results::stored;
-use cargo_memprof::support::sealed_json;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::stored;
+use memprof_plan::axis_labels::AxisLabels;
+use memprof_support::sealed_json;
 use serde_json::{Value, json};
 
 use super::synthetic::{Log, Synthetic, readings};

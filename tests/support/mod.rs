@@ -30,7 +30,7 @@ use std::process::{Command, Output};
 use std::time::SystemTime;
 
 use camino::Utf8Path;
-use cargo_memprof::git::repository::Repository;
+use memprof_build::git::repository::Repository;
 use tempfile::TempDir;
 
 #[allow(unused_imports, reason = "one test executable skips nothing")]

@@ -1,4 +1,4 @@
-//! Parts of tests that were left out because something is not installed. `tests/summary.rs` shows them at the end.
+//! Parts of tests that were left out because something is not installed. `summary`, a test of `crates/support`, shows them at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cargo_memprof::results::stack_log::StackLog;
-use cargo_memprof::results::stack_log_reader;
-use cargo_memprof::why::attribution::RecordedRun;
-use cargo_memprof::why::frame::{Frame, Place};
-use cargo_memprof::why::stacks::Stacks;
+use memprof_judge::results::stack_log::StackLog;
+use memprof_judge::results::stack_log_reader;
+use memprof_judge::why::attribution::RecordedRun;
+use memprof_judge::why::frame::{Frame, Place};
+use memprof_judge::why::stacks::Stacks;
 use serde_json::{Value, json};
 
 /// A site in an interval: its number, bytes at the peak, live, allocated, and allocations. Site 0 is

@@ -5,18 +5,18 @@
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_memprof::plan::axis_labels::AxisLabels;
-use cargo_memprof::plan::request::{RefRequest, Request, TargetKind};
-use cargo_memprof::plan::resolved::{self, CellId, Plan, Revision, TestId};
-use cargo_memprof::plan::rule::Judging;
-use cargo_memprof::plan::search_options::SearchOptions;
-use cargo_memprof::plan::shard::Shard;
-use cargo_memprof::plan::sharding::{self, AllTests};
-use cargo_memprof::results::outcome::{self, Outcome, RunRecord, Status};
-use cargo_memprof::results::run_folder::{RunFolder, file};
-use cargo_memprof::results::shard_record::ShardRecord;
-use cargo_memprof::results::stored::{self, Results};
-use cargo_memprof::support::sealed_json;
+use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
+use memprof_judge::results::run_folder::{RunFolder, file};
+use memprof_judge::results::shard_record::ShardRecord;
+use memprof_judge::results::stored::{self, Results};
+use memprof_plan::axis_labels::AxisLabels;
+use memprof_plan::request::{RefRequest, Request, TargetKind};
+use memprof_plan::resolved::{self, CellId, Plan, Revision, TestId};
+use memprof_plan::rule::Judging;
+use memprof_plan::search_options::SearchOptions;
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::{self, AllTests};
+use memprof_support::sealed_json;
 use serde_json::{Value, json};
 
 /// A run's folder in a temporary place.

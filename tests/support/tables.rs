@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cargo_memprof::compare::comparison::Comparison;
-use cargo_memprof::report;
-use cargo_memprof::report::options::{Format, Options};
+use memprof_judge::compare::comparison::Comparison;
+use memprof_report::options::{Format, Options};
 
 /// The rows of a report as maps from heading to field. Every row has as many fields as there are different
 /// headings.
 pub fn table(format: Format, comparison: &Comparison) -> Vec<BTreeMap<String, String>> {
     let mut out = Vec::new();
-    report::render::render(format, comparison, &Options::default(), &mut out).unwrap();
+    memprof_report::render::render(format, comparison, &Options::default(), &mut out).unwrap();
     let mut reader = csv::Reader::from_reader(out.as_slice());
     let heads: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
     let rows = reader.records().map(|row| {

@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_memprof::cli::demo::fixture::written_path;
+use cargo_memprof::demo::fixture::written_path;
 
 use super::TestRepository;
 

@@ -1,0 +1,443 @@
+//! Copies the test executables that cargo built into the store, and the files that they need.
+
+use std::path::Path;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Artifact;
+
+use crate::cargo::manifest;
+use crate::cargo::messages::{self, Messages};
+use crate::compiled_test;
+use crate::inject::own_allocator::{self, OwnAllocators};
+use crate::libraries;
+use crate::library_listing::{self, Start};
+use crate::noting_runner;
+use crate::programs::BuiltProgram;
+use crate::provenance::{Companion, Executable, FailedTarget};
+use crate::stand_in;
+use crate::store::{self, Draft, Unproven};
+use crate::test_listing::{self, Listing};
+use memprof_judge::symbols::test_body::TestBody;
+use memprof_plan::clean_env::CleanEnv;
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::request::TargetKind;
+use memprof_support::event::{Event, Sink};
+use memprof_support::paths;
+use memprof_support::regular_file::followed;
+
+/// A finished call of cargo.
+pub struct Artifacts<'a> {
+    /// The store entry that gets the files.
+    pub draft: &'a Draft,
+    /// Cargo's messages about its artifacts.
+    pub messages: &'a Messages,
+    /// The folder with the runner's note about each executable that cargo ran.
+    pub notes: &'a Path,
+    /// The root of the checkout.
+    pub checkout: &'a Utf8Path,
+    /// Cargo's target folder.
+    pub target: &'a Utf8Path,
+    /// The global allocators of the workspace; `None` if the tests are in a crate outside it.
+    pub allocators: Option<&'a OwnAllocators>,
+    /// Which variables tests inherit. `None` means all.
+    pub clean_env: Option<&'a CleanEnv>,
+    /// `rustc -vV`.
+    pub toolchain: &'a str,
+    /// Where warnings go.
+    pub sink: &'a dyn Sink,
+}
+
+/// How many errors of a target are kept. The log has all of them.
+const SHOWN: usize = 3;
+
+/// The test executables of a build.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Those that were copied, each with its tests.
+    pub executables: Vec<Executable>,
+    /// Those that are not proven to be this build.
+    pub unproven: Vec<NotMeasured>,
+    /// The targets that do not compile.
+    pub failed: Vec<FailedTarget>,
+}
+
+impl Artifacts<'_> {
+    /// Copies the test executables to the draft. Returns each with its tests, and with the folder
+    /// and the variables that cargo would run it with.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or copied, or cargo built an executable without calling the runner.
+    pub fn executables(
+        &self,
+        programs: &[BuiltProgram],
+        runner: &[String],
+        key: &str,
+    ) -> anyhow::Result<Collected> {
+        let mut collected = Collected::default();
+        for program in programs {
+            self.collect_program(&mut collected, program, key)?;
+        }
+        for artifact in self.messages.artifacts.iter().filter(|artifact| artifact.profile.test) {
+            let kind = manifest::target_kind(&artifact.target);
+            if let (Some(built), Some(kind)) = (&artifact.executable, kind) {
+                self.collect(&mut collected, artifact, kind, built, runner, key)?;
+            }
+        }
+        // Cargo's own order is the one in which it happened to finish the crates.
+        collected
+            .executables
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        collected
+            .failed
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        collected
+            .unproven
+            .sort_by(|a, b| (&a.package, a.kind, &a.binary).cmp(&(&b.package, b.kind, &b.binary)));
+        Ok(collected)
+    }
+
+    /// Copies one test executable, if it is proven to be this build.
+    fn collect(
+        &self,
+        collected: &mut Collected,
+        artifact: &Artifact,
+        kind: TargetKind,
+        built: &Utf8Path,
+        runner: &[String],
+        key: &str,
+    ) -> anyhow::Result<()> {
+        if mark_beside(built, stand_in::NOT_COMPILED)?.is_some() {
+            collected.failed.push(self.failed(artifact, kind)?);
+            return Ok(());
+        }
+        let file_name = built.file_name().context("an executable has a name")?;
+        let note = followed::read(self.notes.join(format!("{file_name}.json")))
+            .with_context(|| format!("cargo built {built}, but did not run it"))?;
+        let invocation: noting_runner::TestInvocation = serde_json::from_slice(&note)?;
+        let directory = paths::utf8(invocation.directory)?;
+        let harness = !manifest::without_harness(&artifact.manifest_path)?
+            .iter()
+            .any(|(without, name)| *without == kind && (name.is_empty() || *name == artifact.target.name));
+        let package = manifest::package_name(artifact)?;
+        // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
+        // A test may look for programs beside the folder `deps` that cargo puts its executable into.
+        let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
+        let copied = match self.draft.add_executable(built, &file, key)? {
+            Ok(copied) => copied,
+            // An empty crate has no tests and no shim.
+            Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
+                return Ok(());
+            }
+            Err(unproven) => {
+                let binary = artifact.target.name.clone();
+                let reason = unproven.to_string();
+                collected.unproven.push(NotMeasured { package, binary, kind, reason });
+                return Ok(());
+            }
+        };
+        let mut library = None;
+        let listing = if harness {
+            test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
+        } else {
+            let found = library_listing::list(Start {
+                executable: built,
+                runner,
+                directory: &directory,
+                environment: &invocation.environment,
+                clean_env: self.clean_env,
+            });
+            library = found.as_ref().map(|found| found.library);
+            Listing { tests: found.map(|found| found.tests).unwrap_or_default(), ..Listing::default() }
+        };
+        if !listing.absent_libraries.is_empty() {
+            let target = artifact.target.name.clone();
+            self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
+        }
+        collected.executables.push(Executable {
+            package,
+            binary: artifact.target.name.clone(),
+            kind,
+            is_program: false,
+            harness,
+            library,
+            tests: listing.tests,
+            unlisted: listing.unlisted,
+            file,
+            hash: copied.hash,
+            directory,
+            environment: invocation.environment,
+            heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
+            body: harness.then(|| TestBody::find(&copied.bytes, self.toolchain)),
+        });
+        Ok(())
+    }
+
+    /// Copies a program, if it is proven to be this build.
+    fn collect_program(
+        &self,
+        collected: &mut Collected,
+        program: &BuiltProgram,
+        key: &str,
+    ) -> anyhow::Result<()> {
+        let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
+        let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
+        let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
+        let copied = match self.draft.add_executable(copy, &file, key)? {
+            Ok(copied) => copied,
+            Err(unproven) => {
+                let reason = unproven.to_string();
+                collected.unproven.push(NotMeasured { package, binary, kind, reason });
+                return Ok(());
+            }
+        };
+        collected.executables.push(Executable {
+            package,
+            binary,
+            kind,
+            is_program: true,
+            harness: false,
+            library: None,
+            tests: Vec::new(),
+            unlisted: None,
+            file,
+            hash: copied.hash,
+            directory: paths::utf8(invocation.directory.clone())?,
+            environment: invocation.environment.clone(),
+            heap_absent: self.heap_absent(root, compiled)?,
+            body: None,
+        });
+        Ok(())
+    }
+
+    /// Returns a target that does not compile, with its errors.
+    fn failed(&self, artifact: &Artifact, kind: TargetKind) -> anyhow::Result<FailedTarget> {
+        let root = &artifact.target.src_path;
+        Ok(FailedTarget {
+            package: manifest::package_name(artifact)?,
+            binary: artifact.target.name.clone(),
+            kind,
+            root: root.strip_prefix(self.checkout).unwrap_or(root).to_owned(),
+            errors: self.messages.errors_in(artifact, SHOWN),
+            is_program: false,
+        })
+    }
+
+    /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
+    /// target has its own allocator.
+    fn heap_absent(&self, root: &Utf8Path, built: &Utf8Path) -> anyhow::Result<Option<String>> {
+        let owner = mark_beside(built, compiled_test::OWN_ALLOCATOR)?;
+        Ok(owner.map(|owner| match self.allocators {
+            Some(allocators) => allocators.why_absent(root, &owner),
+            None => own_allocator::outside(),
+        }))
+    }
+
+    /// Copies the files that these executables may run, or load from the target folder.
+    pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
+        let mut companions = programs_and_libraries(self.draft, &self.messages.artifacts)?;
+        self.add_libraries(executables, &mut companions)?;
+        Ok(companions)
+    }
+
+    /// Adds the shared libraries that the loader takes from the target folder, because the next
+    /// revision's build may replace them. The outputs of a dependency's build script can stay: they
+    /// have their own folder for each version of it.
+    fn add_libraries(
+        &self,
+        executables: &[Executable],
+        companions: &mut Vec<Companion>,
+    ) -> anyhow::Result<()> {
+        let foreign =
+            |path: &Utf8Path| self.messages.foreign_out_directories.iter().any(|out| path.starts_with(out));
+        for executable in executables {
+            let files = companions.iter().map(|companion| companion.path.clone());
+            let files = files.chain([self.draft.path(&executable.file)]);
+            let folders = executable.library_folders();
+            let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
+            for library in libraries::closure(files, &folders, of_build)? {
+                add_companion(self.draft, companions, &library, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the compiler wrapper's mark next to an executable, if it left one.
+fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<String>> {
+    let name = built.file_name().unwrap_or_default();
+    match followed::text(built.with_file_name(format!("{name}.{extension}"))) {
+        Ok(mark) => Ok(Some(mark)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Copies the checkout's programs and shared libraries that tests may run or load from the target
+/// folder.
+fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
+    let mut companions: Vec<Companion> = Vec::new();
+    let is_test = |artifact: &&Artifact| artifact.profile.test;
+    let profile = artifacts
+        .iter()
+        .filter(is_test)
+        .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
+    for artifact in
+        artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
+    {
+        let dynamic = artifact.target.kind.iter().any(|kind| {
+            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
+        });
+        let libraries = artifact.filenames.iter().filter(|file| {
+            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+        });
+        for path in artifact.executable.iter().chain(libraries) {
+            let is_build_script = artifact
+                .target
+                .kind
+                .iter()
+                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
+            if !is_build_script {
+                add_companion(draft, &mut companions, path, profile)?;
+            }
+        }
+    }
+    Ok(companions)
+}
+
+/// Copies a file, unless it was copied already. A program gets the place in the entry that it has in the
+/// folder of cargo's profile, because tests also look for it relative to their own executable.
+fn add_companion(
+    draft: &Draft,
+    companions: &mut Vec<Companion>,
+    path: &Utf8Path,
+    profile: Option<&Utf8Path>,
+) -> anyhow::Result<()> {
+    if companions.iter().any(|known| known.path == *path) {
+        return Ok(());
+    }
+    let name = path.file_name().unwrap_or_default();
+    let below = profile.and_then(|profile| path.strip_prefix(profile).ok());
+    let is_free = |below: &&Utf8Path| {
+        below.starts_with("examples")
+            || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
+    };
+    let file = match below.filter(is_free) {
+        Some(below) => below.to_owned(),
+        None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
+    };
+    let hash = draft.add_companion(path, &file)?;
+    companions.push(Companion { path: path.to_owned(), file, hash });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8PathBuf;
+    use serde_json::json;
+
+    use super::*;
+    use crate::provenance::samples::KEY;
+
+    /// A build of the test executable `keep`, with this content.
+    struct Built {
+        folder: tempfile::TempDir,
+        messages: Messages,
+    }
+
+    impl Built {
+        fn of(content: &[u8]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Utf8Path::from_path(folder.path()).unwrap();
+            fs_err::write(root.join("Cargo.toml"), "[package]\nname = 'kept'\nversion = '1.0.0'\n").unwrap();
+            fs_err::write(root.join("keep-1"), content).unwrap();
+            let invocation = noting_runner::TestInvocation {
+                executable: root.join("keep-1").into(),
+                directory: root.into(),
+                environment: std::collections::BTreeMap::new(),
+            };
+            fs_err::write(root.join("keep-1.json"), serde_json::to_vec(&invocation).unwrap()).unwrap();
+            let line = json!({
+                "reason": "compiler-artifact",
+                "package_id": format!("path+file://{root}#kept@1.0.0"),
+                "manifest_path": root.join("Cargo.toml"),
+                "target": {
+                    "kind": ["test"], "crate_types": ["bin"], "name": "keep", "edition": "2021",
+                    "src_path": root.join("tests/keep.rs"), "doc": false, "doctest": false, "test": true,
+                },
+                "profile": {
+                    "opt_level": "0", "debuginfo": 0, "debug_assertions": true, "overflow_checks": true,
+                    "test": true,
+                },
+                "features": [], "filenames": [root.join("keep-1")], "executable": root.join("keep-1"),
+                "fresh": false,
+            });
+            let mut messages = Messages::default();
+            messages.take(line.to_string().as_bytes(), |_| false);
+            assert_eq!(messages.artifacts.len(), 1);
+            Self { folder, messages }
+        }
+
+        fn root(&self) -> Utf8PathBuf {
+            Utf8PathBuf::from_path_buf(self.folder.path().to_owned()).unwrap()
+        }
+
+        fn collected(&self, draft: &Draft) -> anyhow::Result<Collected> {
+            let artifacts = Artifacts {
+                draft,
+                messages: &self.messages,
+                notes: self.folder.path(),
+                checkout: &self.root(),
+                target: &self.root(),
+                allocators: None,
+                clean_env: None,
+                toolchain: "",
+                sink: &|_: Event| {},
+            };
+            artifacts.executables(&[], &[], KEY)
+        }
+
+        fn draft(&self) -> Draft {
+            Draft::new(&self.root().join("store"), KEY).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_executable_that_is_not_proven_is_kept_with_the_reason() {
+        let built = Built::of(b"another program");
+        let collected = built.collected(&built.draft()).unwrap();
+        assert!(collected.executables.is_empty());
+        let [unproven] = &collected.unproven[..] else { panic!("{:?}", collected.unproven) };
+        assert_eq!((unproven.to_string().as_str(), unproven.kind), ("kept::keep", TargetKind::Test));
+        assert!(unproven.reason.contains("no place for the build key"), "{}", unproven.reason);
+    }
+
+    #[test]
+    fn a_target_that_is_configured_out_has_nothing_to_measure() {
+        let built = Built::of(b"an empty program");
+        let mark = built.root().join(format!("keep-1.{}", compiled_test::CONFIGURED_OUT));
+        fs_err::write(mark, "").unwrap();
+        let collected = built.collected(&built.draft()).unwrap();
+        assert!(collected.executables.is_empty() && collected.unproven.is_empty());
+    }
+
+    #[test]
+    fn an_executable_that_cannot_be_copied_fails_the_build_with_path_and_reason() {
+        let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
+        let draft = built.draft();
+        let place = draft.path("deps/0000-keep-1".into());
+        fs_err::create_dir_all(&place).unwrap();
+        let error = format!("{:#}", built.collected(&draft).unwrap_err());
+        assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");
+    }
+
+    #[test]
+    fn an_executable_that_is_gone_is_a_failed_build_of_its_revision() {
+        let built = Built::of(b"");
+        fs_err::remove_file(built.root().join("keep-1")).unwrap();
+        let error = built.collected(&built.draft()).unwrap_err();
+        assert!(crate::failure::concerns_one_revision(&error), "{error:#}");
+        assert!(format!("{error:#}").contains("keep-1"), "{error:#}");
+    }
+}

@@ -1,0 +1,301 @@
+//! Builds a revision into the store: prepares the source, calls cargo, and repeats this without the
+//! edits that failed, until all artifacts are proven to come from this source.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::diagnostic::{Diagnostic, DiagnosticSpan};
+use cargo_platform::Cfg;
+
+use crate::adapters;
+use crate::artifacts::{Artifacts, Collected};
+use crate::build_tree::BuildTree;
+use crate::cargo::lockfile;
+use crate::compilation::{self, CargoCall, Compiled};
+use crate::failure::{BuildFailure, Fault};
+use crate::freshness::{self, Check, SourceRecords};
+use crate::inserted_checkpoints;
+use crate::job::Job;
+use crate::prepared_source::{self, PreparedSource, SkippedEdits};
+use crate::programs::{self, Programs};
+use crate::programs_of_tests;
+use crate::provenance::{self, KeyInputs, Provenance};
+use crate::store::{self, Draft, Entry};
+use crate::traced_sources;
+use crate::wrapper;
+use memprof_plan::listing::NotMeasured;
+use memprof_support::regular_file;
+use memprof_support::regular_file::followed;
+
+/// A revision's build.
+#[derive(Clone, Debug)]
+pub enum Build {
+    /// Its executables are in the store.
+    Done(Box<Entry>),
+    /// The revision does not build.
+    Failed(BuildFailure),
+}
+
+impl Build {
+    /// Returns the entry in the store, if the build succeeded.
+    pub fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Done(entry) => Some(entry),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Returns the executables whose tests cannot be measured, if the build succeeded.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        self.entry().map(Entry::not_measured).unwrap_or_default()
+    }
+
+    /// Returns the programs of its packages, if they lack one of the request.
+    pub fn known_programs(&self) -> &[String] {
+        self.entry().map(|entry| entry.provenance.known_programs.as_slice()).unwrap_or_default()
+    }
+
+    /// Returns the failure, if the build failed.
+    pub fn failure(&self) -> Option<&BuildFailure> {
+        match self {
+            Self::Done(_) => None,
+            Self::Failed(failure) => Some(failure),
+        }
+    }
+}
+
+/// What to do next if cargo trusted a file's time although its content differs.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// Give the sources the current time.
+    Touch,
+    /// Remove the target folder.
+    Rebuild,
+    /// Report an error.
+    Fail,
+}
+
+/// Builds the revision into the store, and writes its log to this file.
+pub fn build(
+    job: &Job<'_>,
+    tree: &mut BuildTree<'_>,
+    key_inputs: KeyInputs,
+    log: &Utf8Path,
+) -> anyhow::Result<Build> {
+    fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+    let mut log = fs_err::File::from_parts(regular_file::create_over(log)?, log);
+    let mut remedy = Remedy::Touch;
+    let mut skipped = SkippedEdits::default();
+    loop {
+        let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
+        let (mut compiled, programs) = compile(job, &key_inputs, &prepared, &mut log)?;
+        // A target that does not compile has errors although cargo succeeded: see `stand_in`.
+        let errors = &compiled.messages.errors;
+        let has_failed = !compiled.success || !programs.failed.is_empty();
+        let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
+        if may_be_ours
+            && !job.inputs.is_interrupted()
+            && prepared.skip_suspects(&mut skipped, job, errors, &mut log)?
+        {
+            continue;
+        }
+        if !compiled.success {
+            return Ok(Build::Failed(failure_of(job, &compiled)));
+        }
+        let program_error = if key_inputs.programs_of_tests {
+            programs_of_tests::build(job, &prepared, &mut compiled, &mut log)?
+        } else {
+            None
+        };
+        let check = check_sources(job, &prepared, &compiled)?;
+        let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
+        if check.stale.is_empty() && of_others.is_empty() {
+            warn_of_unwrapped_allocators(job, &skipped);
+            let failure = failure_of(job, &compiled);
+            let mut entry = store_artifacts(
+                job,
+                tree,
+                prepared,
+                (compiled, programs, program_error),
+                key_inputs,
+                check.digest,
+            )?;
+            let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
+            let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
+            if is_failed {
+                return Ok(Build::Failed(failure));
+            }
+            entry.hints = failure.hints;
+            return Ok(Build::Done(Box::new(entry)));
+        }
+        remedy = remedy.apply(job, &check.stale, &of_others)?;
+    }
+}
+
+/// Builds the programs of the request, and then the tests. Cargo leaves a program for the tests where
+/// it expects it, in place of the one with the shim.
+fn compile(
+    job: &Job<'_>,
+    key_inputs: &KeyInputs,
+    prepared: &PreparedSource,
+    log: &mut fs_err::File,
+) -> anyhow::Result<(Compiled, Programs)> {
+    let mut all = Compiled::before(job, prepared)?;
+    let programs = programs::build(job, prepared, &mut all, log)?;
+    if !job.wants_tests() {
+        all.success = programs.failed.is_empty() || !programs.built.is_empty();
+        return Ok((all, programs));
+    }
+    let call = CargoCall { arguments: key_inputs.arguments.clone(), wrapper: wrapper::WRAP_NAME };
+    let mut compiled = compilation::compile(job, &call, prepared, log)?;
+    // The stale sources of a program are found like those of tests.
+    compiled.join(Compiled { success: true, ..all });
+    Ok((compiled, programs))
+}
+
+/// Returns the failure of a call of cargo, with hints about what was put into the sources.
+fn failure_of(job: &Job<'_>, compiled: &Compiled) -> BuildFailure {
+    let mut failure = BuildFailure::from_compiler(&compiled.messages, &compiled.stderr);
+    let errors: Vec<_> = compiled.messages.errors.iter().map(|error| &error.message).collect();
+    if is_of_overlay(job, &errors) {
+        failure.fault = Fault::Overlay;
+    }
+    failure.hints.extend(inserted_checkpoints::hints(job, &errors));
+    failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));
+    failure
+}
+
+/// Whether all errors are in files of the overlay.
+fn is_of_overlay(job: &Job<'_>, errors: &[&Diagnostic]) -> bool {
+    let overlay = job.overlay();
+    let is_ours = |span: &DiagnosticSpan| {
+        overlay.iter().any(|file| Utf8Path::new(&span.file_name).ends_with(&file.destination))
+    };
+    // Without a place is only the number of errors.
+    let mut placed = errors.iter().filter(|error| !error.spans.is_empty()).peekable();
+    placed.peek().is_some()
+        && placed.all(|error| error.spans.iter().filter(|span| span.is_primary).all(is_ours))
+}
+
+/// Compares the sources of cargo's artifacts with those in the checkout.
+fn check_sources(job: &Job<'_>, prepared: &PreparedSource, compiled: &Compiled) -> anyhow::Result<Check> {
+    let path = job.inputs.cache.sources();
+    let mut records = SourceRecords::load(&path);
+    let check = records.check(&compiled.messages.artifacts, workspace_of(prepared), &job.inputs.checkout)?;
+    records.save(&path)?;
+    Ok(check)
+}
+
+fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
+    prepared.manifest.parent().unwrap_or(&prepared.manifest)
+}
+
+impl Remedy {
+    /// Makes cargo compile the stale sources again. The libraries of registry crates that were
+    /// compiled from another copy are removed already. Returns the remedy to try after this one.
+    fn apply(
+        self,
+        job: &Job<'_>,
+        stale: &BTreeSet<Utf8PathBuf>,
+        of_others: &BTreeSet<Utf8PathBuf>,
+    ) -> anyhow::Result<Self> {
+        match self {
+            Self::Touch => {
+                freshness::touch(stale)?;
+                fs_err::remove_file(job.inputs.cache.injected())?;
+                Ok(Self::Rebuild)
+            }
+            Self::Rebuild => {
+                fs_err::remove_dir_all(traced_sources::target_folder(job)?)?;
+                Ok(Self::Fail)
+            }
+            Self::Fail => bail!(
+                "cargo reports {:?} as fresh, but compiled it from other sources; remove the cache with \
+                 `cargo memprof clean` and try again",
+                stale.union(of_others).collect::<Vec<_>>()
+            ),
+        }
+    }
+}
+
+/// Copies cargo's artifacts into the store.
+fn store_artifacts(
+    job: &Job<'_>,
+    tree: &BuildTree<'_>,
+    prepared: PreparedSource,
+    (compiled, programs, program_error): (Compiled, Programs, Option<String>),
+    key_inputs: KeyInputs,
+    sources: String,
+) -> anyhow::Result<Entry> {
+    let key = key_inputs.key();
+    let draft = Draft::new(&job.inputs.cache.store(), &key)?;
+    for (path, content) in &prepared.injection {
+        draft.add_injected(path, content)?;
+    }
+    let runner = runner(job)?;
+    let artifacts = Artifacts {
+        draft: &draft,
+        messages: &compiled.messages,
+        notes: compiled.notes.path(),
+        checkout: &job.inputs.checkout,
+        target: &traced_sources::target_folder(job)?,
+        allocators: prepared.allocators.as_ref(),
+        clean_env: job.inputs.plan.request.clean_env.as_ref(),
+        toolchain: &job.toolchain.version,
+        sink: job.inputs.sink,
+    };
+    let Collected { executables, unproven, failed } =
+        artifacts.executables(&programs.built, &runner, &key)?;
+    let companions = artifacts.companions(&executables)?;
+    let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
+    draft.finish(Provenance {
+        version: provenance::VERSION,
+        key,
+        commit: job.revision().commit.clone(),
+        key_inputs,
+        packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
+        lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
+        sources,
+        executables,
+        unproven,
+        failed_targets: failed.into_iter().chain(programs.failed).collect(),
+        known_programs: programs.known,
+        companions,
+        program_error,
+        injected_hash: store::hash_of_injected(&prepared.injection),
+        injected: prepared.injection.into_keys().collect(),
+        runner,
+        target: compiled.target,
+        trace: prepared.tracing.facts,
+        left_out: compiled.messages.kept,
+        missing_submodules: tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect(),
+    })
+}
+
+fn warn_of_unwrapped_allocators(job: &Job<'_>, skipped: &SkippedEdits) {
+    for (file, reason) in &skipped.allocators {
+        let message = format!("the #[global_allocator] in {file} of {} {reason}", job.revision().name);
+        job.inputs.warn(message, Some("tests with this allocator have no heap metrics; all other tests do"));
+    }
+}
+
+/// Returns the user's runner for test executables, program first; empty if there is none.
+fn runner(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
+    let config = job.config()?;
+    let target = job.target(&config)?;
+    let target = target.as_deref();
+    // Asking the compiler takes as long as some tests.
+    let cfgs: Vec<Cfg> = if config.has_conditional_runner() {
+        let of_target = target.iter().flat_map(|target| ["--target", target]);
+        let printed = job.toolchain.rustc().args(["--print", "cfg"]).args(of_target).run()?;
+        printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect()
+    } else {
+        Vec::new()
+    };
+    Ok(config.runner(target.unwrap_or(job.toolchain.host()), &cfgs).unwrap_or_default())
+}

@@ -1,0 +1,137 @@
+//! The checkout as builds and tests see it, and the build whose files it currently holds.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::checkout::injected_files::InjectedFiles;
+use crate::checkout::missing_submodules::MissingSubmodule;
+use crate::checkout::stamps::Stamps;
+use crate::checkout::unusable;
+use crate::checkout::worktree::Worktree;
+use crate::inject::external;
+use crate::job::Inputs;
+use crate::store::Entry;
+use memprof_plan::request::OverlayMode;
+use memprof_plan::resolved::Revision;
+use memprof_support::process::Command;
+use memprof_support::regular_file::followed;
+
+/// The checkout, and the build for whose tests it is currently set up.
+pub struct BuildTree<'a> {
+    worktree: Worktree<'a>,
+    /// Every checkout resets this, because build scripts may write files afterwards.
+    restored: Option<Restored>,
+}
+
+/// The state of the checkout before the first test of a build.
+struct Restored {
+    key: String,
+    /// `git status` before any test ran.
+    status: Vec<u8>,
+    /// The files' times and sizes when they were last checked.
+    stamps: Stamps,
+}
+
+impl<'a> BuildTree<'a> {
+    /// Takes ownership of the worktree.
+    pub fn new(worktree: Worktree<'a>) -> Self {
+        Self { worktree, restored: None }
+    }
+
+    /// Returns its root.
+    pub fn path(&self) -> &Utf8Path {
+        self.worktree.path()
+    }
+
+    /// Returns git in the checkout.
+    pub fn git(&self) -> Command {
+        self.worktree.git()
+    }
+
+    /// Checks a revision out, without injecting anything. Warns of submodules that are missing.
+    pub fn check_out(&mut self, inputs: &Inputs<'_>, revision: &Revision) -> anyhow::Result<()> {
+        self.restored = None;
+        self.worktree.check_out(revision)?;
+        for missing in self.worktree.missing_submodules().take_new() {
+            let message =
+                format!("{} lacks the submodule {}: {}", revision.name, missing.path, missing.reason);
+            inputs.warn(message, Some(&missing.help()));
+        }
+        Ok(())
+    }
+
+    /// Returns the submodules that a revision lacks, if it has been checked out.
+    pub fn missing_submodules(&self, revision: &Revision) -> Vec<MissingSubmodule> {
+        self.worktree.missing_submodules().of(&revision.name)
+    }
+
+    /// Returns the submodules that any revision lacks, of those that have been checked out.
+    pub fn all_missing_submodules(&self) -> Vec<MissingSubmodule> {
+        self.worktree.missing_submodules().all()
+    }
+
+    /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
+    pub fn restore(&mut self, inputs: &Inputs<'_>, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        if self.is_restored(inputs, entry, true)? {
+            return Ok(());
+        }
+        self.check_out(inputs, &inputs.plan.revisions[index])?;
+        let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+        for (path, content) in entry.injection()? {
+            injected.write(self.worktree.path(), &path, &content)?;
+        }
+        injected.save()?;
+        let status = self.worktree.status()?;
+        let stamps = self.stamps(inputs)?;
+        self.restored = Some(Restored { key: entry.provenance.key.clone(), status, stamps });
+        Ok(())
+    }
+
+    /// Whether the checkout is still in the state that the build's first test found. What tests left in
+    /// the crate for external overlays is removed, unless others run (`is_idle` is false).
+    pub fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        let Some(restored) = self.restored.as_ref().filter(|restored| restored.key == entry.provenance.key)
+        else {
+            return Ok(false);
+        };
+        if restored.stamps.hold() {
+            return Ok(true);
+        }
+        if !is_idle && !inputs.overlay_of(OverlayMode::External).is_empty() {
+            // A file there may be one that a test has just written and reads again.
+            return Ok(false);
+        }
+        // Git would wait for a FIFO. A checkout removes it.
+        if unusable::is_any(self.worktree.path().as_std_path()) {
+            return Ok(false);
+        }
+        self.worktree.restore_link()?;
+        // `git status` covers the revision's own files. Injected files differ from the revision
+        // anyway, so their contents are compared here.
+        let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
+            followed::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
+        };
+        let is_unchanged = entry.injection()?.iter().all(is_there)
+            // A checkout repairs what keeps git from telling.
+            && self.worktree.status().is_ok_and(|status| status == restored.status);
+        if !is_unchanged {
+            return Ok(false);
+        }
+        // Only ignored files have changed, or files of the crate for external overlays.
+        let stamps = self.stamps(inputs)?;
+        if let Some(restored) = &mut self.restored {
+            restored.stamps = stamps;
+        }
+        Ok(true)
+    }
+
+    /// Returns stamps of the checkout and of the crate for external overlays. Restores that crate
+    /// first.
+    fn stamps(&self, inputs: &Inputs<'_>) -> anyhow::Result<Stamps> {
+        let files = inputs.overlay_of(OverlayMode::External);
+        let external = (!files.is_empty()).then(|| inputs.external_folder());
+        if let Some(folder) = &external {
+            external::restore(folder, &files)?;
+        }
+        Stamps::taken(std::iter::once(self.worktree.path()).chain(external.as_deref()))
+    }
+}

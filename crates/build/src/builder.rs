@@ -1,0 +1,618 @@
+//! Finds each revision's build in the store, or makes it. Reports failed builds.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::adapters;
+use crate::attempts::{self, Build};
+use crate::build_key::key_inputs;
+use crate::build_tree::BuildTree;
+use crate::cargo::lockfile;
+use crate::cargo::resolution::Unresolved;
+use crate::cargo::toolchain::Toolchain;
+use crate::checkout::cache::Cache;
+use crate::checkout::kept;
+use crate::checkout::worktree::Worktree;
+use crate::failure::{self, BuildFailure, Fault};
+use crate::git::repository::Repository;
+use crate::inject::overlay::{self, OverlayFile};
+use crate::inject::patch;
+use crate::job::{Inputs, Job};
+use crate::lockfile_resolver::LockfileResolver;
+use crate::prepared_source::{self, SkippedEdits};
+use crate::provenance::{FailedTarget, KeyInputs};
+use crate::selected_failures::{failure_of_added, failure_of_selected, judged};
+use crate::shared_lockfile::{self, SharedLockfile};
+use crate::shim::CompiledShim;
+use crate::side_lockfile;
+use crate::store::{self, Entry, Stored};
+use crate::test_tree::TestTree;
+use crate::toolchains::{Toolchains, toolchain_files};
+use crate::trace::instrument::{self, Patterns};
+use crate::traced_sources;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::trace_facts::TraceFacts;
+use memprof_plan::clean_env::own_variables;
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_plan::side;
+use memprof_support::advice;
+use memprof_support::counted::counted;
+use memprof_support::event::{Event, Sink};
+use memprof_support::guarded_files::GuardedFiles;
+use memprof_support::process::Command;
+
+/// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
+/// tests.
+pub struct Builder<'a> {
+    inputs: Inputs<'a>,
+    folder: &'a RunFolder,
+    tree: BuildTree<'a>,
+    lockfile: SharedLockfile,
+    toolchains: Toolchains,
+    /// The files that a test must not take away.
+    guarded: GuardedFiles,
+    /// Whether the user knows that not all targets are built.
+    has_told: Cell<bool>,
+    /// The errors that were reported, and the revision that had them first.
+    reported: RefCell<HashMap<String, String>>,
+}
+
+impl<'a> Builder<'a> {
+    /// Opens the checkout and reads the overlay.
+    pub fn new(
+        plan: &'a Plan,
+        repository: &'a Repository,
+        cache: &'a Cache,
+        folder: &'a RunFolder,
+        sink: &'a dyn Sink,
+        interrupt: &'a AtomicBool,
+    ) -> anyhow::Result<Self> {
+        if cache.notes().symlink_metadata().is_ok() {
+            // Those of a build that was killed.
+            fs_err::remove_dir_all(cache.notes())?;
+        }
+        let worktree = Worktree::open(cache, repository, &plan.request.sparse_exclude)?;
+        kept::keep(repository, &plan.revisions)?;
+        let tree = BuildTree::new(worktree);
+        let checkout = tree.path().to_owned();
+        let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+        warn_of_withheld(plan, sink);
+        let patterns = Patterns::of(&plan.request.trace)?;
+        let crate_of_tests = shared_lockfile::crate_of_tests(plan);
+        let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
+        let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
+        let inputs = Inputs {
+            plan,
+            repository,
+            cache,
+            checkout,
+            overlay,
+            patches,
+            added_tests: BTreeMap::new(),
+            sides: BTreeMap::new(),
+            patterns,
+            sink,
+            interrupt,
+        };
+        let lockfile = SharedLockfile::new(lockfile);
+        Ok(Self {
+            inputs,
+            folder,
+            tree,
+            lockfile,
+            toolchains: Toolchains::default(),
+            guarded: GuardedFiles::default(),
+            has_told: Cell::new(false),
+            reported: RefCell::default(),
+        })
+    }
+
+    /// Guards what the runs and the report read from now on: these files, and the builds' own.
+    pub fn guard(&mut self, files: impl IntoIterator<Item = Utf8PathBuf>, builds: &[Build]) {
+        let of_builds = builds.iter().filter_map(Build::entry).flat_map(Entry::files);
+        self.guarded = GuardedFiles::of(files.into_iter().chain(of_builds));
+    }
+
+    /// Puts back the guarded files that a test has removed.
+    pub fn restore_guarded(&mut self) -> anyhow::Result<()> {
+        self.guarded.restore()
+    }
+
+    /// Finds a revision's build in the store, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// The tool itself failed. A revision that does not build is [`Build::Failed`], not an error.
+    pub fn build(&mut self, index: usize) -> anyhow::Result<Build> {
+        let toolchain = match self.toolchain(index) {
+            Ok(toolchain) => toolchain,
+            Err(error) if failure::is_of_machine(&error) => return Err(error),
+            Err(error) => return self.failed(index, BuildFailure::from_error(&error)),
+        };
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return self.failed(index, failure);
+        }
+        let log = self.folder.build_log(self.inputs.plan, index);
+        match self.build_once(index, &toolchain, &log)? {
+            Build::Failed(failure) => self.build_as_of_date(index, &toolchain, failure),
+            done @ Build::Done(_) => Ok(done),
+        }
+    }
+
+    /// Whether revisions that were built before must be built again, because all revisions without
+    /// a lock file now use another one. Resets this.
+    pub fn take_outdated(&mut self) -> bool {
+        self.lockfile.take_outdated()
+    }
+
+    /// Keeps the lock file for revisions that have none from being replaced from now on.
+    pub fn settle_lockfile(&mut self) {
+        self.lockfile.settle();
+    }
+
+    /// Returns what every report says about the lock file and about missing submodules.
+    pub fn notes(&self) -> Vec<String> {
+        let of_submodules = self.tree.all_missing_submodules().into_iter().map(|one| one.note());
+        self.lockfile.notes().iter().cloned().chain(of_submodules).collect()
+    }
+
+    /// Finds a revision's build in the store, or makes it with the current lock file. A failure is
+    /// not reported.
+    fn build_once(&mut self, index: usize, toolchain: &Toolchain, log: &Utf8Path) -> anyhow::Result<Build> {
+        if let Err(error) = self.provide_side(index, toolchain) {
+            let concerns_one = failure::concerns_one_revision(&error);
+            return if concerns_one {
+                Ok(Build::Failed(BuildFailure::from_error(&error)))
+            } else {
+                Err(error)
+            };
+        }
+        let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
+        let revision = job.revision();
+        let key_inputs = key_inputs(&job)?;
+        let built = if let Some(entry) = self.stored(&job, &key_inputs) {
+            self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
+            entry
+        } else {
+            self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
+            self.tell_of_only_tests(&job);
+            let started = Instant::now();
+            match attempts::build(&job, &mut self.tree, key_inputs, log) {
+                Ok(Build::Done(entry)) => {
+                    let entry = judged(&job, entry);
+                    if let Some(failure) =
+                        failure_of_selected(&self.inputs.plan.request, &entry, &job.overlay())
+                    {
+                        return Ok(Build::Failed(failure));
+                    }
+                    let (name, commit) = (revision.name.clone(), revision.short());
+                    self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+                    entry
+                }
+                Ok(failed @ Build::Failed(_)) => return Ok(failed),
+                Err(error) if failure::concerns_one_revision(&error) => {
+                    return Ok(Build::Failed(BuildFailure::from_error(&error)));
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        self.warn_of(revision, &built);
+        if self.lacks_lockfile(index)? {
+            self.lockfile.note_use();
+        }
+        Ok(Build::Done(built))
+    }
+
+    /// Builds a revision again with the dependencies of the newest commit's date, if the user did not
+    /// choose others. If that fails, too, the first failure is reported.
+    fn build_as_of_date(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+        mut failure: BuildFailure,
+    ) -> anyhow::Result<Build> {
+        let may_help = matches!(failure.fault, Fault::Code | Fault::Dependencies);
+        if !may_help || self.inputs.is_interrupted() || !self.lacks_lockfile(index)? {
+            return self.failed(index, failure);
+        }
+        let revision = &self.inputs.plan.revisions[index];
+        if let Some(used) = self.lockfile.origin() {
+            failure.hints.push(format!("{} has no Cargo.lock; it was built with {used}", revision.name));
+            failure.lockfile = Some(used.to_owned());
+        }
+        let reason = format!("today's dependencies do not build {}", revision.named());
+        match self.lockfile.try_date(&self.inputs, &mut self.tree, toolchain, &reason) {
+            Ok(true) => {}
+            Ok(false) => return self.failed(index, failure),
+            Err(error) if failure::concerns_one_revision(&error) => {
+                failure.hints.extend(advice::help(&error));
+                return self.failed(index, failure);
+            }
+            Err(error) => return Err(error),
+        }
+        let log = self.folder.build_log(self.inputs.plan, index);
+        let log_of_trial = log.with_extension("as-of-date.log");
+        let built = self.build_once(index, toolchain, &log_of_trial);
+        if let Ok(done @ Build::Done(_)) = built {
+            self.lockfile.accept(&self.inputs)?;
+            if log_of_trial.exists() {
+                fs_err::rename(&log_of_trial, &log)?;
+            }
+            return Ok(done);
+        }
+        let tried = self.lockfile.origin().unwrap_or_default().to_owned();
+        self.lockfile.revert();
+        built?;
+        failure.hints.push(format!("{tried} do not build it either: {log_of_trial}"));
+        failure.lockfile = failure.lockfile.map(|used| format!("{used}; {tried} do not build it either"));
+        failure.is_of_date_too = true;
+        self.failed(index, failure)
+    }
+
+    /// Whether a revision is built with the lock file that all revisions without one share.
+    fn lacks_lockfile(&self, index: usize) -> anyhow::Result<bool> {
+        let one = self.inputs.plan.request.refs.get(index);
+        if one.is_some_and(|one| one.lockfile.is_some()) {
+            return Ok(false);
+        }
+        Ok(!lockfile::is_committed(self.inputs.plan, index, self.inputs.repository)?)
+    }
+
+    /// Finds or makes another build of a revision, with test files that it lacks. The log of a build
+    /// that fails is kept in `log`.
+    ///
+    /// # Errors
+    ///
+    /// The tool itself failed.
+    pub fn build_with(
+        &mut self,
+        index: usize,
+        files: Vec<OverlayFile>,
+        log: &Utf8Path,
+    ) -> anyhow::Result<Build> {
+        self.inputs.added_tests.insert(index, files);
+        let built = self.build_added(index, log).or_else(|error| {
+            let is_of_revision = failure::concerns_one_revision(&error);
+            if is_of_revision { Ok(Build::Failed(BuildFailure::from_error(&error))) } else { Err(error) }
+        });
+        if !matches!(built, Ok(Build::Done(_))) {
+            self.inputs.added_tests.remove(&index);
+        }
+        built
+    }
+
+    fn build_added(&mut self, index: usize, log: &Utf8Path) -> anyhow::Result<Build> {
+        let toolchain = self.toolchain(index)?;
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return Ok(Build::Failed(failure));
+        }
+        let lockfile = self.lockfile.lockfile();
+        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile };
+        let revision = job.revision();
+        let name =
+            format!("{} with {}", revision.name, overlay::some_names(&self.inputs.added_tests[&index]));
+        let commit = revision.short();
+        let key_inputs = key_inputs(&job)?;
+        if let Some(entry) = self.stored(&job, &key_inputs) {
+            self.emit(Event::BuildReused { name, commit });
+            return Ok(Build::Done(entry));
+        }
+        self.emit(Event::BuildStarted { name: name.clone(), commit: commit.clone() });
+        let started = Instant::now();
+        let built = match attempts::build(&job, &mut self.tree, key_inputs, log)? {
+            Build::Done(entry) => {
+                let entry = judged(&job, entry);
+                match failure_of_added(&entry, &self.inputs.added_tests[&index]) {
+                    Some(failure) => Build::Failed(failure),
+                    None => Build::Done(entry),
+                }
+            }
+            failed @ Build::Failed(_) => failed,
+        };
+        if built.entry().is_some() {
+            self.emit(Event::BuildFinished { name, commit, took: started.elapsed() });
+        }
+        Ok(built)
+    }
+
+    /// Returns git in the checkout.
+    pub fn git(&self) -> Command {
+        self.tree.git()
+    }
+
+    /// Returns a revision's build from the store. Warns of a damaged one, which is built again. So is
+    /// one that lacks selected tests, because their targets may compile by now.
+    fn stored(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
+        match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
+            Stored::Complete(entry) => {
+                // A submodule that was missing may be there now.
+                let is_whole = |entry: &Entry| entry.provenance.missing_submodules.is_empty();
+                Some(entry)
+                    .filter(|entry| is_whole(entry) && !entry.lacks_libraries() && !entry.lacks_secrets())
+                    .map(|entry| judged(job, entry))
+                    .filter(|entry| entry.selected_failures().next().is_none())
+            }
+            Stored::Absent => None,
+            Stored::Damaged(reason) => {
+                let name = &job.revision().name;
+                let message =
+                    format!("the stored build of {name} is damaged, so it is built again: {reason}");
+                self.inputs.warn(message, None);
+                None
+            }
+        }
+    }
+
+    /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
+    pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, self.inputs.plan.request.build.target.as_deref())
+    }
+
+    /// Returns the library that counts the C library's allocator, or why it is missing.
+    pub fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.malloc(&toolchain, self.inputs.plan.request.build.target.as_deref())
+    }
+
+    fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
+        let plan = self.inputs.plan;
+        let toolchain = self.toolchain(plan.baseline)?;
+        let target = plan.request.build.target.as_deref();
+        let shim = CompiledShim::find_or_compile(self.inputs.cache, &toolchain, target)?;
+        Ok((shim, toolchain))
+    }
+
+    /// Reports that a revision does not build, and why. Errors that another revision has too are
+    /// reported once.
+    pub fn report_failure(&self, index: usize, failure: &BuildFailure) {
+        let revision = &self.inputs.plan.revisions[index];
+        let mut reported = self.reported.borrow_mut();
+        let (first_errors, hints) = match reported.get(&failure.first_errors) {
+            Some(earlier) => (format!("for the same reason as {earlier}"), Vec::new()),
+            None => (failure.first_errors.clone(), failure.hints.clone()),
+        };
+        reported.entry(failure.first_errors.clone()).or_insert_with(|| revision.name.clone());
+        let log = self.folder.build_log(self.inputs.plan, index).to_string();
+        let (name, commit) = (revision.name.clone(), revision.short());
+        self.emit(Event::BuildFailed { name, commit, first_errors, log, hints });
+    }
+
+    /// Returns the functions of a revision that the request's patterns match, without building it.
+    pub fn traceable(&mut self, index: usize) -> anyhow::Result<TraceFacts> {
+        let toolchain = self.toolchain(index)?;
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            return Err(Unresolved(failure.first_errors).into());
+        }
+        let lockfile = self.lockfile.lockfile();
+        let job = Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile };
+        let prepared = prepared_source::prepare(&job, &mut self.tree, &SkippedEdits::default())?;
+        Ok(prepared.tracing.facts)
+    }
+
+    /// Fails if a pattern matches no function in any revision, before anything is built.
+    pub fn check_patterns(&mut self) -> anyhow::Result<()> {
+        if self.inputs.patterns.is_empty() {
+            return Ok(());
+        }
+        let mut unmet: Option<Vec<String>> = None;
+        for index in 0..self.inputs.plan.revisions.len() {
+            // An error in one revision is reported when that revision is built.
+            let Ok(facts) = self.stored_facts(index).map_or_else(|| self.traceable(index), Ok) else {
+                continue;
+            };
+            unmet = Some(match unmet {
+                None => facts.unmet,
+                Some(unmet) => unmet.into_iter().filter(|one| facts.unmet.contains(one)).collect(),
+            });
+        }
+        let Some(pattern) = unmet.as_ref().and_then(|unmet| unmet.first()) else { return Ok(()) };
+        let paths = self.all_functions().unwrap_or_default();
+        Err(instrument::unmet(pattern, &paths).into())
+    }
+
+    /// Returns which functions are traced in a revision that is already built.
+    fn stored_facts(&mut self, index: usize) -> Option<TraceFacts> {
+        let toolchain = self.toolchain(index).ok()?;
+        let job = self.job(index, &toolchain);
+        let key = key_inputs(&job).ok()?.key();
+        match store::find(&self.inputs.cache.store(), &key) {
+            Stored::Complete(entry) => Some(entry.provenance.trace),
+            Stored::Absent | Stored::Damaged(_) => None,
+        }
+    }
+
+    /// Returns the paths of all functions in the current checkout.
+    fn all_functions(&mut self) -> anyhow::Result<Vec<String>> {
+        let index = self.inputs.plan.baseline;
+        let toolchain = self.toolchain(index)?;
+        let job = self.job(index, &toolchain);
+        traced_sources::all_functions(&job)
+    }
+
+    fn toolchain(&mut self, index: usize) -> anyhow::Result<Toolchain> {
+        self.toolchains.of(self.inputs.plan, index, self.inputs.repository, self.inputs.cache)
+    }
+
+    fn job<'b>(&'b self, index: usize, toolchain: &'b Toolchain) -> Job<'b> {
+        Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() }
+    }
+
+    /// Generates the lock file if the revision needs it and it does not exist yet.
+    fn provide_lockfile(
+        &mut self,
+        index: usize,
+        toolchain: &Toolchain,
+    ) -> anyhow::Result<Result<(), BuildFailure>> {
+        if !self.lacks_lockfile(index)? {
+            return Ok(Ok(()));
+        }
+        match self.lockfile.provide(&self.inputs, &mut self.tree, toolchain) {
+            Err(error) if failure::concerns_one_revision(&error) => Ok(Err(BuildFailure::from_error(&error))),
+            provided => provided,
+        }
+    }
+
+    /// Resolves the dependencies of every revision that has others than its own, before anything is
+    /// built.
+    ///
+    /// # Errors
+    /// Cargo cannot resolve them. A revision that cannot be built anyway is not checked.
+    pub fn provide_sides(&mut self) -> anyhow::Result<()> {
+        let request = &self.inputs.plan.request;
+        for index in 0..self.inputs.plan.revisions.len() {
+            let one = request.refs.get(index);
+            let is_own =
+                side::dependencies(request, one).is_empty() && one.is_none_or(|one| one.lockfile.is_none());
+            if is_own {
+                continue;
+            }
+            let Ok(toolchain) = self.toolchain(index) else { continue };
+            if self.provide_lockfile(index, &toolchain)?.is_ok() {
+                self.provide_side(index, &toolchain)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a revision out, and lets cargo resolve lock files there.
+    pub fn resolving<T>(
+        &mut self,
+        index: usize,
+        resolve: impl FnOnce(&LockfileResolver<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let toolchain = self.toolchain(index)?;
+        let job =
+            Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
+        let resolver = LockfileResolver::check_out(&job, job.options(), &[], &mut self.tree)?;
+        let done = resolve(&resolver);
+        resolver.finish()?;
+        done
+    }
+
+    /// Provides what a revision is built with, if it is not its own lock file.
+    fn provide_side(&mut self, index: usize, toolchain: &Toolchain) -> anyhow::Result<()> {
+        self.inputs.sides.remove(&index);
+        let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
+        if let Some(side) = side_lockfile::provide(&job, &mut self.tree)? {
+            self.inputs.sides.insert(index, side);
+        }
+        Ok(())
+    }
+
+    /// Adds hints to a failure, writes its log, and reports it.
+    fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
+        let Inputs { plan, repository, .. } = self.inputs;
+        let today =
+            plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
+        let revision = &plan.revisions[index];
+        failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
+        failure.add_hint_of_outside_path(&self.inputs.checkout);
+        failure.add_hint_of_external(&plan.request.overlay, &self.inputs.checkout);
+        failure.add_missing_submodules(&self.tree.missing_submodules(revision));
+        let log = self.folder.build_log(plan, index);
+        // Without a call of cargo, the log is empty.
+        if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+            fs_err::write(&log, &failure.first_errors)?;
+        }
+        // A request that no ref can satisfy is reported only once, by the caller.
+        if failure.fault != Fault::Request {
+            self.report_failure(index, &failure);
+        }
+        Ok(Build::Failed(failure))
+    }
+
+    /// Warns of executables that are not measured, and of missing adapters that the code uses.
+    fn warn_of(&self, revision: &Revision, entry: &Entry) {
+        for executable in &entry.provenance.unproven {
+            let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
+            let help = "its tests have no figures, and the exit code is 3";
+            self.inputs.warn(message, Some(help));
+        }
+        for failed in entry.selected_failures().map(FailedTarget::not_measured) {
+            let message = format!("not measured: {failed} in {}: {}", revision.name, failed.reason);
+            let help =
+                "its tests have no figures, and the exit code is 3; the log of the build has all errors";
+            self.inputs.warn(message, Some(help));
+        }
+        let notes = entry.notes(revision);
+        if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
+            let targets = counted(more, "more test target");
+            let message =
+                format!("{targets} of {} do not compile; the report's notes name them", revision.name);
+            self.inputs.warn(message, None);
+        }
+        for note in notes.into_iter().take(MOST_NOTES) {
+            self.inputs.warn(note, None);
+        }
+        for reason in &entry.provenance.left_out {
+            if !self.uses(revision, adapters::named_in(reason)) {
+                continue;
+            }
+            let help = "its report does not name this framework's tensors; everything else is measured";
+            self.inputs.warn(format!("{}: {reason}", revision.name), Some(help));
+        }
+    }
+
+    /// Whether the code of a revision or of an overlay has this name. Frameworks of today and of
+    /// years ago have adapters that do not compile, which is nothing to those who use none.
+    fn uses(&self, revision: &Revision, adapter: &str) -> bool {
+        let Inputs { overlay, patches, repository, .. } = &self.inputs;
+        let has = |text: &[u8]| String::from_utf8_lossy(text).contains(adapter);
+        if overlay.iter().any(|file| has(&file.content)) || patches.iter().any(|patch| has(patch.content())) {
+            return true;
+        }
+        let search = ["grep", "--quiet", "--fixed-strings", "-e", adapter, &revision.commit, "--", "*.rs"];
+        // Code 1 means that there is no such text. After an error, the warning does no harm.
+        repository.git().args(search).capture().is_ok_and(|found| found.status.code() != Some(1))
+    }
+
+    /// Says once that the other targets are not built.
+    fn tell_of_only_tests(&self, job: &Job<'_>) {
+        let Some(tests) = job.only_tests().filter(|_| !self.has_told.replace(true)) else { return };
+        let names = tests.into_iter().collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "only the integration test {names}, which the overlay adds and the selection names \
+             (--all-tests builds the rest)"
+        );
+        self.emit(Event::TargetsChosen { text });
+    }
+
+    fn emit(&self, event: Event) {
+        self.inputs.sink.emit(event);
+    }
+}
+
+/// How many warnings about targets without selected tests a revision gets.
+const MOST_NOTES: usize = 3;
+
+/// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
+fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
+    let Some(clean_env) = &plan.request.clean_env else { return };
+    for name in clean_env.withheld(own_variables()) {
+        sink.emit(Event::Warning {
+            message: format!("--clean-env removes {name}, because its value contains a secret"),
+            help: Some(format!("to let untrusted code see it: --keep-env {name}")),
+        });
+    }
+}
+
+impl TestTree for Builder<'_> {
+    /// Restores the checkout to the state of the build, and its companions to the paths where tests
+    /// look for them.
+    fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        self.guarded.restore()?;
+        self.tree.restore(&self.inputs, index, entry)?;
+        entry.place_companions()
+    }
+
+    fn holds(&mut self, _: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.tree.is_restored(&self.inputs, entry, is_idle)
+    }
+}

@@ -1,0 +1,368 @@
+//! The keys of cargo's configuration that this tool overrides or needs: the user's runner, compiler
+//! wrappers, target and target folder. Cargo itself reads all other keys.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_platform::{Cfg, Platform};
+use toml_edit::{DocumentMut, Item};
+
+use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
+
+/// The configuration as cargo sees it from a folder, the strongest layer first: `--config`, then
+/// files from the folder upwards, then `$CARGO_HOME/config.toml`. Environment variables come
+/// between the command line and the files.
+#[derive(Debug, Default)]
+pub struct CargoConfig {
+    layers: Vec<Layer>,
+    /// How many of the first layers come from `--config`.
+    from_command_line: usize,
+}
+
+#[derive(Debug)]
+struct Layer {
+    /// The folder that relative programs are relative to: the one that contains `.cargo`, or the
+    /// current one for `--config`.
+    base: PathBuf,
+    document: DocumentMut,
+}
+
+impl CargoConfig {
+    /// Reads all layers.
+    pub fn read(directory: &Utf8Path, command_line: &[String]) -> anyhow::Result<Self> {
+        let mut config = Self::default();
+        for argument in command_line.iter().rev() {
+            let file = directory.join(argument);
+            let (base, text) = if file.is_file() {
+                // As with `.cargo/config.toml`, paths are relative to the folder above the file's
+                // folder.
+                let above = file.parent().and_then(Utf8Path::parent).unwrap_or(directory);
+                (above.to_owned(), followed::text(&file)?)
+            } else {
+                (directory.to_owned(), argument.clone())
+            };
+            let document = text.parse().with_context(|| format!("--config {argument} is not TOML"))?;
+            config.layers.push(Layer { base: base.into(), document });
+        }
+        config.from_command_line = config.layers.len();
+        for folder in directory.ancestors() {
+            config.read_folder(&folder.as_std_path().join(".cargo"))?;
+        }
+        if let Some(home) = home() {
+            config.read_folder(&home)?;
+        }
+        Ok(config)
+    }
+
+    fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
+        for name in ["config.toml", "config"] {
+            let path = folder.join(name);
+            let text = match followed::text(&path) {
+                Ok(text) => text,
+                Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let document = text.parse().with_context(|| format!("{} is not TOML", path.display()))?;
+            let base = folder.parent().unwrap_or(folder).to_owned();
+            self.layers.push(Layer { base, document });
+            break;
+        }
+        Ok(())
+    }
+
+    /// Returns the user's `build.rustc-workspace-wrapper`.
+    pub fn workspace_wrapper(&self) -> Option<PathBuf> {
+        self.program_of(
+            "rustc-workspace-wrapper",
+            ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER"],
+        )
+    }
+
+    /// Returns the user's `build.rustc-wrapper`.
+    pub fn compiler_wrapper(&self) -> Option<PathBuf> {
+        self.program_of("rustc-wrapper", ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"])
+    }
+
+    fn program_of(&self, key: &str, variables: [&str; 2]) -> Option<PathBuf> {
+        let from_environment =
+            variables.iter().find_map(std::env::var_os).filter(|wrapper| !wrapper.is_empty());
+        if let Some(wrapper) = from_environment {
+            return Some(wrapper.into());
+        }
+        let (base, item) = self.find(&["build", key])?;
+        Some(program(base, item.as_str()?)).filter(|wrapper| !wrapper.as_os_str().is_empty())
+    }
+
+    /// Returns `build.target`, from `--config`, from this value of `CARGO_BUILD_TARGET`, or from a
+    /// file.
+    ///
+    /// # Errors
+    ///
+    /// There are several targets. Cargo would build for each of them.
+    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, UserError> {
+        const KEYS: [&str; 2] = ["build", "target"];
+        let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
+        let found = match (from_command_line, variable.filter(|target| !target.is_empty())) {
+            (None, Some(target)) => return Ok(Some(of_host(target, host))),
+            (from_command_line, _) => from_command_line.or_else(|| self.find(&KEYS)),
+        };
+        let Some((base, item)) = found else { return Ok(None) };
+        let named: Vec<&str> = match item.as_array() {
+            Some(several) => several.iter().filter_map(|target| target.as_str()).collect(),
+            None => item.as_str().into_iter().collect(),
+        };
+        match named[..] {
+            [] => Ok(None),
+            // The target is described by a file.
+            [target] if Path::new(target).extension().is_some_and(|extension| extension == "json") => {
+                Ok(Some(base.join(target).to_string_lossy().into_owned()))
+            }
+            [target] => Ok(Some(of_host(target.to_owned(), host))),
+            _ => Err(UserError::new(format!(
+                "cargo's configuration has several targets: {}",
+                named.join(", ")
+            ))
+            .help(format!("choose one: --target {}", if named.contains(&host) { host } else { named[0] }))),
+        }
+    }
+
+    /// Returns the registries on the disk that sources are replaced with.
+    pub fn local_registries(&self) -> Vec<Utf8PathBuf> {
+        let of_layer = |layer: &Layer| {
+            let sources = layer.document.get("source").and_then(Item::as_table_like);
+            let folders = sources.into_iter().flat_map(|sources| {
+                sources
+                    .iter()
+                    .filter_map(|(_, source)| source.get("local-registry")?.as_str().map(str::to_owned))
+            });
+            folders.map(|folder| layer.base.join(folder)).collect::<Vec<_>>()
+        };
+        let folders = self.layers.iter().flat_map(of_layer);
+        folders.filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok()).collect()
+    }
+
+    /// Returns `build.target-dir`.
+    pub fn target_directory(&self) -> Option<PathBuf> {
+        let (base, item) = self.find(&["build", "target-dir"])?;
+        Some(base.join(item.as_str()?))
+    }
+
+    /// Returns the user's runner for a target, with the program first: by its triple, else by the
+    /// first `cfg(…)` that holds.
+    pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
+        let keys = ["target", triple, "runner"];
+        if let Some((base, item)) = find_in(&self.layers[..self.from_command_line], &keys) {
+            return words(base, item);
+        }
+        if let Ok(value) = std::env::var(crate::cargo::command::runner_variable(triple)) {
+            return Some(value.split_whitespace().map(ToOwned::to_owned).collect());
+        }
+        if let Some((base, item)) = self.find(&keys) {
+            return words(base, item);
+        }
+        self.layers.iter().find_map(|layer| {
+            let targets = layer.document.get("target")?.as_table_like()?;
+            targets.iter().find_map(|(name, target)| {
+                let platform = Platform::from_str(name).ok()?;
+                let holds = matches!(platform, Platform::Cfg(_)) && platform.matches(triple, cfgs);
+                words(&layer.base, target.get("runner").filter(|_| holds)?)
+            })
+        })
+    }
+
+    /// Whether a runner depends on a `cfg(…)`, so that [`Self::runner`] needs the compiler's.
+    pub fn has_conditional_runner(&self) -> bool {
+        let targets = self.layers.iter().filter_map(|layer| layer.document.get("target")?.as_table_like());
+        let mut targets = targets.flat_map(|targets| targets.iter());
+        targets.any(|(name, target)| name.starts_with("cfg(") && target.get("runner").is_some())
+    }
+
+    fn find(&self, keys: &[&str]) -> Option<(&Path, &Item)> {
+        find_in(&self.layers, keys)
+    }
+}
+
+fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item)> {
+    layers.iter().find_map(|layer| {
+        let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
+        Some((layer.base.as_path(), item))
+    })
+}
+
+/// Replaces cargo's word for the host with the host's triple.
+fn of_host(target: String, host: &str) -> String {
+    if target == "host-tuple" { host.to_owned() } else { target }
+}
+
+/// Returns cargo's arguments with our runner in place of a runner that `--config` sets for the
+/// target. Such a runner would win over the variable that names ours.
+pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let keys = ["target", triple, "runner"];
+    let runner_in = |text: &str| {
+        let document = text.parse::<DocumentMut>().ok()?;
+        keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned()
+    };
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let Some(value) = rest.as_slice().first().filter(|_| argument == "--config") else {
+            kept.push(argument.clone());
+            continue;
+        };
+        rest.next();
+        let file = Path::new(value);
+        if !file.is_file() {
+            if runner_in(value).is_none() {
+                kept.extend([argument.clone(), value.clone()]);
+            }
+            continue;
+        }
+        kept.extend([argument.clone(), value.clone()]);
+        if let Some(of_file) = runner_in(&followed::text(file)?) {
+            // The last runner wins, as long as both are strings or both are lists. Cargo splits
+            // strings at spaces.
+            let ours = if of_file.is_array() {
+                format!("[{:?}]", runner.as_str())
+            } else if runner.as_str().contains(char::is_whitespace) {
+                let message = format!(
+                    "--config {value} sets target.{triple}.runner to a string, and {runner} has a space"
+                );
+                let help = "write the file's runner as a list: runner = [\"PROGRAM\"]";
+                return Err(UserError::new(message).help(help).into());
+            } else {
+                format!("{:?}", runner.as_str())
+            };
+            kept.extend([argument.clone(), format!("target.{triple}.runner={ours}")]);
+        }
+    }
+    Ok(kept)
+}
+
+/// Returns `$CARGO_HOME`, else `~/.cargo`.
+pub fn home() -> Option<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    set.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")))
+}
+
+/// Returns the path of a program. With a slash, it is relative to `base`; without one, `PATH` has
+/// it.
+fn program(base: &Path, text: &str) -> PathBuf {
+    if text.contains('/') { base.join(text) } else { PathBuf::from(text) }
+}
+
+fn words(base: &Path, item: &Item) -> Option<Vec<String>> {
+    let mut words: Vec<String> = match item.as_array() {
+        Some(array) => {
+            array.iter().map(|word| word.as_str().map(ToOwned::to_owned)).collect::<Option<_>>()?
+        }
+        None => item.as_str()?.split_whitespace().map(ToOwned::to_owned).collect(),
+    };
+    let first = words.first_mut()?;
+    *first = program(base, first).to_string_lossy().into_owned();
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> (tempfile::TempDir, CargoConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(path.join(".cargo")).unwrap();
+        fs_err::write(path.join(".cargo/config.toml"), text).unwrap();
+        let config = CargoConfig::read(path, &[]).unwrap();
+        (folder, config)
+    }
+
+    #[test]
+    fn a_wrapper_with_a_slash_is_relative_to_the_folder_above_dot_cargo() {
+        let (folder, config) = config("[build]\nrustc-workspace-wrapper = \"tools/wrap.sh\"");
+        assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
+    }
+
+    #[test]
+    fn the_triple_wins_over_a_cfg() {
+        let (_folder, config) = config(
+            "[target.'cfg(unix)']\nrunner = ['env', 'A=1']\n[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'",
+        );
+        let unix = [Cfg::from_str("unix").unwrap()];
+        assert_eq!(config.runner("x86_64-unknown-linux-gnu", &unix).unwrap(), ["env", "B=2"]);
+        assert_eq!(config.runner("aarch64-unknown-linux-gnu", &unix).unwrap(), ["env", "A=1"]);
+        assert_eq!(config.runner("x86_64-pc-windows-msvc", &[]), None);
+        assert!(config.has_conditional_runner());
+    }
+
+    #[test]
+    fn a_runner_of_the_command_line_does_not_reach_cargo_and_is_ours_to_call() {
+        let triple = "x86_64-unknown-linux-gnu";
+        let setting = format!("target.{triple}.runner = 'env A=1'");
+        let arguments = ["test", "--config", &setting, "--config", "net.retry=1"].map(ToOwned::to_owned);
+        let ours = Utf8Path::new("/ours");
+        assert_eq!(with_runner(&arguments, triple, ours).unwrap(), ["test", "--config", "net.retry=1"]);
+        let (folder, _) = config("[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config = CargoConfig::read(path, std::slice::from_ref(&setting)).unwrap();
+        assert_eq!(config.runner(triple, &[]).unwrap(), ["env", "A=1"]);
+
+        let file = path.join("runner.toml");
+        for (of_file, over_it) in [("'env A=1'", "\"/ours\""), ("['env', 'A=1']", "[\"/ours\"]")] {
+            fs_err::write(&file, format!("target.{triple}.runner = {of_file}")).unwrap();
+            let arguments = ["--config".to_owned(), file.to_string()];
+            let over_it = format!("target.{triple}.runner={over_it}");
+            let expected = ["--config", file.as_str(), "--config", &over_it];
+            assert_eq!(with_runner(&arguments, triple, ours).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn paths_in_a_file_of_the_command_line_are_relative_to_the_folder_above_its_own() {
+        let (folder, _) = config("");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(path.join("ci")).unwrap();
+        fs_err::write(path.join("ci/cargo.toml"), "build.rustc-workspace-wrapper = 'tools/wrap.sh'").unwrap();
+        let config = CargoConfig::read(path, &["ci/cargo.toml".to_owned()]).unwrap();
+        assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
+    }
+
+    #[test]
+    fn what_is_built_for_is_said_by_the_command_line_the_environment_or_a_file() {
+        let host = "x86_64-unknown-linux-gnu";
+        let of = |text: &str, variable: Option<&str>| {
+            config(text)
+                .1
+                .build_target(variable.map(ToOwned::to_owned), host)
+                .map_err(|error| error.rendered())
+        };
+        let musl = "x86_64-unknown-linux-musl";
+        let in_file = format!("build.target = '{musl}'");
+        assert_eq!(of("", None), Ok(None));
+        assert_eq!(of(&in_file, None), Ok(Some(musl.to_owned())));
+        assert_eq!(of(&format!("build.target = ['{musl}']"), Some("")), Ok(Some(musl.to_owned())));
+        assert_eq!(of("build.target = 'host-tuple'", None), Ok(Some(host.to_owned())));
+        assert_eq!(of(&in_file, Some(host)), Ok(Some(host.to_owned())));
+        let several = of(&format!("build.target = ['{musl}', '{host}']"), None).unwrap_err();
+        assert!(several.contains(&format!("choose one: --target {host}")), "{several}");
+
+        let (folder, _) = config(&in_file);
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config = CargoConfig::read(path, &["build.target = 'described.json'".to_owned()]).unwrap();
+        let described = config.build_target(Some(musl.to_owned()), host).unwrap().unwrap();
+        assert_eq!(Path::new(&described), folder.path().join("described.json"));
+    }
+
+    #[test]
+    fn the_command_line_wins_over_files() {
+        let (folder, _) = config("[build]\nrustc-workspace-wrapper = 'from-file'");
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        let config =
+            CargoConfig::read(path, &["build.rustc-workspace-wrapper='from-line'".to_owned()]).unwrap();
+        assert_eq!(config.workspace_wrapper(), Some("from-line".into()));
+    }
+}

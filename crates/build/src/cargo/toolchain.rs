@@ -1,0 +1,212 @@
+//! The compiler that builds a revision, and the environment that makes cargo use it.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::git::program::INHERITED;
+use memprof_plan::clean_env::{Child, CleanEnv, own_variables};
+use memprof_support::process::Command;
+use memprof_support::suggest;
+use memprof_support::user_error::UserError;
+
+/// A compiler, by rustup's name for it and by its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// The value for `RUSTUP_TOOLCHAIN`. `None` leaves the choice to rustup and the revision's
+    /// toolchain file.
+    pub pinned: Option<String>,
+    /// The folder in which rustup looks for a toolchain file.
+    pub directory: Utf8PathBuf,
+    /// The whole output of `rustc -vV`.
+    pub version: String,
+    /// Which variables it inherits. `None` means all.
+    pub clean_env: Option<CleanEnv>,
+}
+
+/// How the toolchain of a revision is chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ToolchainChoice {
+    /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
+    Pinned(String),
+    /// The revision's toolchain file, else rustup's default. Without rustup, the compiler on
+    /// `PATH`.
+    OfRevision,
+}
+
+impl ToolchainChoice {
+    /// Returns the wish, else the caller's explicit choice, else the revision's choice.
+    ///
+    /// rustup's proxy starts `cargo memprof`, and sets `RUSTUP_TOOLCHAIN` to the choice of the
+    /// user's folder. That would override the toolchain file of every revision.
+    /// `RUSTUP_TOOLCHAIN_SOURCE` (rustup 1.29) distinguishes explicit choices from those of files
+    /// and defaults.
+    pub fn from_wish(wish: Option<&str>) -> Self {
+        let wished = wish.map(ToOwned::to_owned).or_else(|| {
+            let inherited = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
+            match std::env::var("RUSTUP_TOOLCHAIN_SOURCE").as_deref() {
+                Ok("cli" | "env") => Some(inherited),
+                Ok(_) => None,
+                // With an older rustup, a variable without the proxy's recursion count is an
+                // explicit choice.
+                Err(_) => std::env::var_os("RUST_RECURSION_COUNT").is_none().then_some(inherited),
+            }
+        });
+        wished.map_or(Self::OfRevision, Self::Pinned)
+    }
+}
+
+impl Toolchain {
+    /// Asks the compiler that would build in `directory` for its version.
+    pub fn ask(
+        choice: &ToolchainChoice,
+        directory: &Utf8Path,
+        clean_env: Option<CleanEnv>,
+    ) -> anyhow::Result<Self> {
+        let pinned = match choice {
+            ToolchainChoice::Pinned(name) => Some(name.clone()),
+            ToolchainChoice::OfRevision => None,
+        };
+        let mut toolchain =
+            Self { pinned, directory: directory.to_owned(), version: String::new(), clean_env };
+        // rustup prints a backtrace of its own otherwise.
+        match (toolchain.rustc().arg("-vV").env("RUST_BACKTRACE", "0").run(), &toolchain.pinned) {
+            (Ok(answer), _) => toolchain.version = answer.text(),
+            (Err(error), Some(name)) if !error.is_missing_program() => {
+                return Err(cannot_be_used(name, error.stderr()).into());
+            }
+            (Err(error), _) => {
+                return Err(
+                    anyhow::Error::new(error).context("could not ask the Rust compiler for its version")
+                );
+            }
+        }
+        Ok(toolchain)
+    }
+
+    /// Returns the error about a target that the compiler does not know, or has no standard
+    /// library for. `stderr` is the compiler's output.
+    pub fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
+        if stderr.to_lowercase().contains("could not find specification for target") {
+            let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
+            let known = known.unwrap_or_default();
+            let near = suggest::did_you_mean(target, known.lines());
+            let help = near.unwrap_or_else(|| "`rustc --print target-list` lists all targets".to_owned());
+            return Some(
+                UserError::new(format!("{} does not know the target '{target}'", self.short())).help(help),
+            );
+        }
+        let missing = ["can't find crate for `std`", "can't find crate for `core`"];
+        missing.iter().any(|missing| stderr.contains(missing)).then(|| {
+            let name = self.pinned.as_ref().map(|name| format!(" --toolchain {name}")).unwrap_or_default();
+            UserError::new(format!("the standard library for {target} is not installed"))
+                .help(format!("install it: rustup target add {target}{name}"))
+        })
+    }
+
+    /// Returns the command for the compiler.
+    pub fn rustc(&self) -> Command {
+        let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        self.environment(Command::new(program)).current_dir(&self.directory)
+    }
+
+    /// Returns the command for cargo.
+    pub fn cargo(&self) -> Command {
+        clean(self.environment(Command::new("cargo"))).current_dir(&self.directory)
+    }
+
+    fn environment(&self, command: Command) -> Command {
+        let command = inheriting(command, self.clean_env.as_ref(), Child::Build);
+        let command = command.env_remove("RUSTUP_TOOLCHAIN_SOURCE").env_remove("RUST_RECURSION_COUNT");
+        match &self.pinned {
+            Some(name) => command.env("RUSTUP_TOOLCHAIN", name),
+            None => command.env_remove("RUSTUP_TOOLCHAIN"),
+        }
+    }
+
+    /// Returns the machine's target triple, according to the compiler.
+    pub fn host(&self) -> &str {
+        self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default()
+    }
+
+    /// Returns the first line of the version: `rustc 1.95.0 (59807616e 2026-04-14)`.
+    pub fn short(&self) -> &str {
+        self.version.lines().next().unwrap_or_default()
+    }
+}
+
+/// Returns the error about a named toolchain, with rustup's reason.
+fn cannot_be_used(name: &str, stderr: &str) -> UserError {
+    let error = stderr.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or(stderr);
+    UserError::new(format!("the toolchain '{name}' cannot be used: {error}"))
+        .help(format!("run `rustup toolchain install {name}`, or choose one from `rustup toolchain list`"))
+}
+
+/// Removes the variables that do not reach the child with `--clean-env`.
+pub fn inheriting(command: Command, clean_env: Option<&CleanEnv>, child: Child) -> Command {
+    let Some(clean_env) = clean_env else { return command };
+    let is_removed = |(name, value): &(String, String)| !clean_env.passes(child, name, value);
+    own_variables().filter(is_removed).fold(command, |command, (name, _)| command.env_remove(name))
+}
+
+/// Removes the variables that the cargo above this process set, and those of a git hook. Another
+/// cargo would take them for the user's choice, and a test for its own; git in a build script or a
+/// test would use the hook's repository instead of the checkout or of its own one.
+pub fn clean(command: Command) -> Command {
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| is_of_our_cargo(name) || INHERITED.contains(&name.as_str()))
+        .fold(command, Command::env_remove)
+}
+
+/// Whether cargo sets this variable for programs that it runs or compiles.
+pub fn is_of_our_cargo(name: &str) -> bool {
+    const PREFIXES: [&str; 5] =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_FEATURE_", "CARGO_CFG_"];
+    const NAMES: [&str; 10] = [
+        "CARGO",
+        "CARGO_CRATE_NAME",
+        "CARGO_PRIMARY_PACKAGE",
+        "CARGO_TARGET_TMPDIR",
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET_DIR",
+        "CARGO_BUILD_BUILD_DIR",
+        "CARGO_MAKEFLAGS",
+        "OUT_DIR",
+        "RUSTC_WORKSPACE_WRAPPER",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hooks_variables_do_not_reach_builds_and_tests() {
+        let program = std::env::current_exe().unwrap();
+        let test = "cargo::toolchain::tests::prints_what_children_inherit";
+        let run = Command::new(program).args(["--exact", test, "--ignored", "--nocapture"]);
+        let printed = run.env("GIT_DIR", "/hook").env("GIT_INDEX_FILE", "/hook/index").run().unwrap().text();
+        assert!(printed.contains("inherited: []"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "another test runs this one in a process of its own"]
+    fn prints_what_children_inherit() {
+        let environment = clean(Command::new("env")).run().unwrap().text();
+        let inherited: Vec<&str> = environment.lines().filter(|line| line.contains("/hook")).collect();
+        // Not through `println!`, which clippy refuses here.
+        std::io::Write::write_all(&mut std::io::stdout(), format!("inherited: {inherited:?}\n").as_bytes())
+            .unwrap();
+    }
+
+    #[test]
+    fn a_toolchain_that_is_not_there_is_told_in_rustups_words() {
+        let stderr = "info: syncing channel updates for blub\nerror: toolchain 'blub' is not installed\n\nCaused by: x\n";
+        let user_error = cannot_be_used("blub", stderr);
+        assert_eq!(
+            user_error.to_string(),
+            "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
+        );
+        assert!(user_error.help.unwrap().contains("rustup toolchain install blub"));
+    }
+}

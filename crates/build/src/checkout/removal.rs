@@ -1,0 +1,26 @@
+//! Removes what may be missing, and never follows a link.
+
+use anyhow::Context;
+use camino::Utf8Path;
+
+use memprof_support::folder_removal::remove_folder;
+
+/// Removes a file, a link, or a folder with everything in it, if there is one.
+pub fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => match remove_folder(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.with_context(|| format!("cannot remove {path}")),
+        },
+        Ok(_) => remove_file_if_there(path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Removes a file or a link, if there is one.
+pub fn remove_file_if_there(path: &Utf8Path) -> anyhow::Result<()> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

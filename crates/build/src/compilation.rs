@@ -1,0 +1,242 @@
+//! One call of cargo. It builds a checkout through our compiler wrapper. Instead of running the
+//! tests, it calls our runner for each test executable, which only notes how cargo would run it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::bail;
+
+use crate::adapters;
+use crate::cargo::command;
+use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::messages::Messages;
+use crate::cargo::toolchain::Toolchain;
+use crate::compiled_copies::NeededCopies;
+use crate::job::Job;
+use crate::line_tables;
+use crate::noting_runner;
+use crate::own_program;
+use crate::prepared_source::PreparedSource;
+use crate::shim::{CompiledShim, MissingShim};
+use crate::trace::dependency_copies::EditedCopy;
+use crate::traced_sources;
+use crate::wrapper;
+use memprof_plan::clean_env::{Child, own_variables};
+use memprof_support::event::Event;
+use memprof_support::process::Command;
+use memprof_support::redaction;
+use memprof_support::regular_file::followed;
+
+/// The result of a call of cargo.
+pub struct Compiled {
+    /// Cargo's messages about its artifacts.
+    pub messages: Messages,
+    /// Its standard error.
+    pub stderr: String,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// The folder with the runner's notes.
+    pub notes: tempfile::TempDir,
+    /// The target, if it is not the host.
+    pub target: Option<String>,
+    /// The copies of registry crates that the build needs.
+    pub copies: NeededCopies,
+}
+
+impl Compiled {
+    /// Returns what is known before cargo is called.
+    pub fn before(job: &Job<'_>, prepared: &PreparedSource) -> anyhow::Result<Self> {
+        let target = job.target(&job.config()?)?;
+        fs_err::create_dir_all(job.inputs.cache.notes())?;
+        let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
+        let copies = NeededCopies::of(&prepared.copies, target.as_deref());
+        let target = target.filter(|target| *target != job.toolchain.host());
+        let (messages, stderr) = Default::default();
+        Ok(Self { messages, stderr, success: true, notes, target, copies })
+    }
+
+    /// Adds what cargo said in another call.
+    pub fn join(&mut self, other: Self) {
+        self.messages.join(other.messages);
+        if !other.success {
+            self.stderr.push_str(&other.stderr);
+        }
+    }
+}
+
+/// A call of cargo.
+pub struct CargoCall {
+    /// The arguments, without the manifest.
+    pub arguments: Vec<String>,
+    /// The name under which this program wraps the compiler.
+    pub wrapper: &'static str,
+}
+
+/// Calls cargo, and writes its output to the log.
+pub fn compile(
+    job: &Job<'_>,
+    call: &CargoCall,
+    prepared: &PreparedSource,
+    log: &mut fs_err::File,
+) -> anyhow::Result<Compiled> {
+    let config = job.config()?;
+    let target = job.target(&config)?;
+    let mut done = Compiled::before(job, prepared)?;
+    note_environment(job, done.notes.path())?;
+    let shims = Shims::of(job, prepared, target.as_deref())?;
+    let command = cargo(job, call, prepared, &config, &shims, done.notes.path())?;
+    writeln!(log, "$ {command}")?;
+    done.copies.remove_others(&traced_sources::target_folder(job)?)?;
+    let missing = shims.missing()?;
+    let Compiled { messages, stderr, .. } = &mut done;
+    let mut compiled = 0;
+    let status = std::thread::scope(|scope| {
+        // Cargo begins with the dependencies, and the wrapper waits for the shim.
+        let compiling = scope.spawn(|| compile_shims(missing, job.toolchain));
+        let status = command.stream(
+            job.inputs.interrupt,
+            |line| {
+                if let Some(crate_name) = messages.take(line, adapters::is_left_out) {
+                    compiled += 1;
+                    let name = job.revision().name.clone();
+                    job.inputs.sink.emit(Event::BuildProgress { name, crate_name, compiled });
+                }
+            },
+            |line| {
+                stderr.push_str(&String::from_utf8_lossy(line));
+                stderr.push('\n');
+            },
+        );
+        // Without the shim, cargo fails too, and its message says less.
+        compiling.join().map_err(|_| anyhow::anyhow!("the shim's compilation panicked"))??;
+        anyhow::Ok(status?)
+    })?;
+    *stderr = redaction::text(stderr).into_owned();
+    log.write_all(stderr.as_bytes())?;
+    if let Some(unreadable) = &messages.unreadable {
+        bail!("cannot read cargo's message about an artifact: {unreadable}");
+    }
+    for error in &messages.errors {
+        let text = error.message.rendered.as_deref().unwrap_or(&error.message.message);
+        writeln!(log, "{}", redaction::text(text))?;
+    }
+    done.success = status.success();
+    Ok(done)
+}
+
+/// The shims that a build needs.
+struct Shims<'a> {
+    /// The target, if one is set.
+    target: Option<&'a str>,
+    /// The shim for the tests.
+    shim: CompiledShim,
+    /// The shim for build scripts and procedural macros. They run on the host, and may also use a
+    /// crate with the shim.
+    of_host: Option<CompiledShim>,
+    has_memory_crate: bool,
+}
+
+impl<'a> Shims<'a> {
+    fn of(job: &Job<'_>, prepared: &PreparedSource, target: Option<&'a str>) -> anyhow::Result<Self> {
+        let has_memory_crate = traced_sources::has_memory_crate(job)?;
+        let is_checkpointed = job.checkpoints().next().is_some();
+        let has_copies = prepared.copies.iter().any(EditedCopy::is_edited);
+        let is_traced = has_copies || !prepared.tracing.is_empty() || is_checkpointed;
+        let needs_host = target.is_some() && (is_traced || has_memory_crate);
+        let of = |target| CompiledShim::of(job.inputs.cache, job.toolchain, target);
+        Ok(Self { target, shim: of(target), of_host: needs_host.then(|| of(None)), has_memory_crate })
+    }
+
+    /// Returns those that are not compiled yet, each with its target. They stay locked until they
+    /// are.
+    fn missing(&self) -> anyhow::Result<Vec<(MissingShim, Option<&'a str>)>> {
+        let all =
+            std::iter::once((&self.shim, self.target)).chain(self.of_host.iter().map(|shim| (shim, None)));
+        let mut missing = Vec::new();
+        for (shim, target) in all {
+            missing.extend(shim.missing()?.map(|shim| (shim, target)));
+        }
+        Ok(missing)
+    }
+}
+
+fn compile_shims(missing: Vec<(MissingShim, Option<&str>)>, toolchain: &Toolchain) -> anyhow::Result<()> {
+    missing.into_iter().try_for_each(|(shim, target)| shim.compile(toolchain, target))
+}
+
+/// Returns the call of cargo, with the wrappers and the runner in its environment.
+fn cargo(
+    job: &Job<'_>,
+    call: &CargoCall,
+    prepared: &PreparedSource,
+    config: &CargoConfig,
+    shims: &Shims<'_>,
+    notes: &Path,
+) -> anyhow::Result<Command> {
+    let (inputs, toolchain) = (job.inputs, job.toolchain);
+    let Shims { target, shim, of_host, has_memory_crate } = shims;
+    let (target, has_memory_crate) = (*target, *has_memory_crate);
+    let links = own_program::links(inputs.cache)?;
+    let with_host = |mut wrapping: wrapper::WrapperShim| {
+        wrapping.has_target = target.is_some();
+        wrapping.in_build = of_host.as_ref().map(|shim| shim.in_build(&wrapping));
+        wrapping
+    };
+    let wrapping = wrapper::WrapperShim {
+        adapters: shim.adapters(&lock_of(prepared)?, target),
+        ..with_host(shim.wrapping(config.workspace_wrapper()))
+    };
+    let triple = target.unwrap_or(toolchain.host());
+    let note = links.join(wrapper::NOTE_NAME);
+    let command = toolchain
+        .cargo()
+        .current_dir(inputs.workspace())
+        .args(configuration::with_runner(&call.arguments, triple, &note)?)
+        .arg("--manifest-path")
+        .arg(&prepared.manifest)
+        .envs(job.requested_environment())
+        .envs(line_tables::variable(job)?)
+        .env("RUSTC_WORKSPACE_WRAPPER", links.join(call.wrapper))
+        .env(command::runner_variable(triple), &note)
+        .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
+        .env(noting_runner::NOTES, notes)
+        .env("CARGO_TERM_COLOR", "never");
+    let copies: Vec<_> = prepared.copies.iter().filter(|copy| copy.is_edited()).collect();
+    if copies.is_empty() && !prepared.beyond_members && !has_memory_crate {
+        return Ok(command);
+    }
+    let dependencies = wrapper::Dependencies {
+        shim: with_host(shim.wrapping_dependencies(config.compiler_wrapper())),
+        // Otherwise these crates are as in builds without this wrapper, with which they share a target
+        // folder.
+        checkout: (prepared.beyond_members || has_memory_crate).then(|| inputs.checkout.clone().into()),
+        has_memory_crate,
+        copies: copies.iter().map(|copy| copy.place.clone()).collect(),
+    };
+    Ok(command
+        .env("RUSTC_WRAPPER", links.join(wrapper::WRAP_DEPENDENCY_NAME))
+        .env(wrapper::DEPENDENCIES, serde_json::to_string(&dependencies)?))
+}
+
+/// Returns the text of the lock file that cargo will read; empty if there is none yet.
+fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
+    match followed::text(prepared.manifest.with_file_name("Cargo.lock")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
+}
+
+/// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
+fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
+    let inherited = own_variables().filter(|(name, value)| {
+        let clean_env = job.inputs.plan.request.clean_env.as_ref();
+        clean_env.is_none_or(|clean_env| clean_env.passes(Child::Build, name, value))
+    });
+    let given: BTreeMap<String, String> = inherited
+        .chain(job.requested_environment())
+        .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
+        .collect();
+    let given = noting_runner::GivenEnvironment::of(&given);
+    Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
+}

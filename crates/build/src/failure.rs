@@ -1,0 +1,407 @@
+//! A failed build: the compiler's errors, and what may help.
+
+use camino::Utf8Path;
+use serde::{Deserialize, Serialize};
+
+use crate::cargo::messages::{Messages, is_path_id};
+use crate::checkout::error::CheckoutError;
+use crate::checkout::injected_files::LeadsOutside;
+use crate::checkout::missing_submodules::MissingSubmodule;
+use crate::store::UnreadableArtifact;
+use memprof_plan::request::{OverlayMode, OverlayRequest};
+use memprof_plan::resolved::Revision;
+use memprof_support::advice;
+use memprof_support::process::ProcessError;
+use memprof_support::redaction;
+use memprof_support::user_error::UserError;
+
+/// A build that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildFailure {
+    /// The first errors, as rendered by the compiler or printed by cargo.
+    pub first_errors: String,
+    /// What may help.
+    pub hints: Vec<String>,
+    /// What is at fault.
+    #[serde(default)]
+    pub fault: Fault,
+    /// Whether the build also failed with the dependencies of the commit's date.
+    #[serde(default)]
+    pub is_of_date_too: bool,
+    /// Which lock file the build used, if the revision has committed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<String>,
+}
+
+/// What is at fault for a failed build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// The checkout's own code.
+    #[default]
+    Code,
+    /// Dependencies that did not resolve or compile.
+    Dependencies,
+    /// The revision lacks what the user asked for: a package, a feature, a target, a toolchain.
+    Request,
+    /// Files of the overlay, and nothing else. Other dependencies would not help.
+    Overlay,
+}
+
+/// Help for a manifest that wants the crate for memory tests from a registry.
+const NOT_IN_A_REGISTRY: &str = "the crate `memprof` is in no registry yet; write where your clone of cargo-memprof is: \
+     `memprof = { path = \"../cargo-memprof/crates/memprof\" }` or `memprof = { git = \"URL\" }`";
+
+/// The number of compiler errors to show. The log has all of them.
+const SHOWN: usize = 3;
+
+impl BuildFailure {
+    /// Returns the failure of a call of cargo.
+    pub fn from_compiler(messages: &Messages, stderr: &str) -> Self {
+        let mut first_errors = messages.first_errors(SHOWN);
+        if first_errors.is_empty() {
+            first_errors = errors_of_cargo(stderr);
+        }
+        let of_dependencies = messages.errors.is_empty()
+            || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
+        let fault = if messages.errors.is_empty() && is_refusal(&first_errors) {
+            Fault::Request
+        } else if of_dependencies {
+            Fault::Dependencies
+        } else {
+            Fault::Code
+        };
+        let first_errors = redaction::text(&first_errors).into_owned();
+        Self { first_errors, fault, ..Self::default() }
+    }
+
+    /// Returns the failure for an error before or around the build.
+    pub fn from_error(error: &anyhow::Error) -> Self {
+        let hints = advice::help(error).into_iter().collect();
+        let is_of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
+        let fault = if is_of_request { Fault::Request } else { Fault::Code };
+        let first_errors = redaction::text(&format!("{error:#}")).into_owned();
+        Self { first_errors, hints, fault, ..Self::default() }
+    }
+
+    /// Returns an error for the request, if no revision has what the user asked for.
+    pub fn of_all(failures: &[&Self]) -> Option<UserError> {
+        let first =
+            failures.first().filter(|_| failures.iter().all(|failure| failure.fault == Fault::Request))?;
+        let mut lines = first.first_errors.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().map(|line| line.trim_start_matches("error: "))?;
+        let help = Some(in_one_line(lines.map(|line| line.trim_start_matches("help: "))))
+            .filter(|help| !help.is_empty())
+            .or_else(|| first.hints.first().cloned());
+        Some(UserError::new(format!("no ref can be built as requested: {message}")).maybe_help(help))
+    }
+
+    /// Adds the submodules that the revision was built without. One that the errors name comes
+    /// first: it is the cause.
+    pub fn add_missing_submodules(&mut self, missing: &[MissingSubmodule]) {
+        let is_named = |one: &&MissingSubmodule| self.first_errors.contains(one.path.as_str());
+        let (named, others): (Vec<_>, Vec<_>) = missing.iter().partition(is_named);
+        let hint = |needs: &str, one: &MissingSubmodule| {
+            let MissingSubmodule { path, reason, .. } = one;
+            format!(
+                "the build {needs} the submodule {path}, which could not be fetched: {reason}\n{}",
+                one.help()
+            )
+        };
+        let of_named = named.into_iter().map(|one| hint("needs", one));
+        let hints: Vec<String> =
+            of_named.chain(others.into_iter().map(|one| hint("may need", one))).collect();
+        self.hints.splice(0..0, hints);
+    }
+
+    /// Adds what to do about a path dependency that leads out of the checkout.
+    pub fn add_hint_of_outside_path(&mut self, checkout: &Utf8Path) {
+        let Some((package, folder)) = outside_path(&self.first_errors, checkout) else { return };
+        self.hints.push(format!(
+            "{package} is a path dependency outside of the repository; name its folder: --with {package}={folder}"
+        ));
+    }
+
+    /// Adds that a crate outside of the workspace does not need what a member lacks. `overlay` are the
+    /// request's.
+    pub fn add_hint_of_external(&mut self, overlay: &[OverlayRequest], checkout: &Utf8Path) {
+        let Some(member) = member_without_version(&self.first_errors, checkout) else { return };
+        let how = match overlay.first() {
+            Some(overlay) if overlay.mode == OverlayMode::External => return,
+            Some(_) => "add --overlay-mode external",
+            None => "--overlay REF:tests/NAME.rs --overlay-mode external",
+        };
+        self.hints.push(format!(
+            "{member} needs it; a test in a crate of its own needs only the dependencies of the package \
+             that it tests: {how}"
+        ));
+    }
+
+    /// Adds advice for known causes. `today` is set if the revision has no lock file and its commit's
+    /// date was not tried.
+    /// `toolchain_files` holds each revision's name and toolchain file.
+    pub fn add_hints(
+        &mut self,
+        revision: &Revision,
+        today: bool,
+        toolchain_files: &[(String, Option<String>)],
+    ) {
+        if self.first_errors.contains("no matching package named `memprof` found") {
+            self.hints.push(NOT_IN_A_REGISTRY.to_owned());
+        } else if today && self.fault == Fault::Dependencies {
+            self.hints.push(format!(
+                "{} has no Cargo.lock of its own; use the dependencies of its commit's date \
+                 (`--lockfile-date commit`), or the lock file of another ref (`--lockfile-from REF`)",
+                revision.name,
+            ));
+        }
+        let own = toolchain_files
+            .iter()
+            .find(|(name, _)| *name == revision.name)
+            .and_then(|(_, file)| file.as_ref());
+        if toolchain_files.iter().any(|(_, file)| file.as_ref() != own) {
+            let shown: Vec<String> = toolchain_files
+                .iter()
+                .map(|(name, file)| {
+                    format!("{name}: {}", file.as_deref().unwrap_or("none").replace('\n', " "))
+                })
+                .collect();
+            self.hints.push(format!(
+                "the toolchain file differs between refs ({}); use one toolchain for all with \
+                 `--toolchain NAME`",
+                shown.join("; ")
+            ));
+        }
+    }
+}
+
+/// Returns the path dependency that is not beside the checkout, and its folder as seen from the
+/// repository's root.
+fn outside_path<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<(&'a str, String)> {
+    let (package, _) = errors.split_once("failed to get `")?.1.split_once('`')?;
+    let (manifest, _) = errors.split_once("failed to read `")?.1.split_once('`')?;
+    let folder = Utf8Path::new(manifest).parent().filter(|folder| !folder.starts_with(checkout))?;
+    let mut up = String::new();
+    for above in checkout.ancestors().skip(1) {
+        up.push_str("../");
+        if let Ok(below) = folder.strip_prefix(above) {
+            return Some((package, format!("{up}{below}")));
+        }
+    }
+    None
+}
+
+/// Returns the member of the workspace in the checkout that needs a package which has no version.
+fn member_without_version<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<&'a str> {
+    if !errors.starts_with("error: failed to select a version") {
+        return None;
+    }
+    // The first one needs the package itself, the others need that one.
+    let (_, after) = errors.split_once("required by package `")?;
+    let required_by = after.split("required by package `").flat_map(|part| part.split("of package `"));
+    required_by.filter_map(|part| part.split_once('`')).find_map(|(package, _)| {
+        let (name, place) = package.split_once(" v")?;
+        place.contains(checkout.as_str()).then_some(name)
+    })
+}
+
+/// Returns the lines of cargo's help as one. A list follows its title: `available test targets: a, b`.
+/// A title without a list is left out.
+fn in_one_line<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    let mut is_list = false;
+    for line in lines {
+        match sentences.last_mut() {
+            Some(title) if title.ends_with(':') => *title = format!("{title} {line}"),
+            Some(list) if is_list => *list = format!("{list}, {line}"),
+            _ => sentences.push(line.to_owned()),
+        }
+        is_list |= line.ends_with(':');
+    }
+    sentences.retain(|sentence| !sentence.ends_with(':'));
+    sentences.join("; ")
+}
+
+/// Whether cargo rejected the command line because something that it names does not exist. Cargo
+/// has no error codes, so the text decides.
+fn is_refusal(errors: &str) -> bool {
+    const REFUSALS: [&str; 7] = [
+        "requires the features: `",
+        "did not match any packages",
+        "not contain this feature",
+        "contains this feature",
+        "target named `",
+        "is not defined",
+        "failed to parse value from --config",
+    ];
+    let first = errors.lines().next().unwrap_or_default();
+    REFUSALS.iter().any(|refusal| first.contains(refusal))
+}
+
+/// Returns cargo's own errors: everything from the first line that begins with `error`.
+pub fn errors_of_cargo(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().collect();
+    let start =
+        lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
+    lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a file of the tool could not be read or written. That is no fault of the revision, and
+/// it may work again.
+pub fn is_of_machine(error: &anyhow::Error) -> bool {
+    let has = |is: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(is);
+    has(<dyn std::error::Error>::is::<std::io::Error>) && !has(<dyn std::error::Error>::is::<ProcessError>)
+}
+
+/// Whether an error concerns only this revision, so that the other revisions can continue.
+pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
+    advice::has::<CheckoutError>(error)
+        || advice::has::<LeadsOutside>(error)
+        || error.chain().any(|cause| {
+            cause.is::<UserError>()
+                || cause.is::<UnreadableArtifact>()
+                || cause
+                    .downcast_ref::<ProcessError>()
+                    .is_some_and(|error| matches!(error, ProcessError::Failed { .. }))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkout::missing_submodules::MissingSubmodules;
+
+    #[test]
+    fn cargos_own_errors_are_shown_without_progress_lines() {
+        let stderr =
+            "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
+        assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
+    }
+
+    #[test]
+    fn a_request_that_no_revision_can_satisfy_is_one_error() {
+        let refused = |stderr: &str| BuildFailure::from_compiler(&Messages::default(), stderr);
+        let typo = "error: no test target named `kepes` in default-run packages\n\nhelp: a target with a similar name exists: `keeps`\n";
+        let user_error = BuildFailure::of_all(&[&refused(typo), &refused(typo)]).unwrap();
+        assert_eq!(
+            user_error.to_string(),
+            "no ref can be built as requested: no test target named `kepes` in default-run packages"
+        );
+        assert_eq!(user_error.help.as_deref(), Some("a target with a similar name exists: `keeps`"));
+        let broken = refused("error: failed to select a version for `a`.");
+        assert_eq!(broken.fault, Fault::Dependencies);
+        assert_eq!(BuildFailure::of_all(&[&refused(typo), &broken]), None, "one ref may have it");
+        assert_eq!(BuildFailure::of_all(&[]), None);
+        let help = |list: &str| {
+            let stderr = format!("error: no test target named `x`\n\nhelp: available test targets:\n{list}");
+            BuildFailure::of_all(&[&refused(&stderr)]).unwrap().help
+        };
+        assert_eq!(help("    a\n    b\n").as_deref(), Some("available test targets: a, b"));
+        assert_eq!(help(""), None, "a title without a list");
+    }
+
+    #[test]
+    fn a_missing_submodule_that_the_errors_name_is_the_first_hint() {
+        let missing = MissingSubmodules::default();
+        for path in ["vendor/other", "vendor/lib"] {
+            missing.add("old", path.into(), "1".to_owned(), "fatal: no network");
+        }
+        let mut failure = BuildFailure {
+            first_errors: "error: failed to read `/checkout/vendor/lib/Cargo.toml`".to_owned(),
+            hints: vec!["another".to_owned()],
+            ..BuildFailure::default()
+        };
+        failure.add_missing_submodules(&missing.of("old"));
+        let first_lines: Vec<_> = failure.hints.iter().filter_map(|hint| hint.lines().next()).collect();
+        assert_eq!(
+            first_lines,
+            [
+                "the build needs the submodule vendor/lib, which could not be fetched: no network",
+                "the build may need the submodule vendor/other, which could not be fetched: no network",
+                "another",
+            ]
+        );
+        assert!(failure.hints[0].contains("\nto fetch it into your clone: git submodule update --init"));
+    }
+
+    #[test]
+    fn a_manifest_that_wants_memprof_from_a_registry_gets_the_forms_that_work() {
+        let mut failure = BuildFailure {
+            first_errors: "error: no matching package named `memprof` found".to_owned(),
+            fault: Fault::Dependencies,
+            ..BuildFailure::default()
+        };
+        failure.add_hints(&revision(), true, &[]);
+        assert_eq!(failure.hints, [NOT_IN_A_REGISTRY]);
+    }
+
+    #[test]
+    fn a_member_without_a_version_is_no_obstacle_to_an_external_overlay() {
+        let yanked = "error: failed to select a version for the requirement `rmp-serde = \"^0.13.1\"`\n  \
+                      version 0.13.1 is yanked\nlocation searched: crates.io index\n\
+                      required by package `serialization v0.1.0 (/checkout/serialization)`";
+        let indirect = "error: failed to select a version for `a`.\n    ... required by package `b v1.0.0`\n    \
+                        ... which satisfies dependency `b = \"^1\"` of package `rand v0.1.0 (/checkout/rand)`";
+        let overlay = |mode| OverlayRequest {
+            from: None,
+            paths: Vec::new(),
+            package: None,
+            mode,
+            dependencies: std::collections::BTreeMap::new(),
+        };
+        let hints = |errors: &str, overlay: &[OverlayRequest]| {
+            let mut failure = BuildFailure { first_errors: errors.to_owned(), ..BuildFailure::default() };
+            failure.add_hint_of_external(overlay, "/checkout".into());
+            failure.hints
+        };
+        let in_package = [overlay(OverlayMode::Package)];
+        let [hint] = &hints(yanked, &in_package)[..] else { panic!("one hint") };
+        assert!(hint.starts_with("serialization needs it;"), "{hint}");
+        assert!(hint.ends_with("that it tests: add --overlay-mode external"), "{hint}");
+        let [hint] = &hints(indirect, &[])[..] else { panic!("one hint") };
+        assert!(hint.starts_with("rand needs it;") && hint.contains("--overlay REF:tests/NAME.rs"), "{hint}");
+        assert!(hints(yanked, &[overlay(OverlayMode::External)]).is_empty());
+        assert!(hints("error: no matching package named `x` found", &in_package).is_empty());
+    }
+
+    #[test]
+    fn a_path_out_of_the_checkout_gets_the_flag_that_names_it() {
+        let errors = |path: &str| {
+            format!(
+                "error: failed to get `fairseq` as a dependency of package `app v0.1.0 (/cache/app/worktree)`\n\n\
+                 Caused by:\n  failed to read `{path}/Cargo.toml`\n"
+            )
+        };
+        let checkout = Utf8Path::new("/cache/app/worktree");
+        let found = |path: &str| outside_path(&errors(path), checkout).map(|(_, folder)| folder);
+        assert_eq!(found("/cache/app/fairseq").as_deref(), Some("../fairseq"));
+        assert_eq!(found("/cache/libs/fairseq").as_deref(), Some("../../libs/fairseq"));
+        assert_eq!(found("/cache/app/worktree/fairseq"), None, "this revision lacks it");
+        let mut failure =
+            BuildFailure { first_errors: errors("/cache/app/fairseq"), ..BuildFailure::default() };
+        failure.add_hint_of_outside_path(checkout);
+        assert!(failure.hints[0].ends_with("--with fairseq=../fairseq"), "{:?}", failure.hints);
+    }
+
+    fn revision() -> Revision {
+        Revision {
+            name: "old".into(),
+            spec: "old".into(),
+            commit: "c".into(),
+            tree: "t".into(),
+            subject: String::new(),
+            time: 1_683_000_000,
+            found: None,
+            working_tree: false,
+        }
+    }
+
+    #[test]
+    fn hints_mention_a_missing_lock_file_and_differing_toolchain_files() {
+        let mut failure = BuildFailure { fault: Fault::Dependencies, ..BuildFailure::default() };
+        let files = [("old".to_owned(), Some("1.60".to_owned())), ("main".to_owned(), None)];
+        failure.add_hints(&revision(), true, &files);
+        assert!(failure.hints[0].contains("--lockfile-date commit"), "{:?}", failure.hints);
+        assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
+    }
+}

@@ -1,0 +1,243 @@
+//! Proves that artifacts which cargo reports as fresh come from the current files in the checkout.
+//!
+//! Cargo decides by modification time, which can be wrong: after a checkout with old times, with a
+//! copied target folder, or after a killed build. So this module stores content hashes of a crate's
+//! sources (from its dep-info) when cargo compiles the crate, and compares them when it is fresh.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::Artifact;
+use serde::{Deserialize, Serialize};
+
+use crate::cargo::messages;
+use memprof_support::regular_file::followed;
+
+/// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
+/// target folder.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct SourceRecords {
+    compiled: BTreeMap<Utf8PathBuf, BTreeMap<Utf8PathBuf, String>>,
+}
+
+/// The result of checking one build.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Root sources of crates that were not compiled from the files in the checkout.
+    pub stale: BTreeSet<Utf8PathBuf>,
+    /// Hash over the sources of all crates with sources in the checkout.
+    pub digest: String,
+}
+
+impl SourceRecords {
+    /// Reads the records. Missing or unreadable records prove nothing and cost a rebuild.
+    pub fn load(path: &Utf8Path) -> Self {
+        let text = followed::read(path).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Writes the records atomically.
+    pub fn save(&self, path: &Utf8Path) -> anyhow::Result<()> {
+        let partial = path.with_extension("partial");
+        fs_err::write(&partial, serde_json::to_vec(self)?)?;
+        fs_err::rename(partial, path)?;
+        Ok(())
+    }
+
+    /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
+    /// crates.
+    pub fn check(
+        &mut self,
+        artifacts: &[Artifact],
+        workspace: &Utf8Path,
+        root: &Utf8Path,
+    ) -> anyhow::Result<Check> {
+        let mut hashes = HashMap::new();
+        let mut stale = BTreeSet::new();
+        let mut all = BTreeMap::new();
+        for artifact in artifacts.iter().filter(|artifact| messages::is_path_package(artifact)) {
+            let Some(dep_info) = dep_info(artifact) else {
+                // Every path crate has a dep-info file. If it is not found, nothing is proven.
+                stale.insert(artifact.target.src_path.clone());
+                continue;
+            };
+            let package = messages::package_folder(artifact);
+            let mut sources = BTreeMap::new();
+            for file in parse_dep_info(&followed::text(&dep_info)?) {
+                let path =
+                    [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
+                let hash = match path {
+                    Some(path) => hash_of(&path, &mut hashes)?,
+                    None => "absent".to_owned(),
+                };
+                sources.insert(file, hash);
+            }
+            for (file, hash) in &sources {
+                all.insert(file.strip_prefix(root).unwrap_or(file).to_owned(), hash.clone());
+            }
+            if artifact.fresh {
+                if self.compiled.get(&dep_info) != Some(&sources) {
+                    stale.insert(artifact.target.src_path.clone());
+                    // The record does not describe this artifact.
+                    self.compiled.remove(&dep_info);
+                }
+            } else {
+                self.compiled.insert(dep_info, sources);
+            }
+        }
+        let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
+        Ok(Check { stale, digest })
+    }
+}
+
+fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow::Result<String> {
+    if let Some(hash) = hashes.get(path) {
+        return Ok(hash.clone());
+    }
+    let mut content = blake3::Hasher::new();
+    content.update_reader(followed::open(path)?)?;
+    let hash = content.finalize().to_hex().to_string();
+    hashes.insert(path.to_owned(), hash.clone());
+    Ok(hash)
+}
+
+/// Returns the dep-info file of an artifact, which lists its sources. Rustc writes it, or cargo for
+/// files that it copies out of `deps`.
+fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
+    let mut files: Vec<&Utf8PathBuf> = artifact.filenames.iter().collect();
+    // `deps/libname-hash.rmeta` identifies the unit. `libname.rlib` may be a copy of several units.
+    files.sort_by_key(|file| !file.as_str().contains("/deps/"));
+    files.iter().find_map(|file| {
+        let stem =
+            if file.extension().is_some_and(|extension| extension != file.file_name().unwrap_or_default()) {
+                file.file_stem()?
+            } else {
+                file.file_name()?
+            };
+        [stem.strip_prefix("lib").unwrap_or(stem), stem]
+            .iter()
+            .map(|name| file.with_file_name(format!("{name}.d")))
+            .find(|path| path.exists())
+            .or_else(|| dep_info_of_link(file))
+            .or_else(|| only_dep_info_in(file.parent()?))
+    })
+}
+
+/// Returns the dep-info file of a program or shared library. `NAME` is a hard link to
+/// `deps/NAME-HASH`, or a copy if the file system has no hard links.
+fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let original = original_in(&program.parent()?.join("deps"), program)?;
+    let stem = original.file_stem()?;
+    // The dep-info file of `liba.so` is `a.d`.
+    [stem, stem.strip_prefix("lib").unwrap_or(stem)]
+        .iter()
+        .map(|name| original.with_file_name(format!("{name}.d")))
+        .find(|path| path.exists())
+}
+
+/// Returns the file that the compiler wrote, of which a program is a hard link or a copy:
+/// `deps/NAME-HASH`, or `NAME-HASH` beside an example.
+pub fn original_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let folder = program.parent()?;
+    original_in(&folder.join("deps"), program).or_else(|| original_in(folder, program))
+}
+
+/// Returns the other file in this folder that is the same program or shared library.
+fn original_in(folder: &Utf8Path, program: &Utf8Path) -> Option<Utf8PathBuf> {
+    let extension = program.extension();
+    let is_same = |path: &Utf8PathBuf| {
+        path.extension() == extension && path.as_path() != program && is_same_file(path, program)
+    };
+    let entries = folder.read_dir_utf8().ok()?.filter_map(Result::ok);
+    entries.map(camino::Utf8DirEntry::into_path).find(is_same)
+}
+
+fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(one_metadata), Ok(other_metadata)) = (one.metadata(), other.metadata()) else { return false };
+    let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+    identity(&one_metadata) == identity(&other_metadata)
+        || (one_metadata.len() == other_metadata.len()
+            && matches!((followed::read_within(one, followed::MOST_OF_BINARY), followed::read_within(other, followed::MOST_OF_BINARY)), (Ok(one), Ok(other)) if one == other))
+}
+
+/// Returns a build script's dep-info file. Cargo copies `build_script_build-HASH` to
+/// `build-script-build`, next to the script's only dep-info file.
+fn only_dep_info_in(folder: &Utf8Path) -> Option<Utf8PathBuf> {
+    let mut found = folder.read_dir_utf8().ok()?.filter_map(Result::ok).filter_map(|entry| {
+        let path = entry.into_path();
+        (path.extension() == Some("d")).then_some(path)
+    });
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// Returns the files on the right-hand side of all rules. `\ ` is a space in a name.
+fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
+    let mut files = BTreeSet::new();
+    let rules = text.lines().filter(|line| !line.starts_with('#'));
+    for (_, right) in rules.filter_map(|line| line.split_once(": ")) {
+        let mut name = String::new();
+        let mut characters = right.chars().peekable();
+        while let Some(character) = characters.next() {
+            match character {
+                '\\' if characters.peek() == Some(&' ') => {
+                    name.push(' ');
+                    characters.next();
+                }
+                ' ' => {
+                    if !name.is_empty() {
+                        files.insert(std::mem::take(&mut name).into());
+                    }
+                }
+                other => name.push(other),
+            }
+        }
+        if !name.is_empty() {
+            files.insert(name.into());
+        }
+    }
+    files
+}
+
+/// Sets the files' modification time to now, so that cargo compiles them again.
+pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
+    for file in files {
+        fs_err::OpenOptions::new()
+            .append(true)
+            .open(file)?
+            .file()
+            .set_modified(std::time::SystemTime::now())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_link_or_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(folder.join("deps")).unwrap();
+        let write = |name: &str, content: &str| fs_err::write(folder.join(name), content).unwrap();
+        write("deps/tool-1", "one");
+        write("deps/tool-2", "two");
+        write("deps/tool-2.d", "two");
+        fs_err::hard_link(folder.join("deps/tool-2"), folder.join("tool")).unwrap();
+        assert_eq!(original_of_link(&folder.join("tool")), Some(folder.join("deps/tool-2")));
+        write("demo-3", "three");
+        write("demo", "three");
+        assert_eq!(original_of_link(&folder.join("demo")), Some(folder.join("demo-3")));
+        write("other", "four");
+        assert_eq!(original_of_link(&folder.join("other")), None);
+    }
+
+    #[test]
+    fn dep_info_lists_files_with_spaces_and_skips_comments() {
+        let text = "t/a.d: src/lib.rs src/my\\ mod.rs\n\nt/a: src/lib.rs src/my\\ mod.rs\n\nsrc/lib.rs:\n\n# env-dep:X=1\n";
+        let files: Vec<_> = parse_dep_info(text).into_iter().collect();
+        assert_eq!(files, ["src/lib.rs", "src/my mod.rs"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Commits the user's working tree, with uncommitted and untracked files, but without ignored ones.
+//!
+//! Git uses a temporary copy of the user's index, which does not change by a byte. Equal content on
+//! an equal `HEAD` gives an equal commit.
+
+use anyhow::{Context, ensure};
+use camino::Utf8Path;
+
+use crate::git::fetch::OUR_REFS;
+use crate::git::program::nul_separated;
+use crate::git::repository::{Lookup, Repository};
+use crate::git::written_commit;
+use memprof_support::event::{Event, Sink};
+use memprof_support::process::Command;
+
+/// The commit that has the content of the working tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its full hash. Without changes, this is `HEAD`'s.
+    pub commit: String,
+    /// Whether the working tree differs from `HEAD`.
+    pub is_changed: bool,
+}
+
+/// Finds or makes a commit of the working tree. A new one is kept alive with a ref of the tool.
+pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snapshot> {
+    ensure!(
+        !repository.is_bare(),
+        "'.' is the working tree, which a bare repository lacks; use a ref instead"
+    );
+    ensure!(
+        repository.has_checkout()?,
+        "'.' is the working tree, and no files are checked out in {}; use a ref instead, such as HEAD",
+        repository.root()
+    );
+    let folder = tempfile::tempdir().context("could not create a temporary folder for git's index")?;
+    let folder = Utf8Path::from_path(folder.path()).context("the temporary folder's path is not UTF-8")?;
+    let index = TemporaryIndex { repository, path: &folder.join("index") };
+    index.copy_users()?;
+    index.see_hidden_changes()?;
+    index.add_everything(sink)?;
+    let tree = index.git(&["write-tree"]).run()?.text();
+    warn_of_dirty_submodules(repository, sink)?;
+
+    let head = match repository.look_up("HEAD")? {
+        Lookup::Commit(hash) => Some(repository.commit(&hash)?),
+        Lookup::Ambiguous(_) | Lookup::NotACommit(_) | Lookup::Missing => None,
+    };
+    if let Some(head) = head.as_ref().filter(|head| head.tree == tree) {
+        return Ok(Snapshot { commit: head.hash.clone(), is_changed: false });
+    }
+    let time = head.as_ref().map_or(0, |commit| commit.time);
+    let base = head.as_ref().map_or("no commit yet".to_owned(), |commit| commit.hash.clone());
+    let parent = head.as_ref().map(|head| head.hash.as_str());
+    let commit =
+        written_commit::of_tree(repository, &tree, parent, time, &format!("Working tree on {base}"))?;
+    repository.git().args(["update-ref", &format!("{OUR_REFS}worktree/{commit}"), &commit]).run()?;
+    Ok(Snapshot { commit, is_changed: true })
+}
+
+/// A temporary index file for the user's working tree.
+struct TemporaryIndex<'a> {
+    repository: &'a Repository,
+    path: &'a Utf8Path,
+}
+
+impl TemporaryIndex<'_> {
+    fn git(&self, arguments: &[&str]) -> Command {
+        // A split index would leave its shared half in the user's git directory. A cache of
+        // untracked files is useless in a temporary index.
+        let settings = ["core.splitIndex=false", "core.untrackedCache=false", "index.sparse=false"];
+        let command =
+            settings.iter().fold(self.repository.git(), |command, setting| command.args(["-c", setting]));
+        // Warnings about line endings matter only for the user's own `git add`.
+        let command = command.args(["-c", "core.safecrlf=false"]);
+        command.env("GIT_INDEX_FILE", self.path).args(arguments)
+    }
+
+    /// Copies the user's index with its modification time. The copy saves hashing every file again.
+    /// The time tells git which entries may have changed right after the index was written.
+    fn copy_users(&self) -> anyhow::Result<()> {
+        let users = self.repository.git_directory().join("index");
+        let modified = match fs_err::metadata(&users) {
+            Ok(metadata) => metadata.modified()?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        fs_err::copy(&users, self.path)?;
+        let copy = fs_err::OpenOptions::new().write(true).open(self.path)?;
+        copy.file().set_modified(modified).context("could not set the time of the copied index")
+    }
+
+    /// Removes the marks that hide changes: `assume-unchanged`, and `skip-worktree` if the file
+    /// exists. The user builds what is on the disk.
+    fn see_hidden_changes(&self) -> anyhow::Result<()> {
+        let listed = self.git(&["ls-files", "-v", "-z"]).run()?;
+        let mut assumed = String::new();
+        let mut skipped = String::new();
+        for entry in nul_separated(&listed.stdout) {
+            let Some((tag, path)) = entry.split_once(' ') else { continue };
+            let there = || self.repository.root().join(path).symlink_metadata().is_ok();
+            if tag.starts_with(|letter: char| letter.is_ascii_lowercase()) {
+                assumed.extend([path, "\0"]);
+            }
+            if tag.eq_ignore_ascii_case("S") && there() {
+                skipped.extend([path, "\0"]);
+            }
+        }
+        for (mark, paths) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)] {
+            if !paths.is_empty() {
+                self.git(&["update-index", mark, "-z", "--stdin"]).input(paths).run()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds changed, deleted and untracked files. Nested repositories that are not submodules are
+    /// left out: git would record their commit, which this repository lacks.
+    fn add_everything(&self, sink: &dyn Sink) -> anyhow::Result<()> {
+        self.git(&["add", "--update"]).run()?;
+        let others = self.git(&["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
+        let (nested, files): (Vec<_>, Vec<_>) =
+            nul_separated(&others.stdout).into_iter().partition(|path| path.ends_with('/'));
+        let paths: String = files.iter().flat_map(|path| [path.as_str(), "\0"]).collect();
+        self.git(&["update-index", "--add", "-z", "--stdin"]).input(paths).run()?;
+        for path in nested {
+            sink.emit(Event::Warning {
+                message: format!(
+                    "'{path}' is a nested repository and not a submodule; '.' does not include it"
+                ),
+                help: Some("add it as a submodule, or to .gitignore to silence this".to_owned()),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Warns about submodules with uncommitted changes. The tree contains only a submodule's commit.
+fn warn_of_dirty_submodules(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
+    if !repository.root().join(".gitmodules").exists() {
+        return Ok(());
+    }
+    let status =
+        ["--no-optional-locks", "status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=none"];
+    for entry in nul_separated(&repository.git().args(status).run()?.stdout) {
+        // `1 XY sub mH mI mW hH hI path`, where sub is `S<commit changed><modified><untracked>` for
+        // a submodule.
+        let words: Vec<_> = entry.splitn(9, ' ').collect();
+        if let ["1", _, sub, .., path] = words[..]
+            && sub.starts_with('S')
+            && sub.contains(['M', 'U'])
+        {
+            sink.emit(Event::Warning {
+                message: format!("submodule '{path}' has uncommitted changes; '.' does not include them"),
+                help: Some(format!("commit them in '{path}'")),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,404 @@
+//! Finds the global allocators that the repository's code declares, and wraps each in the shim's
+//! allocator without adding lines. `static A: T = value;` becomes `static A: Heap<T> =
+//! Heap::new(value);`, which counts and forwards to `T`.
+//!
+//! If that is impossible, heap metrics are unavailable, and this module says why: a macro creates
+//! the static, a dependency declares it, or the code does not compile with another type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use cargo_metadata::diagnostic::Diagnostic;
+use cargo_metadata::{CrateType, Metadata, TargetKind};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use crate::checkout::injected_files::InjectedFiles;
+use crate::inject::checkout_edits::AddedFiles;
+use crate::inject::module_files::{self, ModuleFile};
+use crate::inject::source_edit::SourceText;
+use memprof_support::paths;
+use memprof_support::regular_file::followed;
+
+/// The text around the type and around the value.
+///
+/// The path is relative because in edition 2015 only a relative path reaches a crate from
+/// `--extern`. No crate of the repository has this second name of the shim's crate.
+pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
+
+/// The attribute. Only files that contain this text are parsed.
+const ATTRIBUTE: &str = "global_allocator";
+
+/// Files whose allocators are not wrapped, with the reason. Paths are relative to the checkout's
+/// root.
+pub type RefusedFiles = BTreeMap<Utf8PathBuf, String>;
+
+/// The global allocators of a checkout's workspace.
+#[derive(Clone, Debug, Default)]
+pub struct OwnAllocators {
+    checkout: Utf8PathBuf,
+    declarations: BTreeMap<Utf8PathBuf, Vec<Declaration>>,
+    /// The files of each target that declare an allocator, by the target's root. All paths are
+    /// relative to the checkout's root.
+    files_by_root: BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
+    /// The root of each library, by the compiler's name for it.
+    libraries: BTreeMap<String, Utf8PathBuf>,
+    edited: BTreeMap<Utf8PathBuf, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Declaration {
+    line: usize,
+    /// Why it is not wrapped.
+    unwrapped: Option<String>,
+}
+
+/// Looks for global allocators in all targets of the workspace, and wraps those that it can, except
+/// in the refused files.
+pub fn find(
+    metadata: &Metadata,
+    checkout: &Utf8Path,
+    refused: &RefusedFiles,
+) -> anyhow::Result<OwnAllocators> {
+    let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
+    let mentions = files_that_mention_it(checkout)?;
+    let targets = metadata
+        .packages
+        .iter()
+        .flat_map(|package| package.targets.iter().map(move |target| (package, target)))
+        .filter(|(_, target)| !target.kind.contains(&TargetKind::CustomBuild));
+    for (package, target) in targets {
+        let Ok(root) = target.src_path.strip_prefix(checkout) else { continue };
+        if target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin)) {
+            found.libraries.insert(target.name.replace('-', "_"), root.to_owned());
+        }
+        if mentions.is_empty() {
+            continue;
+        }
+        // The executable would get the shim, and with it the place for the build key, from the
+        // shared library.
+        let shared = target.crate_types == [CrateType::DyLib];
+        let package = package.manifest_path.parent().unwrap_or(checkout);
+        module_files::visit_files(&target.src_path, package, &mut |file| {
+            let Ok(path) = file.path.strip_prefix(checkout) else { return };
+            if mentions.contains(path) {
+                found.take(root, path, file, refused);
+                if shared {
+                    found.refuse(path, "is in a library that is only built as a dylib");
+                }
+            }
+        });
+    }
+    Ok(found)
+}
+
+/// Returns why an executable of an external crate has no heap metrics.
+pub fn outside() -> String {
+    "another #[global_allocator] is in use, and external crates cannot wrap one".to_owned()
+}
+
+/// Returns the files that contain the attribute's name. Most workspaces have none, and then no file
+/// is parsed.
+fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
+    let finder = memchr::memmem::Finder::new(ATTRIBUTE);
+    let mut files = BTreeSet::new();
+    let entries = walkdir::WalkDir::new(checkout).into_iter().filter_entry(|entry| {
+        entry.depth() == 0 || ![".git", "target"].iter().any(|skip| entry.file_name() == *skip)
+    });
+    for entry in entries {
+        let entry = entry.context("the checkout")?;
+        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs")
+        {
+            continue;
+        }
+        if finder.find(&followed::read(entry.path())?).is_some() {
+            let path = paths::utf8(entry.into_path())?;
+            files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
+        }
+    }
+    Ok(files)
+}
+
+impl OwnAllocators {
+    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &RefusedFiles) {
+        if !self.declarations.contains_key(path) {
+            let (declarations, edited) = examine(file, refused.get(path));
+            self.declarations.insert(path.to_owned(), declarations);
+            self.edited.extend(edited.map(|text| (path.to_owned(), text)));
+        }
+        if !self.declarations[path].is_empty() {
+            self.files_by_root.entry(root.to_owned()).or_default().insert(path.to_owned());
+        }
+    }
+
+    /// Refuses a file. A file of several targets is not wrapped if one of them cannot have it
+    /// wrapped.
+    fn refuse(&mut self, path: &Utf8Path, why: &str) {
+        self.edited.remove(path);
+        for declaration in self.declarations.get_mut(path).into_iter().flatten() {
+            declaration.unwrapped.get_or_insert_with(|| why.to_owned());
+        }
+    }
+
+    /// Writes the edited files into the checkout. Returns what was written.
+    pub fn write(&self, checkout: &Utf8Path, injected: &mut InjectedFiles) -> anyhow::Result<AddedFiles> {
+        let mut injection = AddedFiles::new();
+        for (path, text) in &self.edited {
+            injected.write(checkout, path, text.as_bytes())?;
+            injection.insert(path.clone(), text.clone().into_bytes());
+        }
+        Ok(injection)
+    }
+
+    /// Whether this file has edits. The path is relative to the checkout.
+    pub fn is_edited(&self, path: &Utf8Path) -> bool {
+        self.edited.contains_key(path)
+    }
+
+    /// Returns the edited files that may have caused a failed build, with the reason: those with
+    /// errors, else all, because the code that does not accept another type may be anywhere. If
+    /// files were refused before, it also returns all, so that no build is tried more than three
+    /// times. Paths in errors are relative to `workspace`.
+    pub fn suspects(
+        &self,
+        errors: &[&Diagnostic],
+        workspace: &Utf8Path,
+        refused_before: &RefusedFiles,
+    ) -> RefusedFiles {
+        let file_of = |error: &Diagnostic| {
+            let files = error.spans.iter().map(|span| workspace.join(&span.file_name));
+            let relative = files.filter_map(|file| Some(file.strip_prefix(&self.checkout).ok()?.to_owned()));
+            relative.filter(|file| self.edited.contains_key(file)).collect::<BTreeSet<_>>()
+        };
+        let reason = |error: &Diagnostic| {
+            let message = error.message.lines().next().unwrap_or_default();
+            format!("does not compile when wrapped in memprof::Heap ({message})")
+        };
+        let mut suspects = RefusedFiles::new();
+        for &error in errors {
+            for file in file_of(error) {
+                suspects.entry(file).or_insert_with(|| reason(error));
+            }
+        }
+        if suspects.is_empty() || !refused_before.is_empty() {
+            // Without a compiler error, cargo itself failed, and not because of our edits.
+            let reason = errors.first().map(|&error| reason(error));
+            for file in self.edited.keys().filter(|_| reason.is_some()) {
+                suspects.entry(file.clone()).or_insert_with(|| reason.clone().unwrap_or_default());
+            }
+        }
+        suspects
+    }
+
+    /// Returns why an executable without heap metrics has none. `root` is its target's root.
+    /// `owner` is the compiler's name for the crate with the other allocator; empty for the target
+    /// itself.
+    pub fn why_absent(&self, root: &Utf8Path, owner: &str) -> String {
+        let (root, whose) = match owner {
+            "" => (Some(root.strip_prefix(&self.checkout).unwrap_or(root)), String::new()),
+            name => (self.libraries.get(name).map(Utf8PathBuf::as_path), format!(" of the crate `{name}`")),
+        };
+        let Some(root) = root else {
+            return format!(
+                "the #[global_allocator] is in the crate `{owner}`, which is not a member of the workspace, and \
+                 cannot be wrapped"
+            );
+        };
+        let files = self.files_by_root.get(root).into_iter().flatten();
+        let declarations = files.flat_map(|file| self.declarations[file].iter().map(move |one| (file, one)));
+        let reasons: Vec<String> = declarations
+            .filter_map(|(file, declaration)| {
+                let why = declaration.unwrapped.as_ref()?;
+                Some(format!("the #[global_allocator] at {file}:{} {why}", declaration.line))
+            })
+            .collect();
+        if reasons.is_empty() {
+            return format!("the #[global_allocator]{whose} is not in its source; a macro may create it");
+        }
+        reasons.join("; ")
+    }
+}
+
+/// Returns the declarations in a file, and its text with allocators wrapped where possible.
+fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>, Option<String>) {
+    let items = match &file.items {
+        Ok(items) => items,
+        Err(error) => {
+            let line = file.source.line(error.span());
+            let unwrapped = Some(format!("is in a file that could not be parsed ({error})"));
+            return (vec![Declaration { line, unwrapped }], None);
+        }
+    };
+    let mut finder = AllocatorFinder { source: file.source, found: Vec::new() };
+    finder.visit_file(items);
+    let mut edits = file.source.edits();
+    let mut declarations = Vec::new();
+    for AllocatorStatic { line, place } in finder.found {
+        let unwrapped = match (refused, place) {
+            (Some(reason), _) => Some(reason.clone()),
+            (None, None) => Some("is created by a macro, and cannot be wrapped".to_owned()),
+            (None, Some(places)) => {
+                for (place, [open, close]) in places.into_iter().zip(WRAPPING) {
+                    edits.around(place, open, close);
+                }
+                None
+            }
+        };
+        declarations.push(Declaration { line, unwrapped });
+    }
+    let edited = (!edits.is_empty()).then(|| edits.applied());
+    (declarations, edited)
+}
+
+struct AllocatorStatic {
+    line: usize,
+    /// The places of the type and of the value. `None` inside of a macro.
+    place: Option<[Span; 2]>,
+}
+
+struct AllocatorFinder<'a> {
+    source: SourceText<'a>,
+    found: Vec<AllocatorStatic>,
+}
+
+impl<'ast> Visit<'ast> for AllocatorFinder<'_> {
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        if item.attrs.iter().any(declares) {
+            let place = Some([item.ty.span(), item.expr.span()]);
+            self.found.push(AllocatorStatic { line: self.source.line(item.ident.span()), place });
+        }
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        let items = module_files::conditional_items(call);
+        if items.is_empty() {
+            let places = mentions(call.tokens.clone());
+            self.found
+                .extend(places.map(|place| AllocatorStatic { line: self.source.line(place), place: None }));
+        }
+        for item in items {
+            self.visit_item(&item);
+        }
+        visit::visit_macro(self, call);
+    }
+}
+
+/// Whether this is `#[global_allocator]`, with any path, or `#[cfg_attr(…, global_allocator)]`.
+fn declares(attribute: &syn::Attribute) -> bool {
+    match &attribute.meta {
+        syn::Meta::Path(path) => path.segments.last().is_some_and(|name| name.ident == ATTRIBUTE),
+        syn::Meta::List(list) if list.path.is_ident("cfg_attr") => {
+            mentions(list.tokens.clone()).next().is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Returns the places of the attribute's name among tokens.
+fn mentions(tokens: TokenStream) -> Box<dyn Iterator<Item = Span>> {
+    Box::new(tokens.into_iter().flat_map(|tree| match tree {
+        TokenTree::Ident(name) if name == ATTRIBUTE => Box::new(std::iter::once(name.span())),
+        TokenTree::Group(group) => mentions(group.stream()),
+        _ => Box::new(std::iter::empty()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examined(text: &str) -> (Vec<Declaration>, Option<String>) {
+        let source = SourceText::new(text);
+        examine(&ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() }, None)
+    }
+
+    fn wrapped(text: &str) -> String {
+        examined(text).1.unwrap_or_else(|| panic!("nothing to wrap in {text}"))
+    }
+
+    #[test]
+    fn type_and_value_are_wrapped_on_their_own_lines() {
+        assert_eq!(
+            wrapped("#[global_allocator]\nstatic A: a::B<u8> = a::B::new(\n    1,\n);\nfn f() {}"),
+            "#[global_allocator]\nstatic A: memprof_shim::Heap<a::B<u8>> = memprof_shim::Heap::new(a::B::new(\n    1,\n));\nfn f() {}"
+        );
+    }
+
+    #[test]
+    fn every_way_to_declare_one_is_found() {
+        for text in [
+            "#[cfg(test)] #[global_allocator] pub(crate) static A: B = B;",
+            "/// Documented.\n#[ // spread\n global_allocator\n]\n#[doc(hidden)] static A: B = B;",
+            "#[cfg_attr(not(miri), global_allocator)] static A: B = B;",
+            "#[cfg_attr(a, cfg_attr(b, doc = \"x\", global_allocator))] static A: B = B;",
+            "#[core::prelude::v1::global_allocator] static A: B = B;",
+            "mod inner { mod most { #[global_allocator] static A: B = B; } }",
+            "const _: () = { #[global_allocator] static A: B = B; };",
+            "fn f() { #[global_allocator] static A: B = B; }",
+            "cfg_if::cfg_if! { if #[cfg(a)] { #[global_allocator] static A: B = B; } else { fn f() {} } }",
+        ] {
+            assert!(
+                wrapped(text).contains("A: memprof_shim::Heap<B> = memprof_shim::Heap::new(B);"),
+                "{text}"
+            );
+        }
+        let both = "#[cfg(a)] #[global_allocator] static A: B = B;\n#[cfg(not(a))] #[global_allocator] static A: C = C;";
+        assert_eq!(wrapped(both).matches("Heap<").count(), 2);
+    }
+
+    #[test]
+    fn what_only_mentions_one_stays() {
+        for text in
+            ["// #[global_allocator]\nstatic A: B = B;", "const TEXT: &str = \"#[global_allocator]\";"]
+        {
+            assert_eq!(examined(text), (Vec::new(), None), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_in_a_macro_is_told_with_its_line() {
+        let text = "\nmacro_rules! install {\n    ($a:ty) => { #[global_allocator] static A: $a = $a; };\n}";
+        let (declarations, edited) = examined(text);
+        assert_eq!(edited, None);
+        assert_eq!(declarations[0].line, 3);
+        assert!(declarations[0].unwrapped.as_ref().unwrap().contains("created by a macro"));
+    }
+
+    fn error(file: &str, message: &str) -> Diagnostic {
+        let span = serde_json::json!({
+            "file_name": file, "byte_start": 0, "byte_end": 1, "line_start": 1, "line_end": 1, "column_start": 1,
+            "column_end": 2, "is_primary": true, "text": [], "label": null, "suggested_replacement": null, "expansion": null,
+        });
+        let error = serde_json::json!({
+            "message": message, "code": null, "level": "error", "spans": [span], "children": [], "rendered": null,
+        });
+        serde_json::from_value(error).unwrap()
+    }
+
+    #[test]
+    fn after_a_failed_build_the_files_with_errors_are_suspected_or_else_all() {
+        let edited = ["a/tests/x.rs", "a/tests/y.rs"].map(|file| (file.into(), "edited".to_owned())).into();
+        let allocators = OwnAllocators { checkout: "/w".into(), edited, ..OwnAllocators::default() };
+        let suspects = |file: &str, before: &RefusedFiles| {
+            let suspects = allocators.suspects(&[&error(file, "mismatched types")], "/w/a".into(), before);
+            suspects.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(suspects("tests/x.rs", &RefusedFiles::new()), ["a/tests/x.rs"]);
+        assert_eq!(suspects("src/lib.rs", &RefusedFiles::new()), ["a/tests/x.rs", "a/tests/y.rs"]);
+        let before = RefusedFiles::from([("a/src/z.rs".into(), "minds".to_owned())]);
+        assert_eq!(suspects("tests/x.rs", &before), ["a/tests/x.rs", "a/tests/y.rs"], "the second time all");
+        assert!(allocators.suspects(&[], "/w/a".into(), &before).is_empty(), "cargo itself failed");
+        assert!(OwnAllocators::default().suspects(&[&error("x.rs", "")], "/w".into(), &before).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_refused_keeps_its_text_and_says_why() {
+        let source = SourceText::new("#[global_allocator] static A: B = B;");
+        let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
+        let (declarations, edited) = examine(&file, Some(&"does not compile".to_owned()));
+        assert_eq!(edited, None);
+        assert_eq!(declarations[0].unwrapped.as_deref(), Some("does not compile"));
+    }
+}

@@ -1,0 +1,185 @@
+//! One revision to build: the inputs that all revisions of a plan share, and its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use camino::Utf8PathBuf;
+
+use crate::cargo::configuration::CargoConfig;
+use crate::cargo::lockfile::Lockfile;
+use crate::cargo::toolchain::Toolchain;
+use crate::checkout::cache::Cache;
+use crate::git::repository::Repository;
+use crate::inject::overlay::OverlayFile;
+use crate::inject::patch::Patch;
+use crate::provided_side::ProvidedSide;
+use crate::selected_targets::{self, RevisionTexts};
+use crate::trace::instrument::Patterns;
+use memprof_plan::checkpoint_at::CheckpointAt;
+use memprof_plan::request::{BuildOptions, OverlayMode};
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_plan::side;
+use memprof_support::event::{Event, Sink};
+use memprof_support::user_error::UserError;
+
+/// The inputs that all revisions of a plan share.
+pub struct Inputs<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// Its folder in the cache.
+    pub cache: &'a Cache,
+    /// The root of the checkout.
+    pub checkout: Utf8PathBuf,
+    /// The overlay's files.
+    pub overlay: Vec<OverlayFile>,
+    /// The patches for every revision.
+    pub patches: Vec<Patch>,
+    /// Test files of other revisions that are put into single revisions, by their index.
+    pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
+    /// What revisions with other dependencies are built with, by their index.
+    pub sides: BTreeMap<usize, ProvidedSide>,
+    /// Which functions to trace.
+    pub patterns: Patterns,
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Set by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// One revision to build.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The inputs that it shares with the other revisions.
+    pub inputs: &'a Inputs<'a>,
+    /// Its index in the plan.
+    pub index: usize,
+    /// The toolchain that compiles it.
+    pub toolchain: &'a Toolchain,
+    /// The lock file for revisions without a committed one.
+    pub lockfile: &'a Lockfile,
+}
+
+impl Inputs<'_> {
+    /// Returns the folder of the workspace in the checkout.
+    pub fn workspace(&self) -> Utf8PathBuf {
+        self.checkout.join(&self.plan.workspace)
+    }
+
+    /// Returns the overlay's files of a mode.
+    pub fn overlay_of(&self, mode: OverlayMode) -> Vec<OverlayFile> {
+        self.overlay.iter().filter(|file| file.mode == mode).cloned().collect()
+    }
+
+    /// Returns the folder of the crate for external overlays.
+    pub fn external_folder(&self) -> Utf8PathBuf {
+        self.cache.folder().join("external")
+    }
+
+    /// Whether the user pressed Ctrl-C.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Emits a warning.
+    pub fn warn(&self, message: String, help: Option<&str>) {
+        self.sink.emit(Event::Warning { message, help: help.map(str::to_owned) });
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Returns the revision.
+    pub fn revision(&self) -> &Revision {
+        &self.inputs.plan.revisions[self.index]
+    }
+
+    /// Returns the overlay's files and the test files that this revision gets from others.
+    pub fn overlay(&self) -> Vec<OverlayFile> {
+        let added = self.inputs.added_tests.get(&self.index).into_iter().flatten();
+        self.inputs.overlay.iter().chain(added).cloned().collect()
+    }
+
+    /// Returns the integration tests to build, if no other target can contain a selected test.
+    pub fn only_tests(&self) -> Option<BTreeSet<String>> {
+        if !self.wants_tests() {
+            return None;
+        }
+        let overlay = self.overlay();
+        let (repository, patches) = (self.inputs.repository, &self.inputs.patches);
+        let request = &self.inputs.plan.request;
+        let texts = RevisionTexts::new(repository, self.revision(), &overlay, patches);
+        selected_targets::only_tests(&texts.without(&request.sparse_exclude), request)
+    }
+
+    /// Whether tests are wanted, and not programs alone.
+    pub fn wants_tests(&self) -> bool {
+        self.inputs.plan.request.tests.iter().any(|entry| entry.program.is_none())
+    }
+
+    /// Returns the checkpoints of the request that this revision gets.
+    pub fn checkpoints(&self) -> impl Iterator<Item = &'a CheckpointAt> {
+        let revision = &self.inputs.plan.revisions[self.index];
+        self.inputs.plan.request.checkpoints_at.iter().filter(move |one| revision.gets(one))
+    }
+
+    /// Returns the variables that the user gave for its builds and runs.
+    pub fn requested_environment(&self) -> BTreeMap<String, String> {
+        let request = &self.inputs.plan.request;
+        let mut environment = request.env.clone();
+        environment.extend(request.refs.get(self.index).map(|wanted| wanted.env.clone()).unwrap_or_default());
+        environment
+    }
+
+    /// Returns the features of all revisions, of this revision and of the tests, each once.
+    pub fn features(&self) -> Vec<String> {
+        let request = &self.inputs.plan.request;
+        let mut features = request.build.features.clone();
+        let of_ref = request.refs.get(self.index).map(|wanted| wanted.features.clone()).unwrap_or_default();
+        let of_tests = request.tests.iter().flat_map(|test| test.features.clone());
+        for feature in of_ref.into_iter().chain(of_tests) {
+            if !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        features
+    }
+
+    /// Returns cargo's options: the common ones with those of the ref, and what its dependencies need.
+    pub fn options(&self) -> BuildOptions {
+        let request = &self.inputs.plan.request;
+        let mut options = side::build_options(request, request.refs.get(self.index));
+        options.config.extend(self.side().into_iter().flat_map(|side| side.patches.iter().cloned()));
+        options
+    }
+
+    /// Returns what the revision is built with, if it is not its own lock file.
+    pub fn side(&self) -> Option<&'a ProvidedSide> {
+        self.inputs.sides.get(&self.index)
+    }
+
+    /// Returns the lock file to inject; `None` if the revision has committed its own.
+    pub fn injected_lockfile(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        if let Some(side) = self.side() {
+            return Ok(Some(side.lockfile.clone()));
+        }
+        self.lockfile.injected(self.inputs.plan, self.index, self.inputs.repository)
+    }
+
+    /// Reads cargo's configuration in the checkout.
+    pub fn config(&self) -> anyhow::Result<CargoConfig> {
+        CargoConfig::read(&self.inputs.workspace(), &self.options().config)
+    }
+
+    /// Returns the target to build for, if the request, the environment, or cargo's configuration
+    /// in the checkout sets one.
+    pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, UserError> {
+        const VARIABLE: &str = "CARGO_BUILD_TARGET";
+        if let Some(target) = &self.inputs.plan.request.build.target {
+            return Ok(Some(target.clone()));
+        }
+        let requested = self.requested_environment().remove(VARIABLE);
+        let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
+        config.build_target(variable, self.toolchain.host())
+    }
+}

@@ -1,0 +1,55 @@
+//! Which failed targets of a build concern the user: those that can contain a selected or an added test.
+
+use crate::failure::{BuildFailure, Fault};
+use crate::inject::overlay::OverlayFile;
+use crate::job::Job;
+use crate::provenance::FailedTarget;
+use crate::selected_targets::{self, RevisionTexts};
+use crate::store::Entry;
+use memprof_plan::request::Request;
+
+/// Returns the build with those of its failed targets set aside that cannot contain a selected test.
+pub fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
+    let overlay = job.overlay();
+    let texts = RevisionTexts::new(job.inputs.repository, job.revision(), &overlay, &job.inputs.patches);
+    let failed = entry.provenance.failed_targets.iter().enumerate();
+    let request = &job.inputs.plan.request;
+    let texts = texts.without(&request.sparse_exclude);
+    let unselected = failed.filter(|(_, failed)| !texts.may_select(request, failed)).map(|(index, _)| index);
+    entry.unselected = unselected.collect();
+    entry
+}
+
+/// Returns the failure of a build in which no target with selected tests compiles.
+pub fn failure_of_selected(
+    request: &Request,
+    entry: &Entry,
+    overlay: &[OverlayFile],
+) -> Option<BuildFailure> {
+    let provenance = &entry.provenance;
+    let has_some = provenance.executables.iter().any(|one| selected_targets::has_selected(request, one))
+        || !provenance.unproven.is_empty();
+    let failed: Vec<&FailedTarget> = entry.selected_failures().collect();
+    (!has_some && !failed.is_empty()).then(|| {
+        let is_of_overlay = failed.iter().all(|failed| is_of(failed, overlay));
+        let fault = if is_of_overlay { Fault::Overlay } else { Fault::Code };
+        BuildFailure { fault, ..failure_of(entry, &failed) }
+    })
+}
+
+/// Returns the failure of a build in which one of the added test files does not compile.
+pub fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
+    let of_build = entry.provenance.failed_targets.iter();
+    let failed: Vec<&FailedTarget> = of_build.filter(|failed| is_of(failed, added)).collect();
+    (!failed.is_empty()).then(|| failure_of(entry, &failed))
+}
+
+/// Whether the root of a target is one of these files.
+fn is_of(failed: &FailedTarget, files: &[OverlayFile]) -> bool {
+    files.iter().any(|file| failed.root.ends_with(&file.destination))
+}
+
+fn failure_of(entry: &Entry, failed: &[&FailedTarget]) -> BuildFailure {
+    let errors: Vec<&str> = failed.iter().map(|failed| failed.errors.as_str()).collect();
+    BuildFailure { first_errors: errors.join("\n"), hints: entry.hints.clone(), ..BuildFailure::default() }
+}

@@ -1,0 +1,364 @@
+//! The lock file of a revision that is built with other dependencies than its own: cargo resolves it
+//! in the checkout, and it is kept for later runs. The user's lock file is never touched.
+
+use camino::Utf8PathBuf;
+
+use crate::build_tree::BuildTree;
+use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::lockfile;
+use crate::cargo::usable_versions;
+use crate::inject::external::PackageOptions;
+use crate::inject::outside_paths::NamedFolder;
+use crate::job::{Inputs, Job};
+use crate::lockfile_resolver::LockfileResolver;
+use crate::patched_source;
+use crate::provided_side::ProvidedSide;
+use crate::shared_lockfile;
+use memprof_plan::dependency_change::{DependencyChange, Replacement};
+use memprof_plan::lock_differences::{self, LockedPackage, is_compatible};
+use memprof_plan::request::BuildOptions;
+use memprof_plan::side;
+use memprof_plan::side_lockfile::SideLockfile;
+use memprof_support::regular_file::followed;
+use memprof_support::suggest;
+use memprof_support::user_error::UserError;
+
+/// What the lock file of a side follows from.
+struct Wanted<'a> {
+    job: &'a Job<'a>,
+    /// The lock file to begin with; `None` if the revision has none and is built without.
+    base: Option<Vec<u8>>,
+    changes: Vec<DependencyChange>,
+    patches: Vec<String>,
+    folders: Vec<NamedFolder>,
+}
+
+/// Returns what a revision is built with; `None` if it has its own dependencies.
+///
+/// # Errors
+/// A [`UserError`] if cargo cannot resolve it.
+pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option<ProvidedSide>> {
+    let plan = job.inputs.plan;
+    let one = plan.request.refs.get(job.index);
+    let changes = side::dependencies(&plan.request, one);
+    let given = one.and_then(|one| one.lockfile.as_ref());
+    if changes.is_empty() && given.is_none() {
+        return Ok(None);
+    }
+    let name = &job.revision().name;
+    let base = match given {
+        Some(given) => Some(text_of(given, job)?),
+        None => match lockfile::committed_text(plan, job.index, job.inputs.repository)? {
+            Some(text) => Some(text),
+            None => job.lockfile.injected(plan, job.index, job.inputs.repository)?,
+        },
+    };
+    let locked = lock_differences::locked(base.as_deref().unwrap_or_default());
+    let (mut patches, mut folders) = (Vec::new(), Vec::new());
+    for change in &changes {
+        let source = chosen(change, &locked, name)?.source.as_deref();
+        if let (None, Replacement::Path(path)) = (source, &change.to) {
+            // Cargo patches no path dependency.
+            let folder = patched_source::copied(&change.package, path.as_ref(), job.inputs.cache)?;
+            folders.push(NamedFolder { package: change.package.clone(), folder });
+            continue;
+        }
+        patches.extend(patched_source::settings(change, source, job.inputs.cache)?);
+    }
+    let wanted = Wanted { job, base, changes, patches, folders };
+    let kept = wanted.kept();
+    let lockfile = if kept.exists() {
+        followed::read(&kept)?
+    } else {
+        let text = wanted.resolve(tree)?;
+        lockfile::keep(&kept, &text)?;
+        text
+    };
+    Ok(Some(ProvidedSide { lockfile, patches: wanted.patches, folders: wanted.folders }))
+}
+
+/// Reads the lock file that takes the place of a revision's own.
+fn text_of(given: &SideLockfile, job: &Job<'_>) -> anyhow::Result<Vec<u8>> {
+    match given {
+        SideLockfile::File { path, hash } => {
+            let text = followed::read(path)?;
+            if blake3::hash(&text).to_hex().as_str() == hash {
+                return Ok(text);
+            }
+            Err(UserError::new(format!("{path} changed since this run was planned"))
+                .help("start a new run, without --resume")
+                .into())
+        }
+        SideLockfile::Ref { spec, commit } => {
+            let path = job.inputs.plan.workspace.join("Cargo.lock");
+            let text = lockfile::text_of(job.inputs.repository, commit, path.as_str())?;
+            let help = "name another ref, or a file: --lockfile new=path/to/Cargo.lock";
+            Ok(text.ok_or_else(|| UserError::new(format!("lockfile: {spec} has no {path}")).help(help))?)
+        }
+    }
+}
+
+/// Returns the locked package that a change is about.
+fn chosen<'a>(
+    change: &DependencyChange,
+    locked: &'a [LockedPackage],
+    name: &str,
+) -> Result<&'a LockedPackage, UserError> {
+    let package = &change.package;
+    let versions: Vec<&LockedPackage> = locked.iter().filter(|one| one.name == *package).collect();
+    let shown = || versions.iter().map(|one| one.version.as_str()).collect::<Vec<_>>().join(" and ");
+    if versions.is_empty() {
+        let names: std::collections::BTreeSet<&str> = locked.iter().map(|one| one.name.as_str()).collect();
+        return Err(UserError::new(format!(
+            "--with {change}: the lock file of {name} has no package '{package}'"
+        ))
+        .help(suggest::did_you_mean(package, names).unwrap_or_else(|| {
+            "`cargo tree` lists the packages; a new one needs a requirement in a Cargo.toml".to_owned()
+        })));
+    }
+    if let Some(from) = &change.from {
+        let found = versions.iter().copied().find(|one| one.version == *from);
+        return found.ok_or_else(|| {
+            UserError::new(format!(
+                "--with {change}: the lock file of {name} has {package} {}, not {from}",
+                shown()
+            ))
+            .help(format!("leave out {from}: {}", DependencyChange { from: None, ..change.clone() }))
+        });
+    }
+    let fitting = versions.iter().copied().filter(|one| match &change.to {
+        Replacement::Version(to) => is_compatible(&one.version, to),
+        Replacement::Path(_) | Replacement::Git { .. } => true,
+    });
+    match (fitting.collect::<Vec<_>>().as_slice(), versions.as_slice()) {
+        ([one], _) | ([], [one]) => Ok(one),
+        _ => {
+            Err(UserError::new(format!("--with {change}: the lock file of {name} has {package} {}", shown()))
+                .help(format!(
+                    "say which one to replace: {}",
+                    DependencyChange { from: Some(versions[0].version.clone()), ..change.clone() }
+                )))
+        }
+    }
+}
+
+impl Wanted<'_> {
+    fn inputs(&self) -> &Inputs<'_> {
+        self.job.inputs
+    }
+
+    /// Returns where the lock file is kept. Its name is a hash of everything that it follows from.
+    fn kept(&self) -> Utf8PathBuf {
+        let mut hasher = blake3::Hasher::new();
+        let inputs = self.inputs();
+        let options = self.options();
+        let overlay: Vec<_> = self
+            .job
+            .overlay()
+            .iter()
+            .map(|file| (file.destination.clone(), blake3::hash(&file.content).to_hex().to_string()))
+            .collect();
+        let patches: Vec<_> =
+            inputs.patches.iter().map(|patch| blake3::hash(patch.content()).to_hex().to_string()).collect();
+        let crate_of_tests = shared_lockfile::crate_of_tests(inputs.plan);
+        let options_of_crate =
+            (!crate_of_tests.is_empty()).then(|| PackageOptions::split_off(&options, self.job.features()).0);
+        let facts = format!(
+            "{} {} {:?} {:?} {:?} {} {:?} {:?} {} {:?} {:?}",
+            self.job.revision().tree,
+            inputs.plan.workspace,
+            self.changes,
+            options.config,
+            inputs.plan.request.sparse_exclude,
+            self.job.toolchain.version,
+            overlay,
+            patches,
+            crate_of_tests,
+            options_of_crate,
+            self.folders,
+        );
+        if self.changes.iter().any(|change| change.to.may_move()) {
+            // A branch is looked up once for each plan, so a run that continues has the same commit.
+            hasher.update(inputs.plan.created.as_bytes()).update(&[0]);
+        }
+        hasher.update(facts.as_bytes()).update(&[0]).update(self.base.as_deref().unwrap_or_default());
+        inputs.cache.lockfiles().join(format!("side-{}.lock", &hasher.finalize().to_hex()[..32]))
+    }
+
+    fn options(&self) -> BuildOptions {
+        let mut options = self.job.options();
+        options.config.extend(self.patches.iter().cloned());
+        options
+    }
+
+    /// Lets cargo resolve the lock file in the checkout.
+    fn resolve(&self, tree: &mut BuildTree<'_>) -> anyhow::Result<Vec<u8>> {
+        let resolver = LockfileResolver::check_out(self.job, self.options(), &self.folders, tree)?;
+        let done = self.resolve_with(&resolver);
+        resolver.finish()?;
+        done
+    }
+
+    fn resolve_with(&self, resolver: &LockfileResolver<'_>) -> anyhow::Result<Vec<u8>> {
+        let base = self.base.as_deref().unwrap_or_default();
+        if self.patches.is_empty() {
+            // A lock file of another revision may lack packages.
+            resolver.completed(base)?.map_err(|message| self.does_not_fit(&resolver.reason(&message)))?;
+        } else {
+            // With the patches, cargo would complete it in its own way.
+            resolver.write(base)?;
+        }
+        for change in &self.changes {
+            let locked = lock_differences::locked(&resolver.read()?);
+            let replaced = chosen(change, &locked, &self.job.revision().name)?;
+            self.apply(resolver, change, replaced)?;
+        }
+        let text = resolver.read()?;
+        self.check(&text)?;
+        Ok(text)
+    }
+
+    /// Replaces one package in the lock file of the checkout.
+    fn apply(
+        &self,
+        resolver: &LockfileResolver<'_>,
+        change: &DependencyChange,
+        replaced: &LockedPackage,
+    ) -> anyhow::Result<()> {
+        // Every cargo knows the colon.
+        let spec = format!("{}:{}", replaced.name, replaced.version);
+        let mut arguments = vec!["update", "--package", &spec];
+        match &change.to {
+            Replacement::Version(to) if *to == replaced.version => return Ok(()),
+            Replacement::Version(to) => arguments.extend(["--precise", to]),
+            Replacement::Path(_) | Replacement::Git { .. } => {}
+        }
+        let done = resolver.cargo(&arguments).capture()?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let message = format!(
+            "{}: cargo cannot resolve this: {}",
+            self.subject(change),
+            resolver.reason(&String::from_utf8_lossy(&done.stderr))
+        );
+        let help = match &change.to {
+            // Versions of the registry are no answer if the repository cannot be read.
+            Replacement::Git { url, rev } if message.contains("failed to load source") => {
+                let rev = rev.as_deref().unwrap_or("HEAD");
+                Some(format!("to see whether it can be fetched: git fetch {url} {rev}"))
+            }
+            _ => self.advice(resolver, change, replaced),
+        };
+        Err(UserError::new(message).maybe_help(help).into())
+    }
+
+    /// Returns the versions that would work, if they are known.
+    fn advice(
+        &self,
+        resolver: &LockfileResolver<'_>,
+        change: &DependencyChange,
+        replaced: &LockedPackage,
+    ) -> Option<String> {
+        let metadata = resolver.cargo(&["metadata", "--format-version", "1"]).capture().ok()?;
+        let metadata = serde_json::from_slice(&metadata.stdout).ok();
+        let required = metadata
+            .map(|metadata| usable_versions::requirements(&metadata, &replaced.name, &replaced.version))
+            .unwrap_or_default();
+        let config = CargoConfig::read(&self.inputs().workspace(), &self.options().config).ok();
+        let local = config.map(|config| config.local_registries()).unwrap_or_default();
+        let home = configuration::home().and_then(|home| Utf8PathBuf::from_path_buf(home).ok());
+        let published = usable_versions::published(&change.package, home.as_deref(), &local);
+        let mut usable = usable_versions::usable(&published, &required);
+        if let Replacement::Version(refused) = &change.to {
+            // It meets the requirements, and something else is wrong with it.
+            usable.retain(|version| version.to_string() != *refused);
+        }
+        let newest = usable.first().map(|newest| format!("\nfor the newest: {}@{newest}", change.package));
+        let advice = usable_versions::advice(&change.package, &usable, &required);
+        Some(advice + &newest.unwrap_or_default()).filter(|advice| !advice.is_empty())
+    }
+
+    /// Checks that the lock file has what was asked for. Cargo ignores a patch that meets no
+    /// requirement.
+    fn check(&self, text: &[u8]) -> anyhow::Result<()> {
+        let locked = lock_differences::locked(text);
+        for change in &self.changes {
+            let of_package = || locked.iter().filter(|one| one.name == change.package);
+            let is_there = match &change.to {
+                Replacement::Version(to) => of_package().any(|one| one.version == *to),
+                Replacement::Path(_) => of_package().any(|one| one.source.is_none()),
+                Replacement::Git { url, .. } => {
+                    let of_url = format!("git+{url}");
+                    of_package()
+                        .any(|one| one.source.as_deref().is_some_and(|source| source.starts_with(&of_url)))
+                }
+            };
+            if !is_there {
+                let versions: Vec<&str> = of_package().map(|one| one.version.as_str()).collect();
+                let message = format!(
+                    "--with {change}: cargo does not use it for {}, and stays with {} {}",
+                    self.job.revision().name,
+                    change.package,
+                    versions.join(" and ")
+                );
+                let help = "its version must meet the requirements of the packages that use it: \
+                            `cargo tree --invert` shows them";
+                return Err(UserError::new(message).help(help).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `main: --with serde@1.0.200`.
+    fn subject(&self, change: &DependencyChange) -> String {
+        let name = &self.job.revision().name;
+        let is_named = name.starts_with(&change.to_string());
+        if is_named { format!("--with {change}") } else { format!("{name}: --with {change}") }
+    }
+
+    fn does_not_fit(&self, reason: &str) -> UserError {
+        let one = self.inputs().plan.request.refs.get(self.job.index);
+        let given = one.and_then(|one| one.lockfile.as_ref());
+        let which = given.map_or("its lock file", SideLockfile::written);
+        let name = &self.job.revision().name;
+        UserError::new(format!("{which} cannot be used for {name}: {reason}"))
+            .help("the lock file must be of the same code: give one that cargo wrote for this workspace")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, version: &str) -> LockedPackage {
+        LockedPackage { name: name.to_owned(), version: version.to_owned(), source: None }
+    }
+
+    #[test]
+    fn the_version_that_a_change_replaces_is_the_one_that_it_is_compatible_with() {
+        let locked = [package("rand", "0.7.3"), package("rand", "0.8.5"), package("serde", "1.0.180")];
+        let of = |change: &str| {
+            let change: DependencyChange = change.parse().unwrap();
+            chosen(&change, &locked, "new").map(|one| one.version.clone()).map_err(|error| error.rendered())
+        };
+        assert_eq!(of("rand@0.8.4").unwrap(), "0.8.5");
+        assert_eq!(of("rand@0.7.3..0.7.2").unwrap(), "0.7.3");
+        assert_eq!(of("serde@2.0.0").unwrap(), "1.0.180", "the only one");
+        assert_eq!(of("serde=../serde").unwrap(), "1.0.180");
+        for (change, error) in [
+            ("rand@0.9.0", "has rand 0.7.3 and 0.8.5\n  help: say which one to replace: rand@0.7.3..0.9.0"),
+            (
+                "rand=../rand",
+                "has rand 0.7.3 and 0.8.5\n  help: say which one to replace: rand@0.7.3=../rand",
+            ),
+            ("rand@0.6.0..0.6.1", "has rand 0.7.3 and 0.8.5, not 0.6.0\n  help: leave out 0.6.0: rand@0.6.1"),
+            ("serd@1.0.0", "has no package 'serd'\n  help: did you mean 'serde'?"),
+        ] {
+            assert_eq!(
+                of(change).unwrap_err(),
+                format!("error: --with {change}: the lock file of new {error}")
+            );
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! The store of finished executables with their provenance. Each build has a folder:
+//! `store/<key>/`.
+//!
+//! The key is a hash of everything that affects the build, so that the same build is never made
+//! twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::provenance::{Executable, FailedTarget, Provenance, VERSION};
+use crate::test_listing;
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::resolved::Revision;
+use memprof_support::folder_removal::remove_folder;
+use memprof_support::redaction;
+use memprof_support::regular_file::followed;
+use memprof_support::sealed_json;
+
+/// One build in the store.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its folder.
+    pub folder: Utf8PathBuf,
+    /// Its content.
+    pub provenance: Provenance,
+    /// Which of its failed targets cannot contain a selected test, as indices. A build that is read
+    /// from the store has none.
+    pub unselected: BTreeSet<usize>,
+    /// What may help with its failed targets. A build that is read from the store has none.
+    pub hints: Vec<String>,
+}
+
+/// An executable is not the planned build, so its figures do not count.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongBuild {
+    /// The file is not the one that was built.
+    #[error(
+        "{file} is not the executable that was built: its hash is {found}, but provenance.json says \
+         {expected}"
+    )]
+    OtherExecutable {
+        /// The file.
+        file: Utf8PathBuf,
+        /// Its hash.
+        found: String,
+        /// The expected hash.
+        expected: String,
+    },
+    /// The process is another build.
+    #[error("the test process reports build {found}, but the plan says {expected}")]
+    OtherBuild {
+        /// The key that the shim in the process reports.
+        found: String,
+        /// The planned key.
+        expected: String,
+    },
+}
+
+/// Why an executable cannot be proven to be the build that was asked for.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproven {
+    /// The shim's place for the key is missing.
+    #[error(
+        "its file has no place for the build key; a linker script or another build step removed it, or \
+         the target's root file is outside the checkout"
+    )]
+    NoPlace,
+    /// The place for the key is incomplete, or contains something else.
+    #[error("its place for the build key was changed; the file is not what the compiler linked")]
+    Changed,
+    /// There are several places for the key.
+    #[error("its file has {0} places for the build key instead of one")]
+    Several(usize),
+}
+
+/// A file that cargo reports as built cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cargo reports a file as built that cannot be read: {0}")]
+pub struct UnreadableArtifact(std::io::Error);
+
+/// The text in the shim that precedes 64 bytes for the key.
+const STAMP: &[u8] = b"cargo-memprof-build-key:";
+
+/// Writes the key into an executable's bytes.
+///
+/// # Errors
+///
+/// The executable does not contain exactly one unused place for the key.
+///
+/// # Panics
+///
+/// The key does not have 64 digits.
+pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
+    assert_eq!(key.len(), 64, "a key has 64 digits");
+    let is_unused =
+        |place: &usize| executable[place + STAMP.len()..].get(..64).is_some_and(|place| *place == [b'-'; 64]);
+    let texts: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
+    // The text alone is no place: a program may search for it, as this one does.
+    let places: Vec<usize> = texts.iter().copied().filter(is_unused).collect();
+    let start = match places[..] {
+        [place] => place + STAMP.len(),
+        [] if texts.is_empty() => return Err(Unproven::NoPlace),
+        [] => return Err(Unproven::Changed),
+        _ => return Err(Unproven::Several(places.len())),
+    };
+    let target = &mut executable[start..start + 64];
+    target.copy_from_slice(key.as_bytes());
+    Ok(())
+}
+
+/// The file in an entry's folder with its [`Provenance`].
+pub const PROVENANCE: &str = "provenance.json";
+
+/// The names in an entry's folder that no program gets.
+pub const OWN_NAMES: [&str; 4] = [PROVENANCE, "injected", "deps", "examples"];
+
+/// Returns the folder of a key.
+fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
+    store.join(&key[..32])
+}
+
+/// An executable in the store.
+#[derive(Debug)]
+pub struct Copied {
+    /// blake3 of the file, including the key in it.
+    pub hash: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What the store has for a key.
+#[derive(Debug)]
+pub enum Stored {
+    /// The build.
+    Complete(Box<Entry>),
+    /// Nothing, or a build that another version of this program made.
+    Absent,
+    /// A build that is not as it was written, and why.
+    Damaged(String),
+}
+
+/// Looks for the build with this key, without reading its executables.
+pub fn find(store: &Utf8Path, key: &str) -> Stored {
+    let folder = folder(store, key);
+    match folder.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
+        Ok(_) | Err(_) => {}
+    }
+    match read_provenance(&folder.join(PROVENANCE)) {
+        Ok(Some(provenance)) if provenance.key == key => Stored::Complete(Box::new(Entry {
+            folder,
+            provenance,
+            unselected: BTreeSet::new(),
+            hints: Vec::new(),
+        })),
+        Ok(_) => Stored::Absent,
+        Err(error) => Stored::Damaged(format!("{error:#}")),
+    }
+}
+
+/// Looks for the build with this key, and checks all its files.
+pub fn find_intact(store: &Utf8Path, key: &str) -> Stored {
+    match find(store, key) {
+        Stored::Complete(entry) => match entry.check_files() {
+            Ok(()) => Stored::Complete(entry),
+            Err(error) => Stored::Damaged(format!("{error:#}")),
+        },
+        other => other,
+    }
+}
+
+/// Reads an entry's provenance; `None` if it has another format.
+fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
+    /// The part that all formats share.
+    #[derive(serde::Deserialize)]
+    struct Format {
+        version: u32,
+    }
+    let text = followed::read(path)?;
+    let format = match sealed_json::unsealed::<Format>(&text) {
+        Ok(format) => format,
+        // Before format 3, there was no hash.
+        Err(damage) => match serde_json::from_slice::<Format>(&text) {
+            Ok(format) if format.version < 3 && !text.starts_with(b"{\n  \"blake3\"") => format,
+            Ok(_) | Err(_) => return Err(anyhow::Error::new(damage).context(path.to_string())),
+        },
+    };
+    if format.version != VERSION {
+        return Ok(None);
+    }
+    Ok(Some(sealed_json::unsealed(&text).with_context(|| path.to_string())?))
+}
+
+/// A store entry under construction. It appears in the store only when it is complete.
+#[derive(Debug)]
+pub struct Draft {
+    partial: Utf8PathBuf,
+    folder: Utf8PathBuf,
+}
+
+impl Draft {
+    /// Begins an entry.
+    pub fn new(store: &Utf8Path, key: &str) -> anyhow::Result<Self> {
+        let folder = folder(store, key);
+        let partial = folder.with_extension("partial");
+        remove(&partial)?;
+        fs_err::create_dir_all(&partial)?;
+        Ok(Self { partial, folder })
+    }
+
+    /// Returns the path of a file while the entry is under construction.
+    pub fn path(&self, file: &Utf8Path) -> Utf8PathBuf {
+        self.partial.join(file)
+    }
+
+    /// Copies a test executable and writes the key into the copy. Returns the copy, or why the
+    /// executable is not proven to be this build; it is then not copied.
+    ///
+    /// # Errors
+    ///
+    /// [`UnreadableArtifact`] if the executable cannot be read; another error if it cannot be
+    /// copied.
+    pub fn add_executable(
+        &self,
+        built: &Utf8Path,
+        file: &Utf8Path,
+        key: &str,
+    ) -> anyhow::Result<Result<Copied, Unproven>> {
+        let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
+        let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
+        if let Err(unproven) = stamp(&mut bytes, key) {
+            return Ok(Err(unproven));
+        }
+        let path = self.partial.join(file);
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        fs_err::write(&path, &bytes)?;
+        fs_err::set_permissions(&path, permissions)?;
+        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), bytes }))
+    }
+
+    /// Copies any other file. Returns its hash.
+    pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
+        let path = self.partial.join(file);
+        let hash = hash_file(built).map_err(UnreadableArtifact)?;
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        followed::copy(built, &path)?;
+        let copied = hash_file(&path)?;
+        ensure!(copied == hash, "{built} changed while it was copied to {path}");
+        Ok(hash)
+    }
+
+    /// Stores a file that was injected into the checkout.
+    pub fn add_injected(&self, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+        let path = self.partial.join("injected").join(relative);
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        fs_err::write(path, content)?;
+        Ok(())
+    }
+
+    /// Writes the provenance without secrets, and moves the entry into the store.
+    pub fn finish(self, provenance: Provenance) -> anyhow::Result<Entry> {
+        // Tests may print what cargo's `[env]` and build scripts give them.
+        redaction::change(|redactor| {
+            for (name, value) in provenance.executables.iter().flat_map(|one| &one.environment) {
+                redactor.learn(name, value);
+            }
+        });
+        fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance.redacted())?)?;
+        remove(&self.folder)?;
+        fs_err::rename(&self.partial, &self.folder)?;
+        Ok(Entry { folder: self.folder, provenance, unselected: BTreeSet::new(), hints: Vec::new() })
+    }
+}
+
+impl Entry {
+    /// Returns the targets that do not compile and may contain a selected test.
+    pub fn selected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+        let failed = self.provenance.failed_targets.iter().enumerate();
+        failed.filter(|(index, _)| !self.unselected.contains(index)).map(|(_, failed)| failed)
+    }
+
+    /// Returns the targets that do not compile and cannot contain a selected test.
+    pub fn unselected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+        self.unselected.iter().filter_map(|&index| self.provenance.failed_targets.get(index))
+    }
+
+    /// Returns a note for the report about each target that does not compile and cannot contain a
+    /// selected test.
+    pub fn notes(&self, revision: &Revision) -> Vec<String> {
+        let note = |failed: &FailedTarget| {
+            let (name, commit) = (&revision.name, revision.short());
+            let (root, error) = (&failed.root, failed.first_line());
+            format!("{root} does not compile in {name} ({commit}), but has no selected test: {error}")
+        };
+        let of_program = self.provenance.program_error.iter().map(|error| {
+            let (name, commit) = (&revision.name, revision.short());
+            format!("a binary or an example of {name} ({commit}) does not build, so tests that start it fail: {error}")
+        });
+        self.unselected_failures().map(note).chain(of_program).collect()
+    }
+
+    /// Returns the executables and targets whose tests cannot be measured.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let failed = self.selected_failures().map(FailedTarget::not_measured);
+        self.provenance.not_measured().into_iter().chain(failed).collect()
+    }
+
+    /// Whether an executable could not list its tests because shared libraries were missing. They
+    /// may exist by now.
+    pub fn lacks_libraries(&self) -> bool {
+        let reasons =
+            self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
+        reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
+    }
+
+    /// Checks that all files of the entry are as they were written.
+    ///
+    /// # Errors
+    ///
+    /// The first file that is missing, unreadable or changed.
+    fn check_files(&self) -> anyhow::Result<()> {
+        let provenance = &self.provenance;
+        for executable in &provenance.executables {
+            self.verified(executable)?;
+        }
+        for companion in &provenance.companions {
+            let path = self.folder.join(&companion.file);
+            ensure!(hash_file(&path)? == companion.hash, "{path} is not the file that was built");
+        }
+        let is_as_injected = hash_of_injected(&self.injection()?) == provenance.injected_hash;
+        ensure!(is_as_injected, "{} has other files than those that were injected", self.folder);
+        Ok(())
+    }
+
+    /// Whether its tests need a secret that is not stored. Cargo gives it again.
+    pub fn lacks_secrets(&self) -> bool {
+        self.provenance.is_runner_redacted() || !self.provenance.redacted_variables().is_empty()
+    }
+
+    /// Returns the path of an executable, after checking its hash.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongBuild::OtherExecutable`] if the file has another hash.
+    pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
+        let path = self.folder.join(&executable.file);
+        let found = hash_file(&path)?;
+        if found != executable.hash {
+            return Err(
+                WrongBuild::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into()
+            );
+        }
+        Ok(path)
+    }
+
+    /// Returns the paths of all its files, those first that every test needs.
+    pub fn files(&self) -> impl Iterator<Item = Utf8PathBuf> {
+        let Provenance { injected, executables, companions, .. } = &self.provenance;
+        let injected = injected.iter().map(|path| self.folder.join("injected").join(path));
+        let executables = executables.iter().map(|executable| self.folder.join(&executable.file));
+        let companions = companions.iter().map(|companion| self.folder.join(&companion.file));
+        injected.chain([self.folder.join(PROVENANCE)]).chain(executables).chain(companions)
+    }
+
+    /// Reads the files that were injected into the checkout for this build.
+    pub fn injection(&self) -> anyhow::Result<BTreeMap<Utf8PathBuf, Vec<u8>>> {
+        let read =
+            |path: &Utf8PathBuf| Ok((path.clone(), followed::read(self.folder.join("injected").join(path))?));
+        self.provenance.injected.iter().map(read).collect()
+    }
+
+    /// Copies programs and shared libraries of this build to where its tests look for them. Another
+    /// revision's build may have left its own there.
+    ///
+    /// The old file is removed rather than overwritten, because cargo has hard links to it. Cargo
+    /// restores its own file at its next build.
+    pub fn place_companions(&self) -> anyhow::Result<()> {
+        for companion in &self.provenance.companions {
+            if hash_file(&companion.path).ok().as_ref() == Some(&companion.hash) {
+                continue;
+            }
+            let source = self.folder.join(&companion.file);
+            ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
+            remove(&companion.path)?;
+            if let Some(folder) = companion.path.parent() {
+                fs_err::create_dir_all(folder)?;
+            }
+            followed::copy(&source, &companion.path)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes of a file are hashed. A sparse file of any size takes no space on the disk, and hours.
+const MOST_OF_STORED: u64 = 64 << 30;
+
+/// Returns the blake3 hash of a file, as hexadecimal digits.
+pub fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(followed::open_within(path, MOST_OF_STORED)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Returns the blake3 hash of paths and contents.
+pub fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (path, content) in files {
+        hasher.update(path.as_str().as_bytes()).update(&[0]);
+        hasher.update(blake3::hash(content).as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Removes a file or a folder, if there is one.
+pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(remove_folder(path)?),
+        Ok(_) => fs_err::remove_file(path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provenance::Companion;
+    use crate::provenance::samples::{KEY, executable, provenance};
+
+    fn linked() -> Vec<u8> {
+        [b"ELF", STAMP, &[b'-'; 64], b"rest"].concat()
+    }
+
+    #[test]
+    fn the_key_is_written_after_the_stamp() {
+        let mut bytes = linked();
+        stamp(&mut bytes, KEY).unwrap();
+        assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
+        assert_eq!(stamp(&mut bytes, KEY), Err(Unproven::Changed));
+    }
+
+    #[test]
+    fn an_executable_without_exactly_one_place_for_the_key_is_unproven() {
+        assert_eq!(stamp(&mut b"plain".to_vec(), KEY), Err(Unproven::NoPlace));
+        assert_eq!(stamp(&mut [linked(), linked()].concat(), KEY), Err(Unproven::Several(2)));
+        assert_eq!(stamp(&mut linked()[..40], KEY), Err(Unproven::Changed));
+        let mut with_text = [STAMP, b" is searched for", &linked(), STAMP].concat();
+        assert_eq!(stamp(&mut with_text, KEY), Ok(()));
+    }
+
+    #[test]
+    fn an_executable_that_cannot_be_read_or_copied_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let file = Utf8Path::new("t");
+        let missing = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        assert!(missing.is::<UnreadableArtifact>() && missing.to_string().contains("/built"), "{missing}");
+        fs_err::write(store.join("built"), linked()).unwrap();
+        // Like a full disk, a folder in its place keeps the copy from being written.
+        fs_err::create_dir(draft.path(file)).unwrap();
+        let blocked = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        assert!(blocked.to_string().contains(draft.path(file).as_str()), "{blocked}");
+    }
+
+    /// Damages an entry in its folder.
+    type Damage<'a> = &'a dyn Fn(&Utf8Path);
+
+    /// An entry of an executable, a companion and an injected file.
+    fn entry(store: &Utf8Path) -> Entry {
+        let built = store.join("built");
+        fs_err::write(&built, linked()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap().unwrap().hash;
+        let mut provenance = provenance(Executable { hash, ..executable() });
+        let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
+        provenance.companions.push(Companion { path: built, file: "c".into(), hash });
+        let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
+        for (path, content) in &injected {
+            draft.add_injected(path, content).unwrap();
+        }
+        provenance.injected_hash = hash_of_injected(&injected);
+        provenance.injected = injected.into_keys().collect();
+        draft.finish(provenance).unwrap()
+    }
+
+    #[test]
+    fn a_replaced_executable_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = entry(Utf8Path::from_path(folder.path()).unwrap());
+        let executable = &entry.provenance.executables[0];
+        entry.verified(executable).unwrap();
+        fs_err::write(entry.folder.join("t"), "another").unwrap();
+        let error = entry.verified(executable).unwrap_err().to_string();
+        assert!(error.contains("is not the executable that was built"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_entry_is_found_and_can_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        assert!(matches!(find_intact(store, KEY), Stored::Absent));
+        let damages: [(&str, Damage<'_>); 8] = [
+            ("/t", &|entry| fs_err::remove_file(entry.join("t")).unwrap()),
+            ("/t", &|entry| fs_err::write(entry.join("t"), "ELF").unwrap()),
+            ("/t", &|entry| {
+                fs_err::remove_file(entry.join("t")).unwrap();
+                fs_err::create_dir(entry.join("t")).unwrap();
+            }),
+            ("/c", &|entry| fs_err::write(entry.join("c"), "").unwrap()),
+            ("injected", &|entry| fs_err::write(entry.join("injected/tests/a.rs"), "").unwrap()),
+            ("provenance.json", &|entry| fs_err::remove_file(entry.join(PROVENANCE)).unwrap()),
+            ("provenance.json", &|entry| {
+                let text = fs_err::read_to_string(entry.join(PROVENANCE)).unwrap();
+                fs_err::write(entry.join(PROVENANCE), text.replace("\"b\"", "\"d\"")).unwrap();
+            }),
+            ("provenance.json", &|entry| {
+                fs_err::remove_dir_all(entry).unwrap();
+                fs_err::write(entry, "a file").unwrap();
+            }),
+        ];
+        for (place, damage) in damages {
+            let entry = entry(store);
+            assert!(matches!(find_intact(store, KEY), Stored::Complete(_)));
+            damage(&entry.folder);
+            let Stored::Damaged(reason) = find_intact(store, KEY) else { panic!("not noticed: {place}") };
+            assert!(reason.contains(place), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_an_earlier_format_is_built_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let entry = entry(store);
+        fs_err::write(entry.folder.join(PROVENANCE), r#"{"version": 2, "key": "k"}"#).unwrap();
+        assert!(matches!(find_intact(store, KEY), Stored::Absent));
+    }
+}

@@ -1,0 +1,287 @@
+//! The file of a budget, and the figures that exceed it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use camino::Utf8Path;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::compare::aggregate::{Aggregate, Availability};
+use crate::compare::comparison::{Cell, Comparison};
+use crate::results::measurement::Kind;
+use crate::verdict::limits;
+use memprof_plan::budget::{Budget, BudgetLimit};
+use memprof_plan::metric::Unit;
+use memprof_plan::resolved::CellId;
+use memprof_plan::title;
+use memprof_support::counted::counted;
+use memprof_support::glob;
+use memprof_support::labels;
+use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
+
+/// The version of the file's format.
+pub const VERSION: u32 = 1;
+
+/// The file's usual name.
+pub const FILE_NAME: &str = "memprof-budget.json";
+
+const HOW_TO_WRITE: &str = "write one of a run: cargo memprof budget write memprof-budget.json";
+
+/// How many unchecked entries are named.
+const MOST_NOTES: usize = 3;
+
+/// The file, with entries whose place in the text is known.
+#[derive(Deserialize)]
+struct File<'a> {
+    version: u32,
+    #[serde(borrow)]
+    limits: Vec<&'a RawValue>,
+}
+
+/// An entry as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    test: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    params: BTreeMap<String, String>,
+    metric: String,
+    checkpoint: String,
+    unit: String,
+    /// What was measured. Only for people.
+    #[serde(default)]
+    figure: i64,
+    limit: u64,
+}
+
+/// How much more than its figure each metric may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Margin {
+    /// As much as a comparison ignores.
+    #[default]
+    Usual,
+    /// This many percent.
+    Percent(f64),
+}
+
+impl Margin {
+    /// Returns the limit for a figure.
+    fn limit(self, metric: &str, figure: i64) -> u64 {
+        let figure = u64::try_from(figure).unwrap_or(0);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a figure, rounded up"
+        )]
+        let share = |percent: f64| (figure as f64 * percent / 100.0).ceil() as u64;
+        let more = match self {
+            Self::Percent(percent) => share(percent),
+            Self::Usual => limits::defaults(metric).map_or(0, |thresholds| {
+                share(thresholds.tight.percent.unwrap_or(0.0)).max(thresholds.tight.bytes.unwrap_or(0))
+            }),
+        };
+        figure.saturating_add(more)
+    }
+}
+
+/// Returns the budget's text for the figures of a revision: one entry a line, sorted. `metrics` are
+/// patterns; those that are judged by default if there are none.
+///
+/// # Errors
+/// No test of the revision has such a figure.
+pub fn text(
+    comparison: &Comparison,
+    revision: usize,
+    metrics: &[String],
+    margin: Margin,
+) -> anyhow::Result<String> {
+    let mut most: BTreeMap<Key, i64> = BTreeMap::new();
+    for cell in &comparison.cells {
+        let side = &cell.sides[revision];
+        for metric in comparison.metrics.iter().filter(|metric| is_chosen(&metric.name, metrics)) {
+            for (checkpoint, figure) in figures(cell, side, &metric.name) {
+                let params = cell.id.params.iter().cloned().collect();
+                let (test, name) = (cell.id.full_name(), given_name(&cell.id));
+                let key = (test, name, params, metric.name.clone(), checkpoint.to_owned());
+                most.entry(key).and_modify(|most| *most = figure.max(*most)).or_insert(figure);
+            }
+        }
+    }
+    let revision = &comparison.revisions[revision];
+    if most.is_empty() {
+        return Err(UserError::new(format!("the run has no such figures of {}", revision.name))
+            .help("choose metrics that it has: --metrics heap.peak")
+            .into());
+    }
+    let commit = serde_json::to_string(&revision.commit)?;
+    let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
+    let count = most.len();
+    for (index, ((test, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
+        let unit = unit_name(Unit::of(&metric)).to_owned();
+        let limit = margin.limit(&metric, figure);
+        let entry = Entry { test, name, params, metric, checkpoint, unit, figure, limit };
+        let comma = if index + 1 < count { "," } else { "" };
+        writeln!(text, "    {}{comma}", serde_json::to_string(&entry)?)?;
+    }
+    text.push_str("  ]\n}\n");
+    Ok(text)
+}
+
+/// A cell's test, name and parameters, a metric and a checkpoint.
+type Key = (String, Option<String>, BTreeMap<String, String>, String, String);
+
+/// Returns the name that an entry of `tests` gives a cell, or a program's command line.
+fn given_name(cell: &CellId) -> Option<String> {
+    let is_plain = cell.title == title::plain(&cell.test, &cell.params);
+    (!is_plain).then(|| cell.title.clone())
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "bytes",
+        Unit::Count => "count",
+        Unit::Nanoseconds => "nanoseconds",
+    }
+}
+
+/// The metrics of a budget are levels and peaks, unless others are named.
+fn is_chosen(metric: &str, named: &[String]) -> bool {
+    let is_of_scope = metric.ends_with("peaked") || metric.ends_with("consumed");
+    match named {
+        [] => limits::defaults(metric).is_some() && !is_of_scope,
+        named => named.iter().any(|pattern| glob::matches(pattern, metric)),
+    }
+}
+
+/// Returns the highest figure at each checkpoint of a test that passed.
+fn figures<'a>(
+    cell: &'a Cell,
+    side: &'a Aggregate,
+    metric: &str,
+) -> impl Iterator<Item = (&'a str, i64)> + use<'a> {
+    let column = side.column(metric).filter(|_| side.availability == Availability::Measured);
+    let points = side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point);
+    points.filter_map(move |(index, key)| {
+        let figure = column?.figure(index)?;
+        Some((&cell.labels[key.label as usize][..], figure.max))
+    })
+}
+
+/// Reads a budget. `name` is the file as the user wrote it.
+///
+/// # Errors
+/// It cannot be read, or is no budget. The error names the line.
+pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
+    let text = followed::text(path)
+        .map_err(|error| UserError::new(format!("the budget {error}")).help(HOW_TO_WRITE))?;
+    let refused = |place: &str, error: &serde_json::Error| {
+        UserError::new(format!("{place}: {}", labels::message(&error.to_string()))).help(HOW_TO_WRITE)
+    };
+    let file: File<'_> =
+        serde_json::from_str(&text).map_err(|error| refused(&format!("{name} is not a budget"), &error))?;
+    if file.version > VERSION {
+        let newer = format!("{name}: format {} is newer than this cargo-memprof reads", file.version);
+        return Err(UserError::new(newer).help("update cargo-memprof").into());
+    }
+    let mut limits = Vec::new();
+    let mut lines = HashMap::new();
+    let (mut line, mut seen) = (1, 0);
+    for raw in file.limits {
+        let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
+        line += memchr::memchr_iter(b'\n', &text.as_bytes()[seen..start]).count();
+        seen = start;
+        let entry: Entry =
+            serde_json::from_str(raw.get()).map_err(|error| refused(&format!("{name}:{line}"), &error))?;
+        let unit = unit_name(Unit::of(&entry.metric));
+        if entry.unit != unit {
+            return Err(UserError::new(format!("{name}:{line}: {} is in {unit}", entry.metric))
+                .help(format!("write \"unit\": \"{unit}\""))
+                .into());
+        }
+        let Entry { test, name: of_test, params, metric, checkpoint, limit, .. } = entry;
+        let what = (test.clone(), of_test.clone(), params.clone(), metric.clone(), checkpoint.clone());
+        if let Some(first) = lines.insert(what, line) {
+            let twice =
+                format!("{name}:{line}: {metric} of {test} at '{checkpoint}' is in line {first}, too");
+            return Err(UserError::new(labels::message(&twice)).help("remove one of the lines").into());
+        }
+        limits.push(BudgetLimit { test, name: of_test, params, checkpoint, metric, limit, line });
+    }
+    Ok(Budget { file: name.to_owned(), limits })
+}
+
+/// A budget by test and metric.
+#[derive(Default)]
+pub struct KnownBudget<'a> {
+    budget: Option<&'a Budget>,
+    of_tests: HashMap<&'a str, Vec<&'a BudgetLimit>>,
+}
+
+impl<'a> KnownBudget<'a> {
+    /// Indexes a budget.
+    pub fn new(budget: Option<&'a Budget>) -> Self {
+        let mut of_tests: HashMap<&str, Vec<&BudgetLimit>> = HashMap::new();
+        for entry in budget.iter().flat_map(|budget| &budget.limits) {
+            of_tests.entry(&entry.test).or_default().push(entry);
+        }
+        Self { budget, of_tests }
+    }
+
+    /// Returns the entries of a cell. `test` is `package::binary::test`.
+    pub fn of(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
+        let is_of_cell = |entry: &&&BudgetLimit| {
+            entry.params.len() == cell.params.len()
+                && cell.params.iter().all(|(name, value)| entry.params.get(name) == Some(value))
+        };
+        let of_test = self.of_tests.get(test).into_iter().flatten().filter(is_of_cell).copied();
+        let (named, unnamed): (Vec<_>, Vec<_>) = of_test.partition(|entry| entry.name.is_some());
+        let own: Vec<_> =
+            named.into_iter().filter(|entry| entry.name.as_ref() == Some(&cell.title)).collect();
+        if own.is_empty() { unnamed } else { own }
+    }
+
+    /// Returns where an entry is: `memprof-budget.json:12`.
+    pub fn place(&self, entry: &BudgetLimit) -> String {
+        self.budget.map_or_else(String::new, |budget| budget.place(entry))
+    }
+
+    /// Returns how many entries about tests that passed were not checked, because the test has no
+    /// such figure, and notes on them.
+    pub fn unchecked(&self, comparison: &Comparison) -> (usize, Vec<String>) {
+        let mut unchecked = Vec::new();
+        let revisions = |cell: &Cell| match &cell.alone {
+            Some(_) => vec![0],
+            None => cell.pairs.iter().map(|pair| pair.candidate).collect(),
+        };
+        for cell in comparison.cells.iter().filter(|_| self.budget.is_some()) {
+            let test = cell.id.full_name();
+            for entry in self.of(&test, &cell.id) {
+                let lacks = |revision: usize| {
+                    let side = &cell.sides[revision];
+                    side.availability == Availability::Measured
+                        && !figures(cell, side, &entry.metric).any(|(label, _)| label == entry.checkpoint)
+                };
+                if revisions(cell).into_iter().any(lacks) {
+                    unchecked.push(format!(
+                        "the budget of {} at '{}' of {test} was not checked: the test has no figure for it ({})",
+                        entry.metric,
+                        entry.checkpoint,
+                        self.place(entry)
+                    ));
+                }
+            }
+        }
+        let count = unchecked.len();
+        if count > MOST_NOTES {
+            unchecked.truncate(MOST_NOTES);
+            let others = counted(count - MOST_NOTES, "more line");
+            unchecked.push(format!("{others} of the budget not checked, for lack of a figure"));
+        }
+        (count, unchecked)
+    }
+}

@@ -1,0 +1,488 @@
+//! A comparison as data: what every revision measured in each cell, and how each candidate's
+//! checkpoints match the baseline's. Figures stay in their columns; the figures of a row are looked
+//! up on demand.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+use serde_json::Value;
+
+use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
+use crate::compare::matching::{Key, Match, RowChange};
+use crate::compare::side_differences::SideDifference;
+use crate::results::added_test::AddedTest;
+use crate::results::comparability::IncomparableMetrics;
+use crate::results::measurement::{Kind, Names};
+use crate::results::stored::{FailedBuild, Run};
+use crate::results::trace_facts::TraceFacts;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits::Expected;
+use crate::verdict::significance::Significance;
+use memprof_plan::axis_labels::AxisLabels;
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::metric::Unit;
+use memprof_plan::random_numbers::RandomNumbers;
+use memprof_plan::resolved::{CellId, Revision};
+use memprof_plan::rule::Allowance;
+use memprof_plan::search_options::SearchOptions;
+
+/// Everything that a report shows.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The plan's name, which is also the run folder's name.
+    pub id: String,
+    /// When the plan was made, RFC 3339.
+    pub created: String,
+    /// The version of the tool that measured.
+    pub tool: String,
+    /// The revisions, in the order of the refs.
+    pub revisions: Vec<Revision>,
+    /// Index of the baseline in `revisions`.
+    pub baseline: usize,
+    /// The workspace's folder within the repository; empty for its root.
+    pub workspace: Utf8PathBuf,
+    /// The machine that measured; `null` if unknown.
+    pub environment: Value,
+    /// Whether overlays, options of the build or variables shape the tests. A further command must
+    /// repeat them.
+    pub has_own_settings: bool,
+    /// Which random numbers the tests got.
+    pub random: RandomNumbers,
+    /// How `bisect` measures what this comparison did, for the candidates that it can search.
+    pub search: Option<SearchOptions>,
+    /// All metrics with figures, in the order of the columns.
+    pub metrics: Vec<Metric>,
+    /// The functions that trace patterns match, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
+    /// All runs, passed and failed.
+    pub runs: Vec<Run>,
+    /// The executables that cannot be measured, each with its revision.
+    pub not_measured: Vec<(usize, NotMeasured)>,
+    /// The test files of other revisions that were put into a revision, by revision.
+    pub added_tests: BTreeMap<usize, Vec<AddedTest>>,
+    /// The revisions that did not build.
+    pub failed_builds: BTreeMap<usize, FailedBuild>,
+    /// The cells, ordered by test and parameters.
+    pub cells: Vec<Cell>,
+    /// Notes on the whole comparison: differing environments, problems in logs.
+    pub notes: Vec<String>,
+    /// The expected changes. Verdicts refer to them by index.
+    pub allow: Vec<Allowance>,
+    /// The number of things that were asked for and not checked: limits of a single revision that no
+    /// figure was checked against, and failed tests that belong to no pair.
+    pub unchecked: usize,
+    /// By revision: how it differs from the baseline, apart from the commit.
+    pub differs: Vec<SideDifference>,
+    /// The axes whose combinations are the revisions.
+    pub axes: Vec<AxisLabels>,
+    /// By revision: the metrics that cannot be compared with the baseline's.
+    pub apart: Vec<Vec<IncomparableMetrics>>,
+}
+
+/// A metric and its unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name in logs and reports.
+    pub name: String,
+    /// The unit of its raw numbers.
+    pub unit: Unit,
+}
+
+/// One test with one set of parameters, at every revision.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The test and its parameters.
+    pub id: CellId,
+    /// Whether a test of another package or target has the same name. Titles then show package and
+    /// target too.
+    pub has_namesake: bool,
+    /// The labels that keys refer to.
+    pub labels: Names,
+    /// What each revision measured.
+    pub sides: Vec<Aggregate>,
+    /// One pair per candidate.
+    pub pairs: Vec<Pair>,
+    /// The two tests that the sides are, if this is a pair of tests within one revision.
+    pub origins: Option<[CellId; 2]>,
+    /// The only revision against itself, to check limits and leaks; `None` with several revisions.
+    pub alone: Option<Pair>,
+}
+
+/// A candidate's checkpoints against the baseline's.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Index of the candidate in the comparison's revisions.
+    pub candidate: usize,
+    /// The rows, in the order of the baseline.
+    pub rows: Vec<Match>,
+    /// The verdicts, by metric.
+    pub judged: Vec<JudgedMetric>,
+    /// Figures above an absolute limit.
+    pub breaches: Vec<Breach>,
+}
+
+/// A metric's verdicts in a pair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedMetric {
+    /// The metric.
+    pub metric: String,
+    /// Whether a rule of the user covers it. A missing verdict is then an error.
+    pub is_asked: bool,
+    /// By the baseline's checkpoint; `None` if the metric is not judged there, or neither side has
+    /// it.
+    of_baseline: Vec<Option<Ruling>>,
+    /// By the candidate's checkpoint, for added ones.
+    of_added: BTreeMap<usize, Ruling>,
+}
+
+impl JudgedMetric {
+    /// Takes the rulings in the order of the rows.
+    pub fn new(
+        metric: &str,
+        is_asked: bool,
+        rows: &[Match],
+        rulings: impl Iterator<Item = Option<Ruling>>,
+    ) -> Self {
+        let mut judged = Self {
+            metric: metric.to_owned(),
+            is_asked,
+            of_baseline: Vec::with_capacity(rows.len()),
+            of_added: BTreeMap::new(),
+        };
+        for (row, ruling) in rows.iter().zip(rulings) {
+            match (row.baseline, row.candidate) {
+                // Rows hold each of the baseline's checkpoints once, in order.
+                (Some(_), _) => judged.of_baseline.push(ruling),
+                (None, Some(candidate)) => judged.of_added.extend(ruling.map(|ruling| (candidate, ruling))),
+                (None, None) => {}
+            }
+        }
+        judged
+    }
+
+    /// Returns the ruling at a row.
+    pub fn at(&self, row: &Match) -> Option<Ruling> {
+        match row.baseline {
+            Some(index) => self.of_baseline.get(index).copied().flatten(),
+            None => self.of_added.get(&row.candidate?).copied(),
+        }
+    }
+
+    /// Returns all rulings.
+    pub fn rulings(&self) -> impl Iterator<Item = &Ruling> {
+        self.of_baseline.iter().flatten().chain(self.of_added.values())
+    }
+}
+
+/// The verdict on a metric at a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ruling {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The statistics behind the verdict, if both sides had figures.
+    pub significance: Option<Significance>,
+    /// The entry of `allow` that expects it.
+    pub expected: Option<Expected>,
+    /// Whether resident memory changed by more than its limit, and the C library's freed and kept memory
+    /// explains it.
+    pub is_kept: bool,
+}
+
+impl Ruling {
+    /// Whether the interval of the change contains zero, so that there may be no change at all.
+    pub fn may_be_zero(&self) -> bool {
+        self.significance.is_some_and(|significance| {
+            !significance.exact && significance.low <= 0 && significance.high >= 0
+        })
+    }
+
+    /// Whether it is inconclusive because growth beyond the limit cannot be ruled out. "Improved or
+    /// unchanged" is no reason to look closer.
+    pub fn may_have_grown(&self) -> bool {
+        self.verdict == Verdict::Inconclusive
+            && self.significance.is_none_or(|significance| significance.high > i128::from(significance.limit))
+    }
+
+    /// Whether it is an unexpected regression.
+    pub fn counts(&self) -> bool {
+        self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)
+    }
+}
+
+/// A figure of the candidate above an absolute limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Breach {
+    /// The metric.
+    pub metric: String,
+    /// Index of the row.
+    pub row: usize,
+    /// The kind of limit.
+    pub kind: BreachKind,
+    /// The highest figure of the runs.
+    pub value: i64,
+    /// The limit.
+    pub limit: u64,
+    /// Where the limit is, if it is of a budget: `memprof-budget.json:12`.
+    pub place: Option<String>,
+    /// The entry of `allow` that expects it.
+    pub expected: Option<Expected>,
+}
+
+impl Breach {
+    /// Whether it is unexpected.
+    pub fn counts(&self) -> bool {
+        self.expected.is_none_or(|expected| expected.has_expired)
+    }
+}
+
+/// A kind of absolute limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreachKind {
+    /// An upper limit.
+    Limit,
+    /// A limit on the growth from `start` to `done`.
+    Leak,
+}
+
+/// A pair with everything that it refers to.
+#[derive(Clone, Copy, Debug)]
+pub struct PairView<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// The rows.
+    pub rows: &'a [Match],
+    /// Their verdicts.
+    pub pair: &'a Pair,
+    /// The metrics that cannot be compared.
+    pub apart: &'a [IncomparableMetrics],
+    /// The baseline.
+    pub old: &'a Revision,
+    /// The candidate.
+    pub new: &'a Revision,
+    /// What the baseline measured.
+    pub baseline: &'a Aggregate,
+    /// What the candidate measured.
+    pub candidate: &'a Aggregate,
+}
+
+/// One metric's figures on both sides of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct PairColumn<'a> {
+    /// The baseline's figures, if it has any.
+    pub baseline: Option<Column<'a>>,
+    /// The candidate's figures, if it has any.
+    pub candidate: Option<Column<'a>>,
+    /// Whether the two may be compared.
+    pub comparability: Comparability,
+}
+
+/// Whether the two sides' figures of a metric may be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparability {
+    /// They may.
+    Comparable,
+    /// They come from different sources.
+    SourcesDiffer,
+    /// They come from machines or builds that differ too much.
+    Apart,
+    /// A side has no run that passed.
+    NotMeasured,
+}
+
+/// One metric at one row, on both sides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowFigures {
+    /// The baseline's figure.
+    pub baseline: Option<Figure>,
+    /// The candidate's figure.
+    pub candidate: Option<Figure>,
+    /// The difference, if both figures exist and may be compared.
+    pub delta: Option<Delta>,
+}
+
+/// A difference between the baseline and the candidate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delta {
+    /// Candidate minus baseline, in the metric's unit.
+    pub difference: i128,
+    /// The difference in percent of the baseline; `None` if the baseline is zero or negative.
+    pub percent: Option<f64>,
+}
+
+impl Delta {
+    /// Returns the difference from a baseline to a candidate.
+    pub fn between(baseline: i64, candidate: i64) -> Self {
+        let difference = i128::from(candidate) - i128::from(baseline);
+        #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
+        let percent = (baseline > 0).then(|| difference as f64 * 100.0 / baseline as f64);
+        Self { difference, percent }
+    }
+}
+
+impl Comparison {
+    /// Returns every pair, cell by cell.
+    pub fn pairs(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.cells.iter().flat_map(|cell| cell.pairs.iter().map(|pair| self.view(cell, pair)))
+    }
+
+    /// Returns the tests of a single revision, each against itself; nothing with several revisions.
+    pub fn alone(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.cells.iter().flat_map(|cell| cell.alone.iter().map(|pair| self.view(cell, pair)))
+    }
+
+    /// Returns everything that has verdicts: the pairs, or the tests of a single revision.
+    pub fn checked(&self) -> impl Iterator<Item = PairView<'_>> {
+        self.pairs().chain(self.alone())
+    }
+
+    /// Returns a pair of a cell with everything that it refers to.
+    pub fn view<'a>(&'a self, cell: &'a Cell, pair: &'a Pair) -> PairView<'a> {
+        PairView {
+            cell,
+            rows: &pair.rows,
+            pair,
+            apart: self.apart.get(pair.candidate).map_or(&[], Vec::as_slice),
+            old: &self.revisions[self.baseline],
+            new: &self.revisions[pair.candidate],
+            baseline: &cell.sides[self.baseline],
+            candidate: &cell.sides[pair.candidate],
+        }
+    }
+
+    /// Returns the candidates' indices, in the order of the refs.
+    pub fn candidates(&self) -> impl Iterator<Item = usize> {
+        let baseline = self.baseline;
+        (0..self.revisions.len()).filter(move |&revision| revision != baseline)
+    }
+}
+
+impl<'a> PairView<'a> {
+    /// Whether this is a single revision against itself.
+    pub fn is_alone(&self) -> bool {
+        std::ptr::eq(self.old, self.new)
+    }
+
+    /// Whether a memory assertion of the candidate's own test does not hold.
+    pub fn breaks_own_limit(&self) -> bool {
+        self.candidate.is_over_limit && !self.candidate.is_added
+    }
+
+    /// Whether both sides have runs that passed.
+    pub fn is_compared(&self) -> bool {
+        self.baseline.availability == Availability::Measured
+            && self.candidate.availability == Availability::Measured
+    }
+
+    /// Returns how a row's checkpoint changed; `None` if a side was not measured to its end.
+    pub fn change(&self, row: &Match) -> Option<RowChange> {
+        self.is_compared().then(|| row.change(&self.baseline.keys, &self.candidate.keys))
+    }
+
+    /// Returns why a metric's figures cannot be compared, if so.
+    pub fn why_apart(&self, metric: &str) -> Option<&'a IncomparableMetrics> {
+        self.apart.iter().find(|apart| apart.is_about(metric))
+    }
+
+    /// Returns one metric's figures.
+    pub fn column(&self, metric: &str) -> PairColumn<'a> {
+        let comparability = if !self.is_compared() {
+            Comparability::NotMeasured
+        } else if self.why_apart(metric).is_some() {
+            Comparability::Apart
+        } else if self.baseline.source(metric) == self.candidate.source(metric) {
+            Comparability::Comparable
+        } else {
+            Comparability::SourcesDiffer
+        };
+        PairColumn {
+            baseline: self.baseline.column(metric),
+            candidate: self.candidate.column(metric),
+            comparability,
+        }
+    }
+
+    /// Returns a metric's verdicts; `None` if it is not judged.
+    pub fn judged(&self, metric: &str) -> Option<&'a JudgedMetric> {
+        self.pair.judged.iter().find(|judged| judged.metric == metric)
+    }
+
+    /// Returns a metric's figures above an absolute limit.
+    pub fn breaches(&self, metric: &str) -> impl Iterator<Item = &'a Breach> {
+        self.pair.breaches.iter().filter(move |breach| breach.metric == metric)
+    }
+
+    /// Whether any metric is judged at a row.
+    pub fn is_judged(&self, row: &Match) -> bool {
+        let mut breaches = self.pair.breaches.iter();
+        self.pair.judged.iter().any(|judged| judged.at(row).is_some())
+            || breaches.any(|breach| self.rows[breach.row] == *row)
+    }
+
+    /// Returns the key that a row is shown under: the baseline's, if it has one.
+    pub fn key(&self, row: &Match) -> Key {
+        match (row.baseline, row.candidate) {
+            (Some(old), _) => self.baseline.keys[old],
+            (None, Some(new)) => self.candidate.keys[new],
+            (None, None) => unreachable!("a row has at least one checkpoint"),
+        }
+    }
+
+    /// Returns the candidate's key if the row was renamed.
+    pub fn new_key(&self, row: &Match) -> Option<Key> {
+        let renamed = self.change(row) == Some(RowChange::Renamed);
+        row.candidate.filter(|_| renamed).map(|new| self.candidate.keys[new])
+    }
+}
+
+impl PairColumn<'_> {
+    /// Returns the metric's figures at a row.
+    pub fn at(&self, row: &Match) -> RowFigures {
+        let figure = |column: Option<Column>, index: Option<usize>| column?.figure(index?);
+        let baseline = figure(self.baseline, row.baseline);
+        let candidate = figure(self.candidate, row.candidate);
+        let delta = match (baseline, candidate, self.comparability) {
+            (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
+            _ => None,
+        };
+        RowFigures { baseline, candidate, delta }
+    }
+}
+
+/// Returns for each point the previous point. Scopes and calls have none: their figures are
+/// differences already.
+pub fn previous_points(keys: &[Key]) -> Vec<Option<usize>> {
+    let mut last = None;
+    let previous = keys.iter().enumerate().map(|(index, key)| match key.kind {
+        Kind::Point => last.replace(index),
+        Kind::Scope | Kind::Call => None,
+    });
+    previous.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_percentage_needs_a_positive_baseline() {
+        assert_eq!(Delta::between(200, 250), Delta { difference: 50, percent: Some(25.0) });
+        assert_eq!(Delta::between(0, 250), Delta { difference: 250, percent: None });
+        assert_eq!(Delta::between(-4, 4), Delta { difference: 8, percent: None });
+    }
+
+    #[test]
+    fn the_previous_point_skips_scopes() {
+        let point = Key { label: 0, occurrence: 1, kind: Kind::Point };
+        let scope = Key { kind: Kind::Scope, ..point };
+        assert_eq!(previous_points(&[point, scope, point, point]), [None, None, Some(0), Some(2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_other_way_round_a_delta_is_its_opposite(old: i64, new: i64) {
+            prop_assert_eq!(Delta::between(old, new).difference, -Delta::between(new, old).difference);
+        }
+    }
+}

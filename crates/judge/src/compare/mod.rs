@@ -1,0 +1,25 @@
+//! Compares revisions: matched checkpoints, differences, and the verdict on each.
+//! Pure.
+
+pub mod aggregate;
+pub mod budget;
+pub mod comparison;
+pub mod derived;
+pub mod evaluation;
+pub mod from_results;
+pub mod kept_memory;
+pub mod matching;
+pub mod noise;
+pub mod one_sided;
+pub mod paired_tests;
+pub mod repeats;
+pub mod settling;
+pub mod shared_storage;
+pub mod side_differences;
+pub mod standing;
+pub mod tensor_comparison;
+pub mod tensor_states;
+pub mod trace_comparison;
+mod unchecked_limits;
+pub mod unnamed_blocks;
+pub mod whole_test;

@@ -1,0 +1,193 @@
+//! Noise: how much figures vary between runs of one commit. `--aa` measures it, `--noise` names the
+//! file that keeps it.
+
+use std::collections::HashMap;
+
+use camino::Utf8Path;
+use rustc_hash::FxBuildHasher;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::aggregate::Column;
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::matching::Key;
+use crate::results::measurement::{Kind, Names};
+use crate::verdict::statistics::spread;
+use memprof_plan::resolved::CellId;
+use memprof_plan::rule::NoiseFigure;
+use memprof_support::labels;
+use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
+
+/// The version of the file's format.
+pub const VERSION: u32 = 1;
+
+const HOW_TO_WRITE: &str = "write one with `cargo memprof --aa --noise FILE`";
+
+/// The noise file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseRecord {
+    /// The version of this format, [`VERSION`].
+    pub version: u32,
+    /// The commit that was run against itself.
+    pub commit: String,
+    /// When it ran, RFC 3339.
+    pub created: String,
+    /// One entry per metric and checkpoint.
+    pub figures: Vec<NoiseFigure>,
+}
+
+/// Returns the noise that a comparison of a commit with itself shows.
+pub fn measured(comparison: &Comparison) -> NoiseRecord {
+    let mut record = NoiseRecord {
+        version: VERSION,
+        commit: comparison.revisions[comparison.baseline].commit.clone(),
+        created: comparison.created.clone(),
+        figures: Vec::new(),
+    };
+    for view in comparison.pairs().filter(PairView::is_compared) {
+        for metric in &comparison.metrics {
+            let column = view.column(&metric.name);
+            for row in view.rows {
+                let of_side = |side: Option<Column<'_>>, index: Option<usize>| {
+                    side.zip(index).map_or_else(Vec::new, |(column, index)| column.samples(index))
+                };
+                let mut samples = of_side(column.baseline, row.baseline);
+                samples.extend(of_side(column.candidate, row.candidate));
+                let Some(&most) = samples.iter().max() else { continue };
+                let key = view.key(row);
+                record.figures.push(NoiseFigure {
+                    test: view.cell.id.test.to_string(),
+                    title: view.cell.id.title.clone(),
+                    metric: metric.name.clone(),
+                    source: view.baseline.source(&metric.name).map(str::to_owned),
+                    checkpoint: view.cell.labels[key.label as usize].to_string(),
+                    occurrence: key.occurrence,
+                    scope: key.kind != Kind::Point,
+                    spread: spread(&samples),
+                    most,
+                    runs: samples.len(),
+                });
+            }
+        }
+    }
+    record
+}
+
+/// Reads a noise file. An error names the file and says how to write one.
+pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
+    let text = followed::text(file)
+        .map_err(|error| UserError::new(format!("--noise: {error}")).help(HOW_TO_WRITE))?;
+    let record: NoiseRecord = serde_json::from_str(&text)
+        .map_err(|error| labels::message(&error.to_string()))
+        .map_err(|error| UserError::new(format!("{file} is not a noise file: {error}")).help(HOW_TO_WRITE))?;
+    if record.version > VERSION {
+        let newer =
+            format!("{file}: format {} is newer than this cargo-memprof reads ({VERSION})", record.version);
+        return Err(UserError::new(newer).help("update cargo-memprof").into());
+    }
+    Ok(record.figures)
+}
+
+/// Returns how much a metric varies at a checkpoint, which is named as in the report, if the figures came
+/// from this source. `None` as the checkpoint means the whole test: the most at any of its checkpoints.
+pub fn known_at(
+    figures: &[NoiseFigure],
+    cell: &CellId,
+    metric: &str,
+    source: Option<&str>,
+    checkpoint: Option<&str>,
+) -> Option<u64> {
+    let test = cell.test.to_string();
+    let is_meant = |figure: &&NoiseFigure| {
+        let kind = if figure.scope { Kind::Scope } else { Kind::Point };
+        let labels = || Names::from_iter([Box::from(figure.checkpoint.as_str())]);
+        let shown = || Key { label: 0, occurrence: figure.occurrence, kind }.shown(&labels());
+        figure.test == test
+            && figure.title == cell.title
+            && figure.metric == metric
+            && figure.source.as_deref() == source
+            && checkpoint.map_or(!figure.scope, |checkpoint| shown() == checkpoint)
+    };
+    figures.iter().filter(is_meant).map(|figure| figure.spread).max()
+}
+
+/// Known noise by test, metric and checkpoint.
+#[derive(Default)]
+pub struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct NoiseKey<'a> {
+    test: &'a str,
+    title: &'a str,
+    metric: &'a str,
+    checkpoint: &'a str,
+    occurrence: u32,
+    scope: bool,
+}
+
+impl<'a> KnownNoise<'a> {
+    /// Indexes figures. If a key occurs several times, the last entry wins.
+    pub fn new(figures: &'a [NoiseFigure]) -> Self {
+        let key = |figure: &'a NoiseFigure| NoiseKey {
+            test: &figure.test,
+            title: &figure.title,
+            metric: &figure.metric,
+            checkpoint: &figure.checkpoint,
+            occurrence: figure.occurrence,
+            scope: figure.scope,
+        };
+        Self(figures.iter().map(|figure| (key(figure), figure)).collect())
+    }
+
+    /// Returns how much a metric varies at a checkpoint, if the known figures came from the same
+    /// source.
+    pub fn of(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let noise_key = NoiseKey {
+            test,
+            title: &view.cell.id.title,
+            metric,
+            checkpoint: &view.cell.labels[key.label as usize],
+            occurrence: key.occurrence,
+            scope: key.kind != Kind::Point,
+        };
+        let figure = self.0.get(&noise_key)?;
+        (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_plan::request::TargetKind;
+    use memprof_plan::resolved::TestId;
+
+    #[test]
+    fn a_search_finds_what_is_known_of_its_figure_from_the_same_source() {
+        let test =
+            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Lib, name: "t".into() };
+        let cell = CellId { test, params: Vec::new(), title: "t".into(), program: None };
+        let figure = |checkpoint: &str, occurrence, scope, spread| NoiseFigure {
+            test: cell.test.to_string(),
+            title: "t".into(),
+            metric: "cpu.peak".into(),
+            source: Some("status".into()),
+            checkpoint: checkpoint.into(),
+            occurrence,
+            scope,
+            spread,
+            most: 100,
+            runs: 5,
+        };
+        let figures = [figure("row", 1, false, 4), figure("row", 2, false, 7), figure("row", 1, true, 90)];
+        let known = |metric, source, at| known_at(&figures, &cell, metric, Some(source), at);
+        assert_eq!(known("cpu.peak", "status", None), Some(7));
+        assert_eq!(known("cpu.peak", "status", Some("row")), Some(4));
+        assert_eq!(known("cpu.peak", "status", Some("row #2")), Some(7));
+        assert_eq!(known("cpu.peak", "status", Some("row (scope)")), Some(90));
+        assert_eq!(known("cpu.peak", "rusage", None), None);
+        assert_eq!(known("cpu.now", "status", None), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! What became of each test: the worst of its verdicts, or why it was not compared.
+
+use std::collections::BTreeMap;
+
+use crate::compare::aggregate::{Aggregate, Availability};
+use crate::compare::comparison::{Breach, Comparability, Comparison, JudgedMetric, PairView, Ruling};
+use crate::compare::matching::{Match, RowChange};
+use crate::results::measurement::Kind;
+use crate::results::outcome::Status;
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits;
+use memprof_plan::metric::Unit;
+
+/// What became of a test in a comparison of two revisions, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// A figure grew by more than its limit.
+    Regressed,
+    /// A figure exceeds an absolute limit, memory leaked, or a memory assertion of the test does not
+    /// hold.
+    OverLimit,
+    /// The test failed at the candidate, or does not always pass at the baseline.
+    Failed,
+    /// A side did not build, was not run, or has no figure that may be compared.
+    NotCompared,
+    /// Too much noise, or too few runs, for a verdict.
+    Inconclusive,
+    /// It grew, and `allow` expects it.
+    Expected,
+    /// A figure shrank by more than its limit.
+    Improved,
+    /// Checkpoints were added, removed or renamed; no figure changed by more than its limit.
+    Restructured,
+    /// No rule judges any of its figures.
+    NotJudged,
+    /// No figure changed by more than its limit.
+    Unchanged,
+    /// Only the baseline has the test.
+    OnlyInBaseline,
+    /// Only the candidate has the test.
+    OnlyInCandidate,
+    /// The test failed at the baseline and passes at the candidate.
+    Fixed,
+    /// A side ignores the test.
+    Ignored,
+}
+
+impl Standing {
+    /// Whether the test is one that both revisions should have run.
+    pub fn is_of_both(self) -> bool {
+        self <= Self::Unchanged
+    }
+
+    /// Whether the test changed, or needs attention.
+    pub fn is_notable(self) -> bool {
+        self < Self::NotJudged
+    }
+
+    /// Counts a candidate's tests by what became of them.
+    pub fn counts(comparison: &Comparison, candidate: usize) -> BTreeMap<Self, usize> {
+        let mut counts = BTreeMap::new();
+        for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
+            *counts.entry(Self::of(comparison, &view)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Whether figures of both revisions were compared.
+    pub fn is_compared(self) -> bool {
+        self.is_of_both() && !matches!(self, Self::Failed | Self::NotCompared)
+    }
+
+    /// Returns what became of a test.
+    pub fn of(comparison: &Comparison, view: &PairView<'_>) -> Self {
+        let [old, new] = [view.baseline, view.candidate].map(|side| SideState::of(comparison, side));
+        let of_sides = match (old, new) {
+            (SideState::Failed, SideState::Measured) if has_always_failed(comparison, view.baseline) => {
+                Some(Self::Fixed)
+            }
+            (SideState::Failed, SideState::Lacking) => Some(Self::OnlyInBaseline),
+            (SideState::Failed, SideState::Ignored) => Some(Self::Ignored),
+            (SideState::Failed, _) | (_, SideState::Failed) => Some(Self::Failed),
+            (SideState::NotBuilt, _) | (_, SideState::NotBuilt) => Some(Self::NotCompared),
+            (SideState::Ignored, _) | (_, SideState::Ignored) => Some(Self::Ignored),
+            (_, SideState::Lacking) => Some(Self::OnlyInBaseline),
+            (SideState::Lacking, _) => Some(Self::OnlyInCandidate),
+            (SideState::Measured, SideState::Measured) => None,
+        };
+        let by_verdict = Self::by_verdict(view);
+        match of_sides {
+            // A test that failed in some runs is judged by the others.
+            Some(Self::Failed) if by_verdict <= Self::OverLimit => by_verdict,
+            Some(of_sides) if by_verdict != Self::OverLimit => of_sides,
+            _ => by_verdict,
+        }
+    }
+
+    fn by_verdict(view: &PairView<'_>) -> Self {
+        let rulings = || view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+        let has = |verdict| rulings().any(|ruling| ruling.verdict == verdict);
+        if rulings().any(Ruling::counts) {
+            Self::Regressed
+        } else if view.pair.breaches.iter().any(Breach::counts) || view.breaks_own_limit() {
+            Self::OverLimit
+        } else if !has_comparable_figure(view) {
+            Self::NotCompared
+        } else if rulings().any(Ruling::may_have_grown) {
+            Self::Inconclusive
+        } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
+            Self::Expected
+        } else if has(Verdict::Improved) {
+            Self::Improved
+        } else if came_or_went(view) {
+            Self::Restructured
+        } else if rulings().next().is_none() {
+            Self::NotJudged
+        } else {
+            Self::Unchanged
+        }
+    }
+}
+
+/// What one revision has of a test.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SideState {
+    Measured,
+    Failed,
+    NotBuilt,
+    Ignored,
+    Lacking,
+}
+
+impl SideState {
+    fn of(comparison: &Comparison, side: &Aggregate) -> Self {
+        let mut failed = side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
+        if side.fails_as_added() {
+            return Self::Lacking;
+        }
+        let worst = failed.clone().find(|status| status.is_failure() || status.is_ok());
+        match (worst, failed.next(), side.availability) {
+            (Some(Status::BuildFailed | Status::NotMeasured), ..) => Self::NotBuilt,
+            (Some(_), ..) => Self::Failed,
+            (None, Some(Status::Ignored), _) => Self::Ignored,
+            (None, Some(_), _) => Self::Lacking,
+            (None, None, Availability::Measured) => Self::Measured,
+            // An interrupted comparison has no run of this side.
+            (None, None, _) => Self::NotBuilt,
+        }
+    }
+}
+
+/// Whether the test itself failed in every run of a revision.
+fn has_always_failed(comparison: &Comparison, side: &Aggregate) -> bool {
+    let failed = || side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
+    side.availability != Availability::Measured && failed().all(Status::is_of_the_test)
+}
+
+/// Whether any row has figures of both sides that may be compared; of judged metrics, if any is
+/// judged.
+fn has_comparable_figure(view: &PairView<'_>) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings).peekable();
+    if rulings.peek().is_some() {
+        return rulings.any(|ruling| ruling.verdict != Verdict::Missing);
+    }
+    let metrics = view.baseline.metrics();
+    metrics.iter().map(|metric| view.column(metric)).any(|column| {
+        column.comparability == Comparability::Comparable
+            && view.rows.iter().any(|row| column.at(row).delta.is_some())
+    })
+}
+
+fn came_or_went(view: &PairView<'_>) -> bool {
+    // Calls that came or went show in the table of calls.
+    let mut rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
+    rows.any(|row| view.change(row) != Some(RowChange::Matched))
+}
+
+/// The change that a test is reported with.
+#[derive(Clone, Copy, Debug)]
+pub struct WorstChange<'a> {
+    /// The metric that changed most. Exact metrics come before resident memory, and bytes before
+    /// counts and times.
+    pub metric: &'a str,
+    /// The first row at which it changed.
+    pub row: &'a Match,
+    /// The ruling there.
+    pub ruling: Ruling,
+    /// The number of further rows with this verdict.
+    pub others: usize,
+    /// The largest difference of all these rows, by magnitude.
+    pub largest: i128,
+    /// The metric and the row with this difference.
+    pub at_largest: (&'a str, &'a Match),
+}
+
+/// Returns the worst change of a test with a verdict; `None` if no row with figures has it. A peak
+/// and its level are one quantity: `heap.live` may show a change one checkpoint before `heap.peak`.
+pub fn worst_change<'a>(
+    view: &PairView<'a>,
+    is_meant: impl Fn(&Ruling) -> bool + Copy,
+) -> Option<WorstChange<'a>> {
+    let mut families: BTreeMap<&str, Vec<&JudgedMetric>> = BTreeMap::new();
+    for judged in &view.pair.judged {
+        families.entry(family(&judged.metric)).or_default().push(judged);
+    }
+    let of_families = families.into_values().filter_map(|family| {
+        let columns: Vec<_> = family.iter().map(|judged| (*judged, view.column(&judged.metric))).collect();
+        let mut worst: Option<WorstChange<'a>> = None;
+        for row in view.rows {
+            let changes = columns.iter().filter_map(|(judged, column)| {
+                let ruling = judged.at(row).filter(is_meant)?;
+                let largest = column.at(row).delta?.difference;
+                let metric = judged.metric.as_str();
+                Some(WorstChange { metric, row, ruling, others: 0, largest, at_largest: (metric, row) })
+            });
+            let Some(change) = changes.max_by_key(|change| (change.largest.abs(), is_peak(change.metric)))
+            else {
+                continue;
+            };
+            if let Some(worst) = &mut worst {
+                worst.others += 1;
+                if change.largest.abs() > worst.largest.abs() {
+                    (worst.largest, worst.at_largest) = (change.largest, change.at_largest);
+                }
+            } else {
+                worst = Some(change);
+            }
+        }
+        worst
+    });
+    of_families.max_by_key(WorstChange::rank)
+}
+
+/// Returns `heap` for `heap.peak` and `heap.live`, `pool.x` for `pool.x.in_use_peak` and
+/// `pool.x.in_use`, and other metrics as they are.
+fn family(metric: &str) -> &str {
+    let ends = [".live", ".peak", ".in_use", ".in_use_peak"];
+    ends.iter().find_map(|end| metric.strip_suffix(end)).unwrap_or(metric)
+}
+
+fn is_peak(metric: &str) -> bool {
+    metric.rsplit_once('.').is_some_and(|(_, part)| part == "peak" || part == "in_use_peak")
+}
+
+impl WorstChange<'_> {
+    /// Returns what orders changes by importance.
+    pub fn rank(&self) -> (bool, bool, i128) {
+        (limits::is_counted(self.metric), Unit::of(self.metric) == Unit::Bytes, self.largest.abs())
+    }
+}
+
+/// Whether a judged metric has a row of a compared test whose figures cannot be compared.
+pub fn lacks_figures(view: &PairView<'_>) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+    view.is_compared() && rulings.any(|ruling| ruling.verdict == Verdict::Missing)
+}
+
+/// Returns the largest change of a counted figure below its limit that is not noise alone. Resident
+/// memory takes many runs to tell.
+pub fn change_below_limit<'a>(view: &PairView<'a>) -> Option<WorstChange<'a>> {
+    let is_below = |ruling: &Ruling| {
+        let change = ruling.significance.map_or(0, |significance| significance.change);
+        ruling.verdict == Verdict::Unchanged && change != 0 && !ruling.may_be_zero()
+    };
+    worst_change(view, is_below).filter(|worst| limits::is_counted(worst.metric) && worst.largest != 0)
+}

@@ -1,0 +1,271 @@
+//! `kept.json` in the folder of a run whose baseline was measured earlier, and `baseline.json` in the
+//! folder of a saved baseline. Also why a saved baseline does not fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::results::comparability;
+use crate::results::run_folder::RunFolder;
+use crate::results::sealed;
+use memprof_plan::request::{BuildOptions, Request, Selection};
+
+/// The version of both files' format.
+pub const VERSION: u32 = 1;
+
+/// `baseline.json`: this folder is a copy of a finished run, which `--save-baseline` made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedBaseline {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// The name that the user gave it.
+    pub name: String,
+    /// When it was saved, RFC 3339.
+    pub saved: String,
+    /// How many outcomes it had then. Absent in baselines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcomes: Option<usize>,
+}
+
+/// `kept.json`: where the baseline's figures are from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptBaseline {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// The saved baseline's name.
+    pub name: String,
+    /// The folder of the saved baseline.
+    pub folder: Utf8PathBuf,
+    /// Which of its revisions is the baseline.
+    pub revision: usize,
+}
+
+impl KeptBaseline {
+    /// Returns the record of a run; `None` if it measures its baseline itself.
+    pub fn read(folder: &RunFolder) -> anyhow::Result<Option<Self>> {
+        let path = folder.kept();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let record: Self = sealed::read(&path)?;
+        anyhow::ensure!(
+            record.version <= VERSION,
+            "{path}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
+            record.version
+        );
+        Ok(Some(record))
+    }
+}
+
+/// The facts about builds that must be equal, with their names in messages.
+const BUILD_FACTS: [(&str, &str); 9] = [
+    ("toolchain", "the toolchain"),
+    ("profile", "the profile"),
+    ("target", "the target"),
+    ("features", "the features"),
+    ("flags", "RUSTFLAGS"),
+    ("shim", "cargo-memprof's shim (another version of the tool)"),
+    ("environment", "the build's variables"),
+    ("configuration", "cargo's configuration outside the repository"),
+    ("overlay", "the overlay's files"),
+];
+
+/// Returns how two machines differ in what figures may depend on.
+pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
+    let mut differing: Vec<String> =
+        comparability::of_machines(kept, now).into_iter().map(|apart| apart.reason).collect();
+    for (fact, what) in [("/cpus", "the numbers of processors"), ("/gpu/cuda", "CUDA")] {
+        let (kept, now) = (kept.pointer(fact), now.pointer(fact));
+        if kept != now {
+            differing.push(difference(what, kept, now));
+        }
+    }
+    let count = |machine: &Value| machine.pointer("/gpu/devices").and_then(Value::as_array).map(Vec::len);
+    if count(kept) != count(now) {
+        let shown = |count: Option<usize>| count.unwrap_or(0);
+        differing.push(format!("the numbers of GPUs differ: {} / {}", shown(count(kept)), shown(count(now))));
+    }
+    let none = serde_json::Map::new();
+    let variables = |machine: &Value| machine["variables"].as_object().unwrap_or(&none).clone();
+    let (kept, now) = (variables(kept), variables(now));
+    let mut names: Vec<&String> = kept.keys().chain(now.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names.into_iter().filter(|name| kept.get(*name) != now.get(*name)) {
+        differing.push(difference(&format!("the variables {name}"), kept.get(name), now.get(name)));
+    }
+    differing
+}
+
+/// Returns how two builds differ in what is not of their revisions.
+pub fn of_builds(kept: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
+    let differing = BUILD_FACTS.iter().filter(|(fact, _)| kept.get(*fact) != now.get(*fact));
+    differing
+        .map(|(fact, what)| {
+            let [kept, now] = [kept, now].map(|facts| facts.get(*fact).map_or("", String::as_str));
+            let is_hash = |text: &str| text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_hash(kept) || is_hash(now) {
+                return (*what).to_owned();
+            }
+            if ["environment", "overlay"].contains(fact) {
+                return format!("{what}: {}", differing_names(kept, now));
+            }
+            let [kept, now] = [kept, now].map(|text| if text.is_empty() { "none" } else { text });
+            format!("{what}: {kept} / {now}")
+        })
+        .collect()
+}
+
+/// Returns the names of the lines that only one side has: `NAME 0123456789abcdef`.
+fn differing_names(kept: &str, now: &str) -> String {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let names: BTreeSet<String> = lines(kept)
+        .symmetric_difference(&lines(now))
+        .map(|line| line.rsplit_once(' ').map_or(line.as_str(), |(name, _)| name).to_owned())
+        .collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Returns how two requests differ in what figures depend on, as the keys of the plan:
+/// `request.build.profile`.
+pub fn of_requests(kept: &Request, now: &Request) -> anyhow::Result<Vec<String>> {
+    let (kept, now) = (serde_json::to_value(comparable(kept))?, serde_json::to_value(comparable(now))?);
+    let keys = kept.as_object().into_iter().chain(now.as_object()).flat_map(serde_json::Map::keys);
+    let differing: BTreeSet<&String> = keys.filter(|key| kept.get(*key) != now.get(*key)).collect();
+    let text = |key: &String| difference(&format!("`{key}`"), kept.get(key), now.get(key));
+    Ok(differing.into_iter().map(text).collect())
+}
+
+/// Whether two requests select the same tests, so that a test that one lacks does not exist there.
+pub fn select_the_same(kept: &Request, now: &Request) -> bool {
+    let selections = |request: &Request| -> Vec<_> {
+        request.tests.iter().map(|test| (test.selection.clone(), test.program.clone())).collect()
+    };
+    selections(kept) == selections(now)
+        && (&kept.include, &kept.exclude, kept.shard) == (&now.include, &now.exclude, now.shard)
+}
+
+/// The parts of a request that decide what is built and how tests run.
+fn comparable(request: &Request) -> Request {
+    let mut tests = request.tests.clone();
+    for test in &mut tests {
+        // Cells of programs with other arguments are other cells.
+        (test.selection, test.program) = (Selection::default(), None);
+        (test.timeout_seconds, test.repeat) = (None, None);
+    }
+    tests.dedup();
+    Request {
+        tests,
+        overlay: request.overlay.clone(),
+        overlay_patches: request.overlay_patches.clone(),
+        checkpoints_at: request.checkpoints_at.clone(),
+        no_auto_overlay: request.no_auto_overlay,
+        with: request.with.clone(),
+        lockfile: request.lockfile.clone(),
+        build: BuildOptions {
+            // Where it is built, and how fast.
+            manifest_path: None,
+            jobs: None,
+            offline: false,
+            locked: false,
+            ..request.build.clone()
+        },
+        env: request.env.clone(),
+        clean_env: request.clean_env.clone(),
+        on_request: request.on_request.clone(),
+        sparse_exclude: request.sparse_exclude.clone(),
+        trace: request.trace.clone(),
+        ..Request::default()
+    }
+}
+
+fn difference(what: &str, kept: Option<&Value>, now: Option<&Value>) -> String {
+    let text = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "none".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    format!("{what}: {} / {}", text(kept), text(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use memprof_plan::request::LockfileRequest;
+
+    #[test]
+    fn machines_differ_by_what_figures_depend_on() {
+        let machine = |cpus: u32, driver: &str, arenas: Option<&str>| {
+            json!({
+                "os": "linux", "kernel": "6.1", "cpus": cpus, "memory_kibibytes": cpus * 7,
+                "gpu": {"driver": driver, "devices": [{"index": 0, "name": "NVIDIA H200"}]},
+                "variables": arenas.map_or(json!({}), |arenas| json!({"MALLOC_ARENA_MAX": arenas})),
+            })
+        };
+        let same = machine(8, "580.1", None);
+        assert_eq!(of_machines(&same, &same), [""; 0]);
+        assert_eq!(
+            of_machines(&same, &machine(4, "580.2", Some("1"))),
+            [
+                "the GPU drivers differ: 580.1 / 580.2",
+                "the numbers of processors: 8 / 4",
+                "the variables MALLOC_ARENA_MAX: none / 1"
+            ]
+        );
+        let bare = json!({"os": "linux", "kernel": "6.1", "cpus": 8});
+        assert_eq!(of_machines(&same, &bare), ["the numbers of GPUs differ: 1 / 0"]);
+    }
+
+    #[test]
+    fn builds_differ_by_toolchain_and_shim_and_not_by_sources() {
+        let variables = |hash: &str| format!("CARGO_PROFILE_DEV_LTO {hash}\nRUSTC 0123456789abcdef");
+        let build = |toolchain: &str, shim: &str, sources: &str| {
+            let of_shim = variables(&shim[..16]);
+            let facts = [
+                ("toolchain", toolchain),
+                ("shim", shim),
+                ("sources", sources),
+                ("lock", sources),
+                ("environment", &of_shim),
+            ];
+            facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        };
+        let (old, new) = ("0123456789abcdef0123", "fedcba9876543210fedc");
+        assert_eq!(of_builds(&build("rustc 1.95.0", old, "a"), &build("rustc 1.95.0", old, "b")), [""; 0]);
+        assert_eq!(
+            of_builds(&build("rustc 1.95.0", old, "a"), &build("rustc 1.96.0", new, "a")),
+            [
+                "the toolchain: rustc 1.95.0 / rustc 1.96.0",
+                "cargo-memprof's shim (another version of the tool)",
+                "the build's variables: CARGO_PROFILE_DEV_LTO"
+            ]
+        );
+    }
+
+    #[test]
+    fn requests_differ_by_what_is_built_and_not_by_limits_or_the_selection() {
+        let mut kept = Request::default();
+        kept.tests.push(memprof_plan::request::TestRequest::default());
+        let mut now = kept.clone();
+        now.tests[0].selection.expression = Some("hf".to_owned());
+        now.timeout_seconds = Some(9);
+        assert_eq!(of_requests(&kept, &now).unwrap(), [""; 0]);
+        assert!(!select_the_same(&kept, &now));
+        now.build.profile = Some("release".to_owned());
+        now.env.insert("RAYON_NUM_THREADS".to_owned(), "1".to_owned());
+        let differing = of_requests(&kept, &now).unwrap();
+        assert_eq!(differing.len(), 2);
+        assert!(differing[0].starts_with("`build`: ") && differing[0].contains("release"), "{differing:?}");
+        assert_eq!(differing[1], "`env`: {} / {\"RAYON_NUM_THREADS\":\"1\"}");
+        let mut now = kept.clone();
+        now.with.push("serde@1.0.200".parse().unwrap());
+        now.lockfile = Some(LockfileRequest::Today);
+        let differing = of_requests(&kept, &now).unwrap();
+        assert!(differing[0].starts_with("`lockfile`: none / "), "{differing:?}");
+        assert!(differing[1].starts_with("`with`: ") && differing[1].contains("1.0.200"), "{differing:?}");
+    }
+}

@@ -1,0 +1,1 @@
+../../../../../templates/memprof/checksum.rs

@@ -1,0 +1,499 @@
+//! Reads a run's folder: the plan, the environment, and every finished run with its measurement.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+
+use anyhow::{Context, bail, ensure};
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::results::added_test::AddedTest;
+use crate::results::comparability::IncomparableMetrics;
+use crate::results::measurement::Measurement;
+use crate::results::outcome::{self, RunRecord};
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed::{self, Hashing, Opened, SealedError};
+use crate::results::shim_log;
+use crate::results::trace_facts::TraceFacts;
+use crate::verdict::limits::Limits;
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::resolved::{self, CellId, Plan};
+use memprof_support::regular_file;
+use memprof_support::sealed_json;
+use memprof_support::user_error::UserError;
+
+/// The content of a run's folder.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// What was planned.
+    pub plan: Plan,
+    /// `environment.json`, or `null` if there is none.
+    pub environment: Value,
+    /// The facts about each revision's build, by its index in the plan.
+    pub builds: Builds,
+    /// The executables that cannot be measured, by revision.
+    pub not_measured: BTreeMap<usize, Vec<NotMeasured>>,
+    /// The test files of other revisions that were put into a revision, by revision.
+    pub added_tests: BTreeMap<usize, Vec<AddedTest>>,
+    /// The revisions that did not build.
+    pub failed_builds: BTreeMap<usize, FailedBuild>,
+    /// Which functions were traced, by revision.
+    pub traces: BTreeMap<usize, TraceFacts>,
+    /// The finished runs, ordered by test, parameters, revision and repeat.
+    pub runs: Vec<Run>,
+    /// Notes about the whole, for the report.
+    pub notes: Vec<String>,
+    /// The metrics that cannot be compared with the baseline's, by revision.
+    pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
+}
+
+/// A revision that did not build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedBuild {
+    /// The first errors of the compiler or of cargo.
+    pub errors: String,
+    /// The whole log, relative to the run's folder, if it is there.
+    pub log: Option<String>,
+    /// Which lock file the build used, if the revision has committed none.
+    pub lockfile: Option<String>,
+}
+
+/// The entry of a failed build in `builds.json`, apart from notes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureFacts {
+    /// The first errors of the compiler or of cargo.
+    pub build_failed: String,
+    /// Which lock file the build used, if the revision has committed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lockfile: Option<String>,
+}
+
+impl FailureFacts {
+    /// Reads an entry. `None` if it is one of a build that did not fail.
+    fn of(facts: &Value) -> Option<Self> {
+        // Earlier versions wrote a text.
+        let text = facts.as_str().and_then(|text| text.strip_prefix("build failed: "));
+        let old = text.map(|errors| Self { build_failed: errors.to_owned(), lockfile: None });
+        old.or_else(|| Self::deserialize(facts).ok())
+    }
+}
+
+/// Toolchain, profile and other facts about builds, as text, by revision.
+pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
+
+/// One finished run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Which run it was, and its outcome.
+    pub record: RunRecord,
+    /// What it logged. Empty if there is no readable log.
+    pub measurement: Arc<Measurement>,
+    /// Why its log cannot be read.
+    pub unreadable: Option<String>,
+    /// Its folder, relative to the folder of all runs.
+    pub folder: Utf8PathBuf,
+}
+
+impl Run {
+    /// Returns why the figures of this run cannot be compared; `None` if they can.
+    pub fn trouble(&self) -> Option<String> {
+        let outcome = &self.record.outcome;
+        if !outcome.status.is_ok() {
+            return Some(outcome.status.to_string());
+        }
+        if let Some(problem) = &self.unreadable {
+            return Some(format!("its log cannot be read: {problem}"));
+        }
+        if self.measurement.checkpoints().is_empty() {
+            return Some("passed, but logged no checkpoint".to_owned());
+        }
+        // A lost checkpoint would be reported as removed. Every orderly exit writes the last line.
+        (!self.measurement.ended).then(|| {
+            "passed, but its log has no end, so checkpoints may be lost; did it call _exit or exec?"
+                .to_owned()
+        })
+    }
+}
+
+/// Reads a run's folder. Unfinished runs have no outcome and are left out.
+///
+/// # Errors
+/// The plan or an outcome cannot be read. A log that cannot be read is part of the results.
+pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
+    read_some(folder, |_| true)
+}
+
+/// Reads a run's folder, but only the runs that `wanted` accepts.
+pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
+    let plan: Plan = sealed::read(&folder.plan())?;
+    ensure!(
+        plan.version <= resolved::VERSION,
+        "{}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
+        folder.plan(),
+        plan.version,
+        resolved::VERSION
+    );
+    Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
+    if plan.baseline >= plan.revisions.len() {
+        return Err(sealed::damaged(&folder.plan(), "the baseline is not among the revisions"));
+    }
+    let environment = environment_of(folder)?;
+    let mut facts = build_facts_of(folder)?;
+    let not_measured = take_not_measured(folder, &mut facts)?;
+    let added_tests = take_lists(folder, &mut facts, ADDED_TESTS)?;
+    let failed_builds = failed_builds(folder, &plan, &facts);
+    let notes = take_notes(folder, &mut facts)?;
+    let builds = builds(facts);
+    let traces = if folder.trace().exists() { sealed::read(&folder.trace())? } else { BTreeMap::new() };
+    let mut records = records(folder, &folder.cells(), &plan)?;
+    records.retain(|(record, _)| wanted(record));
+    let runs = read_logs(folder, records)?;
+    let mut results = Results {
+        plan,
+        environment,
+        builds,
+        not_measured,
+        added_tests,
+        failed_builds,
+        traces,
+        runs,
+        notes,
+        apart: BTreeMap::new(),
+    };
+    results.sort();
+    Ok(results)
+}
+
+/// Returns the finished runs of one cell at one revision.
+pub fn runs_of(folder: &RunFolder, plan: &Plan, revision: usize, cell: &CellId) -> anyhow::Result<Vec<Run>> {
+    let first = folder.cell(plan, revision, cell, 0);
+    let records = records(folder, first.parent().unwrap_or(&first), plan)?;
+    let mut runs = read_logs(folder, records)?;
+    runs.sort_by_key(|run| run.record.repeat);
+    Ok(runs)
+}
+
+/// Returns `environment.json`; `null` if there is none.
+pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
+    read_optional(&folder.environment())
+}
+
+/// Returns the facts about the builds of revisions that were built.
+pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
+    let mut facts = build_facts_of(folder)?;
+    take_not_measured(folder, &mut facts)?;
+    take_lists::<AddedTest>(folder, &mut facts, ADDED_TESTS)?;
+    take_notes(folder, &mut facts)?;
+    Ok(builds(facts))
+}
+
+/// Returns the executables that cannot be measured, by revision.
+pub fn not_measured_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    take_not_measured(folder, &mut build_facts_of(folder)?)
+}
+
+/// Returns the revisions that did not build, with their errors.
+fn failed_builds(
+    folder: &RunFolder,
+    plan: &Plan,
+    facts: &BTreeMap<String, Value>,
+) -> BTreeMap<usize, FailedBuild> {
+    let failed = facts.iter().filter_map(|(revision, facts)| {
+        let FailureFacts { build_failed: errors, lockfile } = FailureFacts::of(facts)?;
+        let revision = revision.parse().ok().filter(|revision| *revision < plan.revisions.len())?;
+        let log = folder.build_log(plan, revision);
+        let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(&log).to_string());
+        Some((revision, FailedBuild { errors, log, lockfile }))
+    });
+    failed.collect()
+}
+
+/// The key in `builds.json` of the test files of other revisions.
+pub const ADDED_TESTS: &str = "added_tests";
+
+/// Takes the executables that cannot be measured from the facts about the builds.
+fn take_not_measured(
+    folder: &RunFolder,
+    revisions: &mut BTreeMap<String, Value>,
+) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
+    take_lists(folder, revisions, "not_measured")
+}
+
+/// Takes each revision's list of this key from the facts about the builds.
+fn take_lists<T: DeserializeOwned>(
+    folder: &RunFolder,
+    revisions: &mut BTreeMap<String, Value>,
+    key: &str,
+) -> anyhow::Result<BTreeMap<usize, Vec<T>>> {
+    let mut all = BTreeMap::new();
+    for (revision, facts) in revisions {
+        let list = facts.as_object_mut().and_then(|facts| facts.remove(key));
+        if let (Some(list), Ok(revision)) = (list, revision.parse()) {
+            let list = serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
+            all.insert(revision, list);
+        }
+    }
+    Ok(all)
+}
+
+/// Takes the notes on the builds from the facts about them.
+fn take_notes(folder: &RunFolder, revisions: &mut BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for facts in revisions.values_mut() {
+        if let Some(list) = facts.as_object_mut().and_then(|facts| facts.remove("notes")) {
+            let list: Vec<String> =
+                serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
+            notes.extend(list);
+        }
+    }
+    Ok(notes)
+}
+
+/// Reads `builds.json`: the facts about each revision's build, by its index in the plan. Empty if
+/// there is no such file.
+///
+/// # Errors
+/// The file is not as it was written.
+pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Value>> {
+    let path = folder.builds();
+    let text = match regular_file::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+    };
+    sealed_json::unsealed(&text).or_else(|damage| {
+        // Before files had a hash, all their keys were revisions.
+        let old: Option<BTreeMap<String, Value>> = serde_json::from_slice(&text).ok();
+        let is_old = |facts: &BTreeMap<String, Value>| facts.keys().all(|key| key.parse::<usize>().is_ok());
+        old.filter(is_old).ok_or_else(|| damaged_builds(folder, &damage).into())
+    })
+}
+
+fn damaged_builds(folder: &RunFolder, damage: &sealed_json::Damage) -> UserError {
+    let user_error = UserError::new(format!("{} is damaged: {damage}", folder.builds()));
+    match folder.0.file_name().filter(|_| !folder.search().exists()) {
+        Some(id) => user_error.help(format!("write it again: cargo memprof run --resume {id}")),
+        None => user_error.help("start the search again, without --resume"),
+    }
+}
+
+impl Results {
+    /// Sorts the runs by test, parameters, revision and repeat.
+    pub(crate) fn sort(&mut self) {
+        self.runs.sort_by(|a, b| {
+            let repeat = |run: &Run| (run.record.revision, run.record.repeat);
+            compare_cells(&a.record.cell, &b.record.cell)
+                .then_with(|| repeat(a).cmp(&repeat(b)))
+                .then_with(|| a.folder.cmp(&b.folder))
+        });
+    }
+}
+
+fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
+    if path.exists() { sealed::read(path) } else { Ok(Value::Null) }
+}
+
+/// Returns the facts as text. A build that failed has none.
+fn builds(revisions: BTreeMap<String, Value>) -> Builds {
+    let entries = revisions.into_iter().filter(|(_, facts)| FailureFacts::of(facts).is_none());
+    let entries = entries.filter_map(|(revision, facts)| {
+        let Value::Object(facts) = facts else { return None };
+        let facts = facts.into_iter().filter_map(|(key, fact)| match fact {
+            Value::Null => None,
+            Value::String(text) => Some((key, text)),
+            other => Some((key, other.to_string())),
+        });
+        Some((revision.parse().ok()?, facts.collect()))
+    });
+    entries.collect()
+}
+
+fn records(
+    folder: &RunFolder,
+    below: &Utf8Path,
+    plan: &Plan,
+) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
+    let mut records = Vec::new();
+    if !below.exists() {
+        return Ok(records);
+    }
+    for entry in walkdir::WalkDir::new(below).sort_by_file_name() {
+        let entry = entry?;
+        if entry.file_name() != file::OUTCOME || !entry.file_type().is_file() {
+            continue;
+        }
+        let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
+        let home = path.parent().expect("a file has a folder");
+        let record = record(path)?;
+        if record.revision >= plan.revisions.len() {
+            return Err(sealed::damaged(path, format!("revision {} is not in the plan", record.revision)));
+        }
+        let own = folder.cell(plan, record.revision, &record.cell, record.repeat);
+        if record.version > outcome::WITHOUT_SEALS && own != home {
+            return Err(changed(path, "it belongs to another run"));
+        }
+        records.push((record, home.strip_prefix(&folder.0).unwrap_or(home).to_owned()));
+    }
+    Ok(records)
+}
+
+/// Reads an outcome and checks its checksum.
+fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
+    let Opened { json, is_sealed } = sealed::open(path).map_err(|error| match error {
+        SealedError::Changed { .. } => changed(path, "its checksum is wrong"),
+        error @ SealedError::Io { .. } => error.into(),
+    })?;
+    let record: RunRecord = serde_json::from_slice(&json).map_err(|error| sealed::damaged(path, error))?;
+    if record.version > outcome::VERSION {
+        bail!(
+            "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
+            record.version,
+            outcome::VERSION
+        );
+    }
+    if record.version > outcome::WITHOUT_SEALS && !is_sealed {
+        return Err(changed(path, "its checksum is missing"));
+    }
+    Ok(record)
+}
+
+/// Returns the error for a run's file that is not as it was when the run ended.
+fn changed(path: &Utf8Path, reason: &str) -> anyhow::Error {
+    UserError::new(format!("{path} was changed after the run: {reason}"))
+        .help("to measure this run again, run the same command with `--resume`")
+        .into()
+}
+
+/// Checks the files of a finished run against the hashes in its outcome. Returns what is wrong.
+pub fn damage(home: &Utf8Path) -> Option<String> {
+    let record = match record(&home.join(file::OUTCOME)) {
+        Ok(record) => record,
+        Err(error) => return Some(format!("{error:#}")),
+    };
+    record.files.iter().find_map(|(name, seal)| {
+        let path = home.join(name);
+        let problem = match sealed::of_file(&path) {
+            Ok(Some(found)) if found == *seal => return None,
+            Ok(Some(_)) => "it has another content".to_owned(),
+            Ok(None) => "it is missing".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Some(changed(&path, &problem).to_string())
+    })
+}
+
+/// Removes the outcomes of damaged runs below a folder, so that these runs count as not done.
+/// Returns what was wrong with each.
+pub fn forget_damaged(below: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for entry in walkdir::WalkDir::new(below).into_iter().filter_map(Result::ok) {
+        let home = entry.path().parent().and_then(Utf8Path::from_path);
+        let Some(home) = home.filter(|_| entry.file_name() == file::OUTCOME) else { continue };
+        if let Some(problem) = damage(home) {
+            regular_file::remove(&home.join(file::OUTCOME))?;
+            problems.push(problem);
+        }
+    }
+    Ok(problems)
+}
+
+/// Reads the logs on all processors.
+fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> anyhow::Result<Vec<Run>> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut read = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Memory::Relaxed);
+            let Some((record, home)) = records.get(index) else { return read };
+            read.push((index, read_log(&folder.0.join(home), record)));
+        }
+    };
+    let mut logs: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..processors.min(records.len())).map(|_| scope.spawn(work)).collect();
+        let mut read = work();
+        for other in others {
+            read.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        read
+    });
+    logs.sort_by_key(|(index, _)| *index);
+    records
+        .into_iter()
+        .zip(logs)
+        .map(|((record, folder), (_, log))| {
+            let (measurement, unreadable) = match log? {
+                Ok(mut measurement) => {
+                    for (metric, reason) in &record.withdrawn {
+                        measurement.withdraw(metric, reason);
+                    }
+                    (measurement, None)
+                }
+                Err(problem) => (Measurement::default(), Some(problem)),
+            };
+            Ok(Run { record, measurement: Arc::new(measurement), unreadable, folder })
+        })
+        .collect()
+}
+
+/// Reads the log of a run, or says why that is not possible.
+///
+/// # Errors
+/// One of the run's files is not as it was when the run ended.
+fn read_log(home: &Utf8Path, record: &RunRecord) -> anyhow::Result<Result<Measurement, String>> {
+    for (name, seal) in record.files.iter().filter(|(name, _)| *name != file::LOG) {
+        let path = home.join(name);
+        if sealed::of_file(&path).ok().flatten().as_ref() != Some(seal) {
+            return Err(changed(&path, "it has another content, or is gone"));
+        }
+    }
+    let path = home.join(file::LOG);
+    let seal = record.files.get(file::LOG);
+    let log = match regular_file::open(&path) {
+        Ok(log) => log,
+        Err(error) if seal.is_some() => return Err(changed(&path, &error.to_string())),
+        // A process that did not start, or did not reach its first checkpoint, leaves no log.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Ok(Measurement::default()));
+        }
+        Err(error) => return Ok(Err(format!("{path}: {error}"))),
+    };
+    let length = log.metadata().map(|found| found.len()).unwrap_or_default();
+    if length > shim_log::MOST_OF_LOG {
+        return Ok(Err(shim_log::too_large(path.as_str(), 1).to_string()));
+    }
+    let mut log = BufReader::with_capacity(1 << 18, Hashing::new(log));
+    let measurement = shim_log::read(&mut log, path.as_str()).map_err(|error| error.to_string());
+    let mut hashing = log.into_inner();
+    // After an error, there is more of it.
+    hashing.drain().with_context(|| format!("cannot read {path}"))?;
+    if seal.is_some_and(|seal| *seal != hashing.seal()) {
+        return Err(changed(&path, "it has another content"));
+    }
+    Ok(measurement)
+}
+
+/// Compares by test, then by parameters. Numbers compare by value and come before text: `batch=4`
+/// comes before `batch=16`.
+fn compare_cells(a: &CellId, b: &CellId) -> Ordering {
+    let parameter = |(a_name, a_value): &(String, String), (b_name, b_value): &(String, String)| {
+        let by_value = match (a_value.parse::<i64>(), b_value.parse::<i64>()) {
+            (Ok(a), Ok(b)) => a.cmp(&b),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => a_value.cmp(b_value),
+        };
+        a_name.cmp(b_name).then(by_value)
+    };
+    let parameters = || {
+        let pairs = a.params.iter().zip(&b.params);
+        let first_difference = pairs.map(|(a, b)| parameter(a, b)).find(|order| order.is_ne());
+        first_difference.unwrap_or_else(|| a.params.len().cmp(&b.params.len()))
+    };
+    a.test.cmp(&b.test).then_with(parameters).then_with(|| a.cmp(b))
+}

@@ -1,0 +1,564 @@
+//! The call sites of a comparison's changed tests, from what the run's folder keeps.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufReader;
+
+use anyhow::Context;
+use camino::Utf8Path;
+
+use crate::compare::aggregate::Availability;
+use crate::compare::aggregate::Figure;
+use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
+use crate::compare::matching::Match;
+use crate::compare::standing::{Standing, WorstChange, worst_change};
+use crate::results::run_folder::{RunFolder, file};
+use crate::results::sealed;
+use crate::results::shim_log;
+use crate::results::stack_log::{Module, StackLog};
+use crate::results::stack_log_reader;
+use crate::results::stored::{self, Results};
+use crate::verdict::kinds::Verdict;
+use crate::why::agreement::Agreement;
+use crate::why::attribution::{Attribution, Question, RecordedRun};
+use crate::why::class::Diff;
+use crate::why::difference::{CheckpointName, Difference, Measure};
+use crate::why::frame::{Address, Frame};
+use crate::why::grouping::Grouping;
+use crate::why::hunks::{Changes, Side};
+use crate::why::stacks::Stacks;
+use crate::why::stored::{StoredChanges, StoredFile, StoredSymbols, StoredTest, StoredTests};
+use crate::why::versions::Versions;
+use memprof_plan::changed_file::ChangedFile;
+use memprof_plan::metric::Unit;
+use memprof_plan::resolved::CellId;
+use memprof_support::regular_file;
+
+/// A test has at most this many explained rows.
+const MOST_ROWS: usize = 50;
+
+/// The call sites of tests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanations {
+    /// The tests, the worst first.
+    pub tests: Vec<Explained>,
+    /// Which tests were left out, and why.
+    pub left_out: Option<String>,
+    /// At most this many frames of each site are shown.
+    pub frames: usize,
+    /// The source files that differ.
+    pub changes: StoredChanges,
+}
+
+/// A test's call sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// The test.
+    pub cell: CellId,
+    /// Index of the candidate, or of the only revision.
+    pub candidate: usize,
+    /// The rows, the one that the test is reported with first.
+    pub rows: Vec<ExplainedRow>,
+    /// Whether the rows are what the user asked for, and not the changed ones.
+    pub is_asked: bool,
+    /// Why there are no sites, or no lines.
+    pub remarks: Vec<String>,
+    /// What the sides recorded, for exports and pages: the baseline and the candidate.
+    pub recorded: [Option<Recorded>; 2],
+}
+
+/// A row with its sites.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainedRow {
+    /// The sites.
+    pub difference: Difference,
+    /// Whether the recorded figures are those of the plain runs, by side.
+    pub agreements: [Option<Agreement>; 2],
+}
+
+/// What one run recorded, with its functions.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The log.
+    pub log: StackLog,
+    /// Its stacks.
+    pub stacks: Stacks,
+    /// Why lines or names are missing.
+    note: Option<String>,
+}
+
+/// Two recordings are compared by their logs.
+impl PartialEq for Recorded {
+    fn eq(&self, other: &Self) -> bool {
+        self.log == other.log
+    }
+}
+
+/// Which tests are explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Why {
+    /// None
+    Never,
+    /// Those that changed
+    #[default]
+    Changed,
+    /// All that were measured
+    Always,
+}
+
+/// What is asked about the recorded tests.
+#[derive(Clone, Debug, Default)]
+pub struct Inquiry {
+    /// How sites are grouped, and which ones are shown.
+    pub grouping: Grouping,
+    /// Asks for what is live at this checkpoint, in place of the changed rows.
+    pub at: Option<CheckpointName>,
+    /// Asks for what became live from this checkpoint on.
+    pub from: Option<CheckpointName>,
+}
+
+/// A test to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The test.
+    pub cell: CellId,
+    /// Index of the candidate, or of the only revision.
+    pub candidate: usize,
+}
+
+/// Returns the tests to explain, the worst first.
+pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
+    let alone = comparison.revisions.len() == 1;
+    let mut chosen = Vec::new();
+    let views = || {
+        comparison
+            .cells
+            .iter()
+            .flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)))
+    };
+    for (cell, pair) in views().filter(|(cell, _)| cell.origins.is_none()) {
+        let view = comparison.view(cell, pair);
+        let standing = Standing::of(comparison, &view);
+        let is_wanted = match why {
+            Why::Never => false,
+            // A test whose own assertion does not hold has no run that passed.
+            Why::Changed if view.candidate.availability != Availability::Measured => false,
+            Why::Changed => is_changed(standing) || has_clear_change(&view, standing),
+            Why::Always => alone || standing.is_compared(),
+        };
+        if is_wanted {
+            let rank = worst_of(&view, standing).map(|worst| worst.rank());
+            let one = Chosen { cell: cell.id.clone(), candidate: pair.candidate };
+            chosen.push(((standing, Reverse(rank)), one));
+        }
+    }
+    chosen.sort_by_key(|(order, _)| *order);
+    chosen.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Whether a figure of a test changed clearly while noise hides another one's.
+fn has_clear_change(view: &PairView<'_>, standing: Standing) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+    let is_clear = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved);
+    standing == Standing::Inconclusive && rulings.any(is_clear)
+}
+
+fn is_changed(standing: Standing) -> bool {
+    matches!(standing, Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::Improved)
+}
+
+/// The change that a test is reported with.
+fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<WorstChange<'a>> {
+    worst_change(view, |ruling: &Ruling| match standing {
+        Standing::Regressed => ruling.counts(),
+        Standing::Improved => ruling.verdict == Verdict::Improved,
+        Standing::Unchanged | Standing::Restructured | Standing::NotJudged => true,
+        _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
+    })
+}
+
+impl Explanations {
+    /// Reads what a run's folder keeps. `None` if no test was recorded.
+    ///
+    /// # Errors
+    /// A file was changed or cannot be read.
+    pub fn read(
+        folder: &RunFolder,
+        results: &Results,
+        comparison: &Comparison,
+        inquiry: &Inquiry,
+    ) -> anyhow::Result<Option<Self>> {
+        let why = folder.why();
+        if !why.tests().exists() {
+            return Ok(None);
+        }
+        let stored: StoredTests = sealed::read(&why.tests())?;
+        let changes: StoredChanges = if folder.changes().exists() {
+            sealed::read(&folder.changes())?
+        } else {
+            StoredChanges::default()
+        };
+        let reader = Reader { why: &why, results, comparison, changes: &changes, inquiry };
+        let tests = stored.tests.iter().map(|test| reader.explain_or_tell(test)).collect();
+        Ok(Some(Self { tests, left_out: stored.left_out, frames: 1, changes }))
+    }
+
+    /// Returns the source files that a candidate changed; none if they are not known.
+    pub fn sources(&self, candidate: usize) -> &[StoredFile] {
+        self.changes.of.get(&candidate).and_then(|files| files.as_deref().ok()).unwrap_or_default()
+    }
+
+    /// Returns the sites of a test.
+    pub fn of(&self, view: &PairView<'_>) -> Option<&Explained> {
+        self.tests.iter().find(|test| test.cell == view.cell.id && test.candidate == view.pair.candidate)
+    }
+}
+
+struct Reader<'a> {
+    why: &'a RunFolder,
+    results: &'a Results,
+    comparison: &'a Comparison,
+    changes: &'a StoredChanges,
+    inquiry: &'a Inquiry,
+}
+
+impl Reader<'_> {
+    /// Files that cannot be read are a remark, because the comparison does not need them.
+    fn explain_or_tell(&self, test: &StoredTest) -> Explained {
+        self.explain(test).unwrap_or_else(|error| Explained {
+            cell: test.cell.clone(),
+            candidate: test.candidate,
+            rows: Vec::new(),
+            is_asked: false,
+            remarks: vec![format!("the call stacks cannot be read: {error:#}")],
+            recorded: [None, None],
+        })
+    }
+
+    fn explain(&self, test: &StoredTest) -> anyhow::Result<Explained> {
+        let mut explained = Explained {
+            cell: test.cell.clone(),
+            candidate: test.candidate,
+            rows: Vec::new(),
+            is_asked: self.inquiry.at.is_some(),
+            remarks: test.problem.iter().cloned().collect(),
+            recorded: [None, None],
+        };
+        if test.problem.is_some() {
+            return Ok(explained);
+        }
+        let cells = self.comparison.cells.iter().filter(|cell| cell.id == test.cell);
+        let found = cells.flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)));
+        let view = found
+            .map(|(cell, pair)| self.comparison.view(cell, pair))
+            .find(|view| view.pair.candidate == test.candidate);
+        let Some(view) = view else { return Ok(explained) };
+        let alone = self.comparison.revisions.len() == 1;
+        explained.recorded[1] = self.recorded(test, test.candidate)?;
+        if !alone {
+            explained.recorded[0] = self.recorded(test, self.comparison.baseline)?;
+            if let Err(reason) = self.changed_files(test.candidate) {
+                explained.remarks.push(format!("it is not known which sites the diff touches: {reason}"));
+            }
+        }
+        let notes: BTreeSet<String> =
+            explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();
+        explained.remarks.extend(notes);
+        let (rows, remarks) = match &explained.recorded {
+            [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(&view, old.as_ref(), new),
+            [None, Some(own)] => self.rows_of_one(&view, own),
+            [Some(old), Some(new)] => self.rows(&view, test.candidate, old, new),
+            _ => (Vec::new(), vec!["the runs with call stacks have no log".to_owned()]),
+        };
+        explained.rows = rows;
+        explained.remarks.extend(remarks);
+        Ok(explained)
+    }
+
+    /// Reads one side's log and its functions.
+    fn recorded(&self, test: &StoredTest, revision: usize) -> anyhow::Result<Option<Recorded>> {
+        let folder = self.why.cell(&self.results.plan, revision, &test.cell, 0);
+        let (path, symbols) = (folder.join(file::LOG), folder.join(file::SYMBOLS));
+        if folder.join(file::OUTCOME).exists() {
+            // Without this, an emptied log would look like a test that allocates nothing.
+            ensure_whole(&folder)?;
+        } else if !path.exists() || !symbols.exists() {
+            // The revision does not have the test.
+            return Ok(None);
+        }
+        let symbols: StoredSymbols = sealed::read(&symbols)?;
+        let log = read_log(&path)?;
+        anyhow::ensure!(log.recording.is_some(), "{path} does not say how call stacks were recorded");
+        let stacks = Stacks::new(&log, |module, address| functions(&symbols, module, address));
+        Ok(Some(Recorded { log, stacks, note: symbols.note }))
+    }
+
+    /// The rows that changed, the one that the test is reported with first.
+    fn rows(
+        &self,
+        view: &PairView<'_>,
+        candidate: usize,
+        old: &Recorded,
+        new: &Recorded,
+    ) -> (Vec<ExplainedRow>, Vec<String>) {
+        let diff = self.diff(candidate, old, new);
+        let attribution = Attribution::new(old.run(), new.run(), &diff);
+        let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
+        for (metric, row) in self.changed_rows(view, [old, new]) {
+            let question = Question { metric: metric.to_owned(), checkpoints: names(view, row) };
+            match attribution.answer(&question, &self.inquiry.grouping) {
+                Ok(difference) => {
+                    let figures = view.column(metric).at(row);
+                    let agreements = [
+                        agreement(metric, &difference, 0, figures.baseline),
+                        agreement(metric, &difference, 1, figures.candidate),
+                    ];
+                    rows.push(ExplainedRow { difference, agreements });
+                }
+                Err(reason) => {
+                    remarks.insert(reason.to_string());
+                }
+            }
+        }
+        // One row with sites says more than another's reason for having none.
+        let remarks = if rows.is_empty() { remarks.into_iter().collect() } else { Vec::new() };
+        (rows, remarks)
+    }
+
+    /// What a test of one revision has at its highest peak, and what it keeps at the end.
+    fn rows_of_one(&self, view: &PairView<'_>, own: &Recorded) -> (Vec<ExplainedRow>, Vec<String>) {
+        let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+        for family in &own.log.families {
+            let Some(highest) = family.highest() else { continue };
+            let last = family.intervals.len() - 1;
+            // What little std keeps is no leak.
+            let totals = [highest, last].map(|interval| family.intervals[interval].total);
+            let kept = (totals[1].live > totals[0].at_peak / 100).then_some(("live", last));
+            for (part, interval) in std::iter::once(("peak", highest)).chain(kept) {
+                let metric = format!("{}.{part}", family.name);
+                let interval = &family.intervals[interval];
+                let name = CheckpointName { label: interval.label.clone(), occurrence: interval.occurrence };
+                match own.run().answer(&metric, &name, &self.inquiry.grouping) {
+                    Ok(difference) => {
+                        let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&name));
+                        let figure = row.and_then(|row| view.column(&metric).at(row).candidate);
+                        let agreement = agreement(&metric, &difference, 1, figure);
+                        rows.push(ExplainedRow { difference, agreements: [None, agreement] });
+                    }
+                    Err(reason) => remarks.push(reason.to_string()),
+                }
+            }
+        }
+        (rows, remarks)
+    }
+
+    /// What is live at the checkpoint that was asked for, or became live since another one.
+    fn rows_at(
+        &self,
+        view: &PairView<'_>,
+        old: Option<&Recorded>,
+        new: &Recorded,
+    ) -> (Vec<ExplainedRow>, Vec<String>) {
+        let (mut rows, mut remarks) = (Vec::new(), Vec::new());
+        let Inquiry { grouping, at: Some(at), from } = self.inquiry else { return (rows, remarks) };
+        let diff = old.map(|old| self.diff(view.pair.candidate, old, new));
+        for family in &new.log.families {
+            let metric = format!("{}.live", family.name);
+            let answer = match (from, old, &diff) {
+                (Some(from), ..) => new.run().growth(&metric, from, at, grouping),
+                (None, Some(old), Some(diff)) => {
+                    let checkpoints = [Some(at.clone()), Some(at.clone())];
+                    let question = Question { metric, checkpoints };
+                    Attribution::new(old.run(), new.run(), diff).answer(&question, grouping)
+                }
+                (None, ..) => new.run().answer(&metric, at, grouping),
+            };
+            match answer {
+                Ok(difference) => rows.push(ExplainedRow { difference, agreements: [None, None] }),
+                Err(reason) => remarks.push(reason.to_string()),
+            }
+        }
+        (rows, remarks)
+    }
+
+    /// The changed rows of metrics that have sites, in the order of [`changed_rows`].
+    fn changed_rows<'b>(&self, view: &PairView<'b>, recorded: [&Recorded; 2]) -> Vec<(&'b str, &'b Match)> {
+        let mut rows = changed_rows(self.comparison, view);
+        let mut known = BTreeSet::new();
+        rows.retain(|(metric, row)| {
+            Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
+        });
+        let has_sites = |metric: &str| {
+            let family = Measure::of(metric).map(|(family, _)| family);
+            family.is_some_and(|family| recorded.iter().any(|side| side.log.family(family).is_some()))
+        };
+        let without_sites = rows.iter().copied().find(|(metric, _)| !has_sites(metric));
+        rows.retain(|(metric, _)| has_sites(metric));
+        if rows.is_empty() {
+            // Resident memory has no sites, but what it is made of may have. A test without a verdict may
+            // have changed a little, and still has a peak.
+            rows.extend(largest(view, has_sites).or(without_sites).or_else(|| highest(view, "heap.peak")));
+        }
+        rows.truncate(MOST_ROWS);
+        rows
+    }
+
+    fn diff(&self, candidate: usize, old: &Recorded, new: &Recorded) -> Diff {
+        let changes = self.changed_files(candidate).ok().map(|files| changes(files, old, new));
+        let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
+        let versions = if let [Some(old), Some(new)] = packages {
+            Versions::of_lock_files([old, new])
+        } else {
+            let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
+            Versions::of_frames([&mut old, &mut new])
+        };
+        Diff { changes, versions }
+    }
+
+    /// The source files that a candidate changed, or why they are not known.
+    fn changed_files(&self, candidate: usize) -> Result<&[StoredFile], &str> {
+        match self.changes.of.get(&candidate) {
+            Some(Ok(files)) => Ok(files),
+            Some(Err(reason)) => Err(reason),
+            None => Err("the run's folder has no changes.json for it"),
+        }
+    }
+
+    /// The packages of a revision's lock file.
+    fn packages(&self, revision: usize) -> Option<BTreeMap<String, BTreeSet<String>>> {
+        let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, version) in self
+            .results
+            .builds
+            .get(&revision)?
+            .get("packages")?
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+        {
+            packages.entry(name.to_owned()).or_default().insert(version.to_owned());
+        }
+        Some(packages)
+    }
+}
+
+impl Explained {
+    /// Returns why nothing was recorded, if so.
+    pub fn problem(&self) -> Option<&str> {
+        let is_recorded = self.recorded.iter().any(Option::is_some);
+        if is_recorded { None } else { Some(self.remarks.first().map_or("it did not run", String::as_str)) }
+    }
+}
+
+impl Recorded {
+    /// Returns the log with its stacks.
+    pub fn run(&self) -> RecordedRun<'_> {
+        RecordedRun { log: &self.log, stacks: &self.stacks }
+    }
+}
+
+/// Returns the metrics and rows that changed: first the largest change of the metric that the test is
+/// reported with, then broken limits, then all others by size, growth before shrinkage.
+pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
+    let standing = Standing::of(comparison, view);
+    let is_meant = is_changed(standing) || has_clear_change(view, standing);
+    let worst = worst_of(view, standing).filter(|_| is_meant);
+    let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
+    let breaches = view.pair.breaches.iter();
+    rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
+    let mut changed = Vec::new();
+    for judged in &view.pair.judged {
+        let column = view.column(&judged.metric);
+        let is_other_unit = Unit::of(&judged.metric) != Unit::Bytes;
+        changed.extend(view.rows.iter().filter_map(|row| {
+            let verdict = judged.at(row)?.verdict;
+            let size = column.at(row).delta.map_or(0, |delta| delta.difference.abs());
+            let order = (verdict == Verdict::Improved, is_other_unit, Reverse(size));
+            let is_changed = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+            is_changed.then_some((order, (judged.metric.as_str(), row)))
+        }));
+    }
+    changed.sort_by_key(|(order, _)| *order);
+    rows.extend(changed.into_iter().map(|(_, changed)| changed));
+    rows
+}
+
+/// The row that differs most, of the metrics that have sites: levels and peaks, or what else is judged.
+fn largest<'a>(view: &PairView<'a>, has_sites: impl Fn(&str) -> bool) -> Option<(&'a str, &'a Match)> {
+    let measure = |metric: &str| Measure::of(metric).map(|(_, measure)| measure);
+    let is_level = |metric: &str| matches!(measure(metric), Some(Measure::AtPeak | Measure::Live));
+    let is_meant = |metric: &&str| has_sites(metric) && (is_level(metric) || view.judged(metric).is_some());
+    let rows = view.candidate.metrics().into_iter().filter(is_meant).flat_map(|metric| {
+        let column = view.column(metric);
+        view.rows.iter().filter_map(move |row| Some((column.at(row).delta?.difference, metric, row)))
+    });
+    let rows = rows.filter(|(difference, ..)| *difference != 0);
+    // Bytes and counts do not compare.
+    let largest = rows.max_by_key(|(difference, metric, _)| (is_level(metric), difference.abs()));
+    largest.map(|(_, metric, row)| (metric, row))
+}
+
+/// Compares the changed files that stacks are in.
+fn changes(files: &[StoredFile], old: &Recorded, new: &Recorded) -> Changes {
+    let paths: Vec<ChangedFile> = files
+        .iter()
+        .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
+        .collect();
+    let used = [old, new]
+        .map(|side| side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>());
+    let text = |side: Side, path: &str| {
+        let own = |file: &&StoredFile| file.paths[side as usize].as_deref() == Some(path);
+        files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
+    };
+    Changes::new(&paths, |side, path| used[side as usize].contains(path), text)
+}
+
+/// Refuses the files of a run that were changed after it.
+fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
+    match stored::damage(run) {
+        Some(problem) => anyhow::bail!(problem),
+        None => Ok(()),
+    }
+}
+
+/// Reads the call stacks of a log.
+pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
+    let log = regular_file::open_within(path, shim_log::MOST_OF_LOG).with_context(|| path.to_string())?;
+    Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
+}
+
+fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> Vec<Frame> {
+    let key = StoredSymbols::key(module.map(|module| module.number), address);
+    let unknown = || {
+        let address = Some(Address { module: module.map(|module| module.path.clone()), address });
+        vec![Frame { function: None, place: None, line: None, is_inlined: false, address }]
+    };
+    symbols.frames.get(&key).cloned().unwrap_or_else(unknown)
+}
+
+/// The checkpoints of a row, by side.
+fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
+    let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
+    sides.map(|(side, index)| {
+        let key = side.keys[index?];
+        Some(CheckpointName {
+            label: view.cell.labels[key.label as usize].to_string(),
+            occurrence: key.occurrence,
+        })
+    })
+}
+
+/// The row in which a metric of the candidate is highest.
+fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(&'static str, &'a Match)> {
+    let column = view.column(metric);
+    let figure = |row: &Match| Some(column.at(row).candidate?.value);
+    let known = view.rows.iter().filter(|row| row.baseline.is_some() && figure(row).is_some());
+    // The first of several: a peak is also that of what surrounds it.
+    known.rev().max_by_key(|row| figure(row)).map(|row| (metric, row))
+}
+
+/// Whether a side's recorded figure is that of the plain runs.
+fn agreement(metric: &str, difference: &Difference, side: usize, plain: Option<Figure>) -> Option<Agreement> {
+    let recorded = difference.measure.get(difference.totals[side]?);
+    let plain: Vec<i64> = plain.map(|figure| vec![figure.min, figure.max]).unwrap_or_default();
+    Some(Agreement::of(metric, recorded, &plain))
+}

@@ -1,0 +1,296 @@
+//! The lines of each function in a source file, and of what the compiler derives.
+
+use std::ops::Range;
+
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use crate::why::function_path::TraitFunction;
+use memprof_support::nesting::{depth, generic_depth};
+
+/// The functions of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Functions {
+    /// Those in the text, outer ones before inner ones.
+    pub written: Vec<FunctionLines>,
+    /// Those that the compiler derives.
+    pub derived: Vec<Derive>,
+}
+
+/// A function and its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionLines {
+    /// Its name with its modules and type, as far as the file has them: `m::Type::f`.
+    pub name: String,
+    /// From its signature to its end, counted from 1.
+    pub lines: Range<u32>,
+    /// The type and the trait, if it is in an `impl` of one.
+    pub of_trait: Option<TraitFunction>,
+}
+
+/// A trait of a type's `#[derive(…)]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derive {
+    /// The type.
+    pub of_type: String,
+    /// The trait.
+    pub of_trait: String,
+    /// The lines of the attribute.
+    pub attribute: Range<u32>,
+    /// The lines of the type, without what stands before it.
+    pub item: Range<u32>,
+}
+
+/// The one function that std's derive makes for a trait. Other traits may have any.
+const DERIVED: [(&str, &str); 7] = [
+    ("Clone", "clone"),
+    ("Debug", "fmt"),
+    ("Default", "default"),
+    ("Hash", "hash"),
+    ("Ord", "cmp"),
+    ("PartialEq", "eq"),
+    ("PartialOrd", "partial_cmp"),
+];
+
+impl Derive {
+    /// Whether the compiler derives this function.
+    pub fn makes(&self, function: &TraitFunction) -> bool {
+        let of_std = DERIVED.iter().find(|(of_trait, _)| *of_trait == self.of_trait);
+        self.of_type == function.of_type
+            && self.of_trait == function.of_trait
+            && of_std.is_none_or(|(_, name)| *name == function.name)
+    }
+
+    /// Whether the derived code may be at this line: at the attribute, or at a field.
+    fn has(&self, line: u32) -> bool {
+        self.attribute.contains(&line) || self.item.contains(&line)
+    }
+}
+
+impl Functions {
+    /// Returns the derived function at a line.
+    pub fn derived(&self, line: u32, function: &TraitFunction) -> Option<&Derive> {
+        self.derived.iter().find(|derive| derive.has(line) && derive.makes(function))
+    }
+
+    /// Whether the file has this function of a trait, written or derived.
+    pub fn have(&self, function: &TraitFunction) -> bool {
+        self.written.iter().any(|own| own.of_trait.as_ref() == Some(function))
+            || self.derived.iter().any(|derive| derive.makes(function))
+    }
+}
+
+/// A source with deeper brackets is not parsed: the parser recurses.
+const DEEPEST: usize = 128;
+
+/// Returns the functions of a file; none if it cannot be parsed.
+pub fn functions(source: &str) -> Functions {
+    if depth(source) > DEEPEST {
+        return Functions::default();
+    }
+    let text = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let is_shebang = text.starts_with("#!") && !text.starts_with("#![");
+    let code = if is_shebang { text.split_once('\n').map_or("", |(_, code)| code) } else { text };
+    if !code.parse().is_ok_and(|tokens| generic_depth(&tokens) <= DEEPEST) {
+        return Functions::default();
+    }
+    let Ok(file) = syn::parse_file(source) else { return Functions::default() };
+    let mut finder = Finder::default();
+    finder.visit_file(&file);
+    finder.functions
+}
+
+/// Returns the innermost function at a line.
+pub fn at(functions: &[FunctionLines], line: u32) -> Option<&FunctionLines> {
+    functions.iter().rfind(|function| function.lines.contains(&line))
+}
+
+#[derive(Default)]
+struct Finder {
+    names: Vec<String>,
+    /// The type and the trait of the `impl` around it.
+    of_impl: Option<(String, String)>,
+    functions: Functions,
+}
+
+fn lines(of: &dyn Spanned) -> Range<u32> {
+    let line = |place: proc_macro2::LineColumn| u32::try_from(place.line).unwrap_or(u32::MAX);
+    line(of.span().start())..line(of.span().end()) + 1
+}
+
+/// Returns the traits of `#[derive(…)]`, and of the same in `cfg_attr`.
+fn derives(meta: &syn::Meta) -> Vec<String> {
+    let syn::Meta::List(list) = meta else { return Vec::new() };
+    let parse = syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated;
+    let Ok(inner) = list.parse_args_with(parse) else { return Vec::new() };
+    if list.path.is_ident("cfg_attr") {
+        return inner.iter().skip(1).flat_map(derives).collect();
+    }
+    if !list.path.is_ident("derive") {
+        return Vec::new();
+    }
+    inner.iter().filter_map(|meta| last_name(meta.path())).collect()
+}
+
+fn last_name(path: &syn::Path) -> Option<String> {
+    Some(path.segments.last()?.ident.to_string())
+}
+
+impl Finder {
+    fn add(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let name = signature.ident.to_string();
+        // A function inside of this one is not the trait's.
+        let of_impl = self.of_impl.take();
+        let of_trait = of_impl.clone().map(|(of_type, of_trait)| TraitFunction {
+            of_type,
+            of_trait,
+            name: name.clone(),
+        });
+        self.names.push(name);
+        let lines = lines(signature).start..lines(block).end;
+        self.functions.written.push(FunctionLines { name: self.names.join("::"), lines, of_trait });
+        visit::visit_block(self, block);
+        self.names.pop();
+        self.of_impl = of_impl;
+    }
+
+    fn add_derived(&mut self, name: &syn::Ident, attributes: &[syn::Attribute], item: Range<u32>) {
+        for attribute in attributes {
+            self.functions.derived.extend(derives(&attribute.meta).into_iter().map(|of_trait| Derive {
+                of_type: name.to_string(),
+                of_trait,
+                attribute: lines(attribute),
+                item: item.clone(),
+            }));
+        }
+    }
+
+    fn inside(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
+        self.names.push(name);
+        visit(self);
+        self.names.pop();
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder {
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.add(&function.sig, &function.block);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.add(&function.sig, &function.block);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        if let Some(block) = &function.default {
+            self.add(&function.sig, block);
+        }
+    }
+
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        self.inside(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
+    }
+
+    fn visit_item_trait(&mut self, of: &'ast syn::ItemTrait) {
+        self.inside(of.ident.to_string(), |finder| visit::visit_item_trait(finder, of));
+    }
+
+    fn visit_item_struct(&mut self, of: &'ast syn::ItemStruct) {
+        self.add_derived(&of.ident, &of.attrs, lines(&of.struct_token).start..lines(of).end);
+    }
+
+    fn visit_item_enum(&mut self, of: &'ast syn::ItemEnum) {
+        self.add_derived(&of.ident, &of.attrs, lines(&of.enum_token).start..lines(of).end);
+    }
+
+    fn visit_item_impl(&mut self, of: &'ast syn::ItemImpl) {
+        let text = |of: &dyn quote::ToTokens| of.to_token_stream().to_string().replace(' ', "");
+        let own = text(&of.self_ty);
+        let name = match &of.trait_ {
+            Some((path, _)) => format!("<{own} as {}>", text(path)),
+            None => own,
+        };
+        let own = match &*of.self_ty {
+            syn::Type::Path(path) => last_name(&path.path),
+            _ => None,
+        };
+        let of_trait = of.trait_.as_ref().and_then(|(path, _)| last_name(path));
+        let outer = std::mem::replace(&mut self.of_impl, own.zip(of_trait));
+        self.inside(name, |finder| visit::visit_item_impl(finder, of));
+        self.of_impl = outer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_have_names_and_lines() {
+        let source = "\
+/// Doc.
+#[inline]
+fn f() {
+    fn g() {}
+    1;
+}
+mod m {
+    impl T<u8> { fn h(&self) -> u8 {
+        0
+    } }
+    impl D for T { fn h() {} }
+    trait Q { fn k(); fn l() {} }
+}
+";
+        let found = functions(source).written;
+        let shown: Vec<(&str, Range<u32>)> =
+            found.iter().map(|one| (one.name.as_str(), one.lines.clone())).collect();
+        assert_eq!(
+            shown,
+            [
+                ("f", 3..7),
+                ("f::g", 4..5),
+                ("m::T<u8>::h", 8..11),
+                ("m::<T as D>::h", 11..12),
+                ("m::Q::l", 12..13),
+            ]
+        );
+        assert_eq!(at(&found, 4).unwrap().name, "f::g");
+        assert_eq!(at(&found, 5).unwrap().name, "f");
+        assert_eq!(at(&found, 1), None, "a comment is not the function");
+    }
+
+    #[test]
+    fn derived_functions_are_at_the_attribute_and_at_the_fields() {
+        let source = "\
+#[derive(Debug,
+    Clone)]
+/// Doc.
+pub struct T<K> {
+    field: K,
+}
+#[cfg_attr(feature = \"a\", derive(b::Serialize))]
+enum E { A }
+impl<K> Clone for E<K> { fn clone(&self) -> Self { fn f() {} f() } }
+";
+        let found = functions(source);
+        let of = |of_type: &str, of_trait: &str, name: &str| TraitFunction {
+            of_type: of_type.to_owned(),
+            of_trait: of_trait.to_owned(),
+            name: name.to_owned(),
+        };
+        let clone = of("T", "Clone", "clone");
+        assert_eq!(found.derived(5, &clone).map(|one| (&one.attribute, &one.item)), Some((&(1..3), &(4..7))));
+        assert_eq!(found.derived(3, &clone), None);
+        assert!(!found.have(&of("T", "Clone", "clone_from")), "the derive has no such function");
+        assert!(found.have(&of("E", "Serialize", "serialize_any")), "it is not known what it has");
+        assert!(found.have(&of("E", "Clone", "clone")) && !found.have(&of("E", "Clone", "f")));
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_has_no_functions() {
+        assert_eq!(functions("fn f( {"), Functions::default());
+        let deep = format!("fn f() {{ {}0{} }}", "(".repeat(50_000), ")".repeat(50_000));
+        assert_eq!(functions(&deep), Functions::default());
+    }
+}

@@ -1,0 +1,518 @@
+//! What the diff between two revisions changed: hunks of lines, and where other lines moved to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use similar::{Algorithm, DiffTag};
+
+use crate::why::frame::Frame;
+use crate::why::function_path::{TraitFunction, provided};
+use crate::why::functions::{self, Derive, Functions};
+use memprof_plan::changed_file::ChangedFile;
+
+/// One of the two revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The one that the other is compared with.
+    Baseline,
+    /// The one that changed something.
+    Candidate,
+}
+
+/// Both sides, in the order of arrays with an element for each.
+pub const SIDES: [Side; 2] = [Side::Baseline, Side::Candidate];
+
+/// The changes of the files that stacks are in.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    files: Vec<FileChange>,
+    /// The file of each path, for each side.
+    of_path: [BTreeMap<String, usize>; 2],
+}
+
+#[derive(Clone, Debug)]
+struct FileChange {
+    paths: [Option<String>; 2],
+    hunks: Vec<Hunk>,
+    functions: [Functions; 2],
+}
+
+/// Lines that were replaced, added or deleted. Lines count from 1. An empty range is a place before
+/// its start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hunk {
+    /// The lines before.
+    pub old: Range<u32>,
+    /// The lines after.
+    pub new: Range<u32>,
+}
+
+/// A hunk and its file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HunkAt {
+    /// The path after the change; of a deleted file, before it.
+    pub path: String,
+    /// The lines.
+    pub hunk: Hunk,
+}
+
+/// Where a line of the baseline is in the candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The file.
+    pub path: String,
+    /// The line.
+    pub line: u32,
+    /// Whether it is the same line. If not, it was replaced, and the line is about where it was.
+    pub is_same: bool,
+}
+
+impl Changes {
+    /// No changes: one revision alone.
+    pub const NONE: Self = Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()] };
+
+    /// Compares the changed files that stacks are in. `is_used` says which files these are, and
+    /// `text` returns the text of a file.
+    pub fn new(
+        files: &[ChangedFile],
+        is_used: impl Fn(Side, &str) -> bool,
+        mut text: impl FnMut(Side, &str) -> Option<String>,
+    ) -> Self {
+        let mut changes = Self::default();
+        for ChangedFile { old, new } in files {
+            let paths = [old.clone(), new.clone()];
+            let uses =
+                |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
+            if !paths.iter().zip(SIDES).any(uses) {
+                continue;
+            }
+            let texts = [0, 1].map(|side| match &paths[side] {
+                Some(path) => text(SIDES[side], path),
+                None => Some(String::new()),
+            });
+            let hunks = match &texts {
+                [Some(old), Some(new)] => hunks(old, new),
+                // The file changed, and it cannot be said where.
+                _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
+            };
+            let functions = texts.map(|text| functions::functions(&text.unwrap_or_default()));
+            for (of_path, path) in changes.of_path.iter_mut().zip(&paths) {
+                of_path.extend(path.clone().map(|path| (path, changes.files.len())));
+            }
+            changes.files.push(FileChange { paths, hunks, functions });
+        }
+        changes
+    }
+
+    fn file(&self, side: Side, path: &str) -> Option<&FileChange> {
+        self.of_path[side as usize].get(path).map(|index| &self.files[*index])
+    }
+
+    /// Returns the hunk that has a frame's line, or else one in the function around it.
+    pub fn hunk(&self, side: Side, frame: &Frame) -> Option<HunkAt> {
+        let (path, line) = frame.checkout_path().zip(frame.line)?;
+        let file = self.file(side, path)?;
+        let found = match file.derive(side, frame) {
+            Some((derive, _)) => file.hunk_of_derive(side, derive, line),
+            None => file.hunk_at(side, line),
+        };
+        Some(HunkAt { path: file.path()?.clone(), hunk: found?.clone() })
+    }
+
+    /// Whether the function of this frame is on this side alone.
+    pub fn is_only_here(&self, side: Side, frame: &Frame) -> bool {
+        let Some((path, line)) = frame.checkout_path().zip(frame.line) else { return false };
+        let Some(file) = self.file(side, path) else { return false };
+        let other = 1 - side as usize;
+        if let Some((_, function)) = file.derive(side, frame) {
+            return !file.functions[other].have(&function);
+        }
+        match functions::at(&file.functions[side as usize].written, line) {
+            Some(function) => !file.has(other, function),
+            None => file.paths[other].is_none(),
+        }
+    }
+
+    /// Returns the functions that types have on the other side alone, in place of the one that a
+    /// trait provides in this frame.
+    pub fn replacements(&self, side: Side, frame: &Frame) -> Vec<Replacement> {
+        let Some(path) = frame.function.as_deref().filter(|_| !self.files.is_empty()) else {
+            return Vec::new();
+        };
+        let (of_type, of_trait, name) = match TraitFunction::of_path(path) {
+            Some(TraitFunction { of_type, of_trait, name }) => (Some(of_type), of_trait, name),
+            None => match provided(path) {
+                Some((of_trait, name)) => (None, of_trait, name),
+                None => return Vec::new(),
+            },
+        };
+        let other = if side == Side::Baseline { Side::Candidate } else { Side::Baseline };
+        let is_meant = |own: &TraitFunction| {
+            own.of_trait == of_trait
+                && own.name == name
+                && of_type.as_ref().is_none_or(|of_type| *of_type == own.of_type)
+        };
+        let mut found = Vec::new();
+        for file in &self.files {
+            for own in &file.functions[other as usize].written {
+                let Some(of_trait) = own.of_trait.as_ref().filter(|of_trait| is_meant(of_trait)) else {
+                    continue;
+                };
+                let hunk = file.hunks.iter().find(|hunk| hunk.touches(other, &own.lines));
+                let path = file.paths[other as usize].as_ref();
+                if let (Some(hunk), Some(path), false) = (hunk, path, file.has(side as usize, own)) {
+                    found.push(Replacement {
+                        of_type: of_trait.of_type.clone(),
+                        function: own.name.clone(),
+                        location: format!("{path}:{}", own.lines.start),
+                        hunk: HunkAt { path: file.path().unwrap_or(path).clone(), hunk: hunk.clone() },
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns where a line of the baseline is in the candidate; `None` if its file is gone.
+    pub fn moved(&self, path: &str, line: u32) -> Option<Moved> {
+        let Some(file) = self.file(Side::Baseline, path) else {
+            return Some(Moved { path: path.to_owned(), line, is_same: true });
+        };
+        let path = file.paths[1].clone()?;
+        let before = file.hunks.iter().take_while(|hunk| hunk.old.start <= line).last();
+        let Some(hunk) = before else { return Some(Moved { path, line, is_same: true }) };
+        if hunk.old.contains(&line) {
+            let last = hunk.new.end.saturating_sub(1).max(hunk.new.start);
+            let line = (hunk.new.start + (line - hunk.old.start)).min(last);
+            return Some(Moved { path, line, is_same: false });
+        }
+        Some(Moved { path, line: line - hunk.old.end + hunk.new.end, is_same: true })
+    }
+
+    /// Whether a line of the candidate was in the baseline, too.
+    pub fn is_old_line(&self, path: &str, line: u32) -> bool {
+        let Some(file) = self.file(Side::Candidate, path) else { return true };
+        file.hunks.iter().all(|hunk| !hunk.new.contains(&line))
+    }
+}
+
+/// A function of a type that takes the place of one that its trait provides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The last name of the type: `Map`.
+    pub of_type: String,
+    /// The function, as its file names it: `<Map<K> as Clone>::clone_from`.
+    pub function: String,
+    /// Its file and first line.
+    pub location: String,
+    /// Its hunk.
+    pub hunk: HunkAt,
+}
+
+impl FileChange {
+    fn path(&self) -> Option<&String> {
+        self.paths.iter().rev().flatten().next()
+    }
+
+    /// Whether a side has a function of the other one.
+    fn has(&self, side: usize, function: &functions::FunctionLines) -> bool {
+        let functions = &self.functions[side];
+        functions.written.iter().any(|one| one.name == function.name)
+            || function.of_trait.as_ref().is_some_and(|function| functions.have(function))
+    }
+
+    fn hunk_at(&self, side: Side, line: u32) -> Option<&Hunk> {
+        let own = |hunk: &&Hunk| hunk.of(side).contains(&line);
+        let function = functions::at(&self.functions[side as usize].written, line);
+        let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
+        let hunks = || self.hunks.iter();
+        hunks().find(own).or_else(|| nearest(hunks().filter(touches), side, line))
+    }
+
+    /// Returns the derive that makes a frame's function.
+    fn derive(&self, side: Side, frame: &Frame) -> Option<(&Derive, TraitFunction)> {
+        let function = TraitFunction::of_path(frame.function.as_deref()?)?;
+        let derive = self.functions[side as usize].derived(frame.line?, &function)?;
+        Some((derive, function))
+    }
+
+    /// A derived function changes with the fields, or if the attribute no longer derives it. Another
+    /// trait in the attribute changes nothing.
+    fn hunk_of_derive(&self, side: Side, derive: &Derive, line: u32) -> Option<&Hunk> {
+        let mut others = self.functions[1 - side as usize].derived.iter();
+        let stays = others.any(|other| other.of_type == derive.of_type && other.of_trait == derive.of_trait);
+        let lines = if stays { &derive.item } else { &derive.attribute };
+        nearest(self.hunks.iter().filter(|hunk| hunk.touches(side, lines)), side, line)
+    }
+}
+
+/// Returns the hunk that begins nearest to a line.
+fn nearest<'a>(hunks: impl Iterator<Item = &'a Hunk>, side: Side, line: u32) -> Option<&'a Hunk> {
+    hunks.min_by_key(|hunk| hunk.of(side).start.abs_diff(line))
+}
+
+impl Hunk {
+    /// Returns the lines on a side.
+    pub fn of(&self, side: Side) -> &Range<u32> {
+        match side {
+            Side::Baseline => &self.old,
+            Side::Candidate => &self.new,
+        }
+    }
+
+    /// Whether lines were changed, added or deleted inside of these.
+    fn touches(&self, side: Side, lines: &Range<u32>) -> bool {
+        let own = self.of(side);
+        if own.is_empty() {
+            // A place before the first line is outside.
+            return lines.start < own.start && own.start < lines.end;
+        }
+        own.start < lines.end && lines.start < own.end
+    }
+}
+
+/// `@@ -7,2 +7,3 @@`, as git writes it.
+impl std::fmt::Display for Hunk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines = |range: &Range<u32>| match range.end - range.start {
+            // Git names the line before.
+            0 => format!("{},0", range.start.saturating_sub(1)),
+            1 => range.start.to_string(),
+            count => format!("{},{count}", range.start),
+        };
+        write!(formatter, "@@ -{} +{} @@", lines(&self.old), lines(&self.new))
+    }
+}
+
+/// Compares two texts by lines.
+fn hunks(old: &str, new: &str) -> Vec<Hunk> {
+    let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
+    let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
+    let mut hunks: Vec<Hunk> = Vec::new();
+    // What is between equal lines, because only their places are reliable on both sides.
+    let mut equal = Vec::new();
+    for change in similar::capture_diff_slices(Algorithm::Myers, &texts[0], &texts[1]) {
+        if let (DiffTag::Equal, old, new) = change.as_tag_tuple() {
+            equal.push((old, new));
+        }
+    }
+    equal.push((texts[0].len()..texts[0].len(), texts[1].len()..texts[1].len()));
+    let (mut old_end, mut new_end) = (0, 0);
+    for (old, new) in equal {
+        if old.start > old_end || new.start > new_end {
+            hunks.push(Hunk { old: line(old_end)..line(old.start), new: line(new_end)..line(new.start) });
+        }
+        (old_end, new_end) = (old.end, new.end);
+    }
+    slide(&mut hunks, &texts);
+    hunks
+}
+
+/// Moves insertions and deletions down as far as the text stays the same, as git does. The bracket
+/// that ends a function then belongs to that function, not to the one before it.
+fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
+    for index in 0..hunks.len() {
+        let next = hunks.get(index + 1).map(|hunk| [hunk.old.start, hunk.new.start]);
+        let hunk = &mut hunks[index];
+        let (side, own) = match (hunk.old.is_empty(), hunk.new.is_empty()) {
+            (true, false) => (1, &hunk.new),
+            (false, true) => (0, &hunk.old),
+            _ => continue,
+        };
+        let line = |number: u32| texts[side].get(number as usize - 1);
+        let last = next.map_or(u32::MAX, |next| next[side]);
+        let mut by = 0;
+        while own.end + by < last
+            && let Some(text) = line(own.end + by)
+            && line(own.start + by) == Some(text)
+        {
+            by += 1;
+        }
+        for range in [&mut hunk.old, &mut hunk.new] {
+            *range = range.start + by..range.end + by;
+        }
+    }
+}
+
+/// Returns the paths of the user's files in stacks.
+pub fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
+    frames.filter_map(Frame::checkout_path).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::why::stacks::tests::frame;
+
+    pub(crate) fn changed(old: &str, new: &str) -> ChangedFile {
+        let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
+        ChangedFile { old: path(old), new: path(new) }
+    }
+
+    /// The changes from one text of `src/lib.rs` to another.
+    pub(crate) fn changes(old: &str, new: &str) -> Changes {
+        let text = |side, _: &str| Some(if side == Side::Baseline { old } else { new }.to_owned());
+        Changes::new(&[changed("src/lib.rs", "src/lib.rs")], |_, _| true, text)
+    }
+
+    const OLD: &str = "\
+fn a() {
+    one();
+}
+fn b() {
+    two();
+    three();
+}
+fn gone() {
+    x();
+}
+";
+    const NEW: &str = "\
+fn fresh() {
+    y();
+}
+fn a() {
+    one();
+}
+fn b() {
+    two(2);
+    three();
+}
+";
+
+    #[test]
+    fn lines_move_with_what_stands_before_them() {
+        let changes = changes(OLD, NEW);
+        let moved = |line| changes.moved("src/lib.rs", line).map(|moved| (moved.line, moved.is_same));
+        assert_eq!(moved(2), Some((5, true)));
+        assert_eq!(moved(5), Some((8, false)), "a replaced line is about where it was");
+        assert_eq!(moved(6), Some((9, true)));
+        assert_eq!(changes.moved("src/other.rs", 6).unwrap().line, 6);
+        assert!(changes.is_old_line("src/lib.rs", 9) && !changes.is_old_line("src/lib.rs", 8));
+    }
+
+    #[test]
+    fn a_line_is_changed_if_its_function_is() {
+        let changes = changes(OLD, NEW);
+        let at = |line: u32| frame(&format!("a::f@src/lib.rs:{line}"));
+        let hunk = |side, line| changes.hunk(side, &at(line)).map(|found| found.hunk.to_string());
+        assert_eq!(hunk(Side::Candidate, 8).as_deref(), Some("@@ -5 +8 @@"));
+        assert_eq!(hunk(Side::Candidate, 9).as_deref(), Some("@@ -5 +8 @@"), "another line of the function");
+        assert_eq!(hunk(Side::Candidate, 5), None, "its function only moved");
+        assert_eq!(hunk(Side::Candidate, 2).as_deref(), Some("@@ -0,0 +1,3 @@"));
+        assert_eq!(hunk(Side::Baseline, 9).as_deref(), Some("@@ -8,3 +10,0 @@"));
+        let only = |side, line| changes.is_only_here(side, &at(line));
+        assert!(only(Side::Candidate, 2) && only(Side::Baseline, 9));
+        assert!(!only(Side::Candidate, 8) && !only(Side::Baseline, 5));
+    }
+
+    #[test]
+    fn a_deleted_line_changes_the_function_around_it_and_no_neighbour() {
+        let changes =
+            changes("fn a() {\n    x();\n    y();\n}\nfn b() {}\n", "fn a() {\n    y();\n}\nfn b() {}\n");
+        assert!(changes.hunk(Side::Candidate, &frame("a::a@src/lib.rs:2")).is_some());
+        assert_eq!(changes.hunk(Side::Candidate, &frame("a::b@src/lib.rs:4")), None);
+    }
+
+    const DERIVED: &str = "\
+#[derive(Clone, Debug)]
+struct T {
+    a: u8,
+    b: u8,
+}
+";
+    const WRITTEN: &str = "\
+#[derive(Debug)]
+struct T {
+    a: u8,
+    b: u8,
+}
+
+impl Clone for T {
+    fn clone(&self) -> Self { T { ..*self } }
+    fn clone_from(&mut self, other: &Self) {}
+}
+";
+
+    #[test]
+    fn a_derive_that_became_an_impl_is_a_change() {
+        let at = |function: &str, line: u32| frame(&format!("<a::T as b::{function}@src/lib.rs:{line}"));
+        let (derived, written) = (at("Clone>::clone", 4), at("Clone>::clone", 8));
+        for (changes, derived_on, written_on) in [
+            (changes(DERIVED, WRITTEN), Side::Baseline, Side::Candidate),
+            (changes(WRITTEN, DERIVED), Side::Candidate, Side::Baseline),
+        ] {
+            let lines = |side, frame: &Frame| Some(changes.hunk(side, frame)?.hunk.of(side).clone());
+            assert_eq!(lines(derived_on, &derived), Some(1..2), "the hunk of the attribute");
+            assert_eq!(lines(derived_on, &at("Debug>::fmt", 4)), None, "it is still derived");
+            assert_eq!(lines(written_on, &written), Some(6..11));
+            assert!(!changes.is_only_here(derived_on, &derived));
+            assert!(!changes.is_only_here(written_on, &written));
+            assert!(changes.is_only_here(written_on, &at("Clone>::clone_from", 9)));
+        }
+    }
+
+    #[test]
+    fn a_derived_function_changes_with_the_fields() {
+        let changes = changes(DERIVED, &DERIVED.replace("a: u8", "a: u16"));
+        let hunk = |line: u32| {
+            let frame = frame(&format!("<a::T as b::Clone>::clone@src/lib.rs:{line}"));
+            changes.hunk(Side::Baseline, &frame).map(|found| found.hunk.to_string())
+        };
+        assert_eq!([hunk(4), hunk(1)].map(Option::unwrap), ["@@ -3 +3 @@", "@@ -3 +3 @@"]);
+    }
+
+    #[test]
+    fn a_function_may_take_the_place_of_one_that_the_trait_provides() {
+        let changes = changes(DERIVED, WRITTEN);
+        let replaced = |side, function: &str| {
+            let found = changes.replacements(side, &frame(function)).into_iter();
+            found
+                .map(|one| format!("{} {} {}", one.function, one.location, one.hunk.hunk))
+                .collect::<Vec<_>>()
+        };
+        let expected = ["<T as Clone>::clone_from src/lib.rs:9 @@ -5,0 +6,5 @@"];
+        assert_eq!(replaced(Side::Baseline, "core::clone::Clone::clone_from"), expected);
+        assert_eq!(replaced(Side::Baseline, "<a::T as core::clone::Clone>::clone_from"), expected);
+        assert!(replaced(Side::Baseline, "<a::U as core::clone::Clone>::clone_from").is_empty());
+        assert!(replaced(Side::Baseline, "core::clone::Clone::clone").is_empty(), "it was derived");
+        assert!(replaced(Side::Candidate, "core::clone::Clone::clone_from").is_empty());
+    }
+
+    #[test]
+    fn renamed_new_and_unreadable_files_have_hunks() {
+        let files = [
+            changed("src/old.rs", "src/new.rs"),
+            changed("", "src/added.rs"),
+            changed("src/bin.rs", "src/bin.rs"),
+        ];
+        let text = |side, path: &str| match path {
+            "src/old.rs" => Some("fn a() {\n}\n".to_owned()),
+            "src/new.rs" => Some("\nfn a() {\n}\n".to_owned()),
+            "src/added.rs" => Some("fn n() {}\n".to_owned()),
+            _ if side == Side::Baseline => Some(String::new()),
+            _ => None,
+        };
+        let changes = Changes::new(&files, |_, path| path != "src/unused.rs", text);
+        let moved = changes.moved("src/old.rs", 1).unwrap();
+        assert_eq!((&*moved.path, moved.line), ("src/new.rs", 2));
+        assert!(changes.is_only_here(Side::Candidate, &frame("a::n@src/added.rs:1")));
+        let unknown = changes.hunk(Side::Candidate, &frame("a::n@src/bin.rs:500"));
+        assert!(unknown.is_some(), "changed, but unknown where");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_line_that_did_not_change_is_found_again(old in "[a-c\n]{0,40}", new in "[a-c\n]{0,40}") {
+            let changes = changes(&old, &new);
+            let lines: Vec<&str> = new.lines().collect();
+            for (index, text) in old.lines().enumerate() {
+                let moved = changes.moved("src/lib.rs", u32::try_from(index).unwrap() + 1).unwrap();
+                if moved.is_same {
+                    proptest::prop_assert_eq!(lines[moved.line as usize - 1], text);
+                    proptest::prop_assert!(changes.is_old_line("src/lib.rs", moved.line));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Which call sites make a difference: recorded stacks, matched across revisions and with the diff.
+//! `explanations` reads the run's folder; the rest is pure.
+
+pub mod agreement;
+pub mod attribution;
+pub mod class;
+pub mod difference;
+pub mod explanations;
+pub mod frame;
+pub mod function_path;
+pub mod functions;
+pub mod grouping;
+pub mod hunks;
+pub mod matching;
+mod releases;
+pub mod stacks;
+pub mod stored;
+pub mod versions;

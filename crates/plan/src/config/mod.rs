@@ -1,0 +1,14 @@
+//! `memprof.yaml`: its keys, its values, and its JSON Schema.
+//! Reads the file; otherwise pure.
+
+pub mod axes;
+pub mod device_pool;
+pub mod limits;
+pub mod mapping;
+pub mod matrix;
+pub mod mistake;
+pub mod rules;
+pub mod schema;
+pub mod stdin_path;
+pub mod values;
+pub mod yaml;

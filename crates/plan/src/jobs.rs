@@ -1,0 +1,157 @@
+//! How many tests run at once, and which metrics depend on the tests beside them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use memprof_support::counted::grouped;
+use memprof_support::glob;
+use memprof_support::suggest;
+
+/// How many tests run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "JobsInFile", into = "JobsInFile")]
+pub enum Jobs {
+    /// As many as the machine that runs them has processors.
+    Auto,
+    /// This many, at least one.
+    Number(u32),
+}
+
+/// The most tests at once. Cargo's build jobs have the same limit.
+pub const MOST: u32 = 10_000;
+
+impl Jobs {
+    /// One test after the other, the default.
+    pub const ONE: Self = Self::Number(1);
+
+    /// Whether tests run one after the other.
+    pub fn is_one(&self) -> bool {
+        *self == Self::ONE
+    }
+
+    /// Returns the number on a machine with this many processors.
+    pub fn on(self, processors: usize) -> usize {
+        match self {
+            Self::Auto => processors.max(1),
+            Self::Number(number) => number as usize,
+        }
+    }
+
+    fn number(number: u32) -> Result<Self, String> {
+        match number {
+            0 => Err("at least one test must run at a time; write 1 or more".to_owned()),
+            1..=MOST => Ok(Self::Number(number)),
+            _ => Err(too_many(&number.to_string())),
+        }
+    }
+}
+
+fn too_many(number: &str) -> String {
+    format!("{number} are too many: at most {} tests run at once", grouped(i128::from(MOST)))
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// How files store it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum JobsInFile {
+    Number(u32),
+    Word(String),
+}
+
+impl TryFrom<JobsInFile> for Jobs {
+    type Error = String;
+
+    fn try_from(written: JobsInFile) -> Result<Self, String> {
+        match written {
+            JobsInFile::Number(number) => Self::number(number),
+            JobsInFile::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl From<Jobs> for JobsInFile {
+    fn from(jobs: Jobs) -> Self {
+        match jobs {
+            Jobs::Auto => Self::Word("auto".to_owned()),
+            Jobs::Number(number) => Self::Number(number),
+        }
+    }
+}
+
+impl FromStr for Jobs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        match text.parse() {
+            Ok(number) => Self::number(number),
+            Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Err(too_many(text))
+            }
+            Err(_) if text == "auto" => Ok(Self::Auto),
+            Err(_) => {
+                let near = suggest::did_you_mean(text, ["auto"]).map(|help| format!(": {help}"));
+                Err(format!("'{text}' is neither a number such as 4 nor `auto`{}", near.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Jobs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => formatter.write_str("auto"),
+            Self::Number(number) => write!(formatter, "{number}"),
+        }
+    }
+}
+
+/// The metrics that depend on the tests that run at the same time (docs/judging.md has the
+/// measurements). In runs beside others they are absent.
+pub const OF_NEIGHBOURS: [&str; 4] = ["time", "cpu.pss", "cpu.private", "cpu.shared"];
+
+/// Returns the first metric that depends on neighbours and that one of these patterns means.
+/// A pattern that means all metrics, such as `*`, means none in particular.
+pub fn of_neighbours<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
+    let means = |pattern: &str, metric: &str| pattern != "*" && glob::matches(pattern, metric);
+    patterns.into_iter().find_map(|pattern| OF_NEIGHBOURS.into_iter().find(|metric| means(pattern, metric)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_or_auto_is_read_and_nothing_else() {
+        assert_eq!("auto".parse(), Ok(Jobs::Auto));
+        assert_eq!(" 4 ".parse(), Ok(Jobs::Number(4)));
+        assert_eq!((Jobs::Auto.on(8), Jobs::Auto.on(0), Jobs::Number(3).on(8)), (8, 1, 3));
+        for (text, problem) in [
+            ("0", "at least one test must run at a time; write 1 or more"),
+            ("99999999999", "99999999999 are too many: at most 10,000 tests run at once"),
+            ("atuo", "'atuo' is neither a number such as 4 nor `auto`: did you mean 'auto'?"),
+        ] {
+            assert_eq!(text.parse::<Jobs>().unwrap_err(), problem);
+        }
+        for jobs in [Jobs::Auto, Jobs::Number(7)] {
+            let written = serde_json::to_string(&jobs).unwrap();
+            assert_eq!(serde_json::from_str::<Jobs>(&written).unwrap(), jobs);
+        }
+        assert!(serde_json::from_str::<Jobs>("0").is_err());
+    }
+
+    #[test]
+    fn a_pattern_means_what_depends_on_neighbours_unless_it_means_everything() {
+        assert_eq!(of_neighbours(["heap.*", "time"]), Some("time"));
+        assert_eq!(of_neighbours(["cpu.p*"]), Some("cpu.pss"));
+        assert_eq!(of_neighbours(["heap.peak", "cpu.peak", "gpu.*", "*"]), None);
+    }
+}

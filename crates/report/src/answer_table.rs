@@ -1,0 +1,265 @@
+//! The answer on a terminal: a headline, a line for each changed test, and what went wrong.
+
+use std::io::{self, Write};
+
+use crate::answer::Answer;
+use crate::finding::Finding;
+use crate::options::{Options, Rows};
+use crate::page::{Page, Tone};
+use crate::troubles;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::standing::Standing;
+use memprof_support::counted::counted;
+use memprof_support::labels::{one_line, width};
+
+/// Show at most this many tests of each standing, unless all rows are wanted.
+const MOST_FINDINGS: usize = 15;
+
+/// Show the message of at most this many failures.
+const MOST_MESSAGES: usize = 5;
+
+/// Name at most this many tests of a failure.
+const MOST_NAMES: usize = 3;
+
+/// A test's name is not cut below this width.
+const LEAST_NAME: usize = 16;
+
+/// Place and remark stand below the figures, at this distance from the edge.
+const INDENT: &str = "     ";
+
+impl Page {
+    /// Writes the headline of each candidate, with its changed tests.
+    pub(super) fn answers(
+        self,
+        comparison: &Comparison,
+        answers: &[Answer],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for answer in answers {
+            let counts = format!("memory: {}", answer.counts());
+            let revisions = format!(" · {}", answer.revisions(str::to_owned));
+            let runs = answer.runs().map_or_else(String::new, |runs| format!(" · {runs}"));
+            let (heading, rest) = (self.paint.apply(&counts, Tone::Heading), format!("{revisions}{runs}"));
+            if width(&counts) + width(&rest) <= self.width() || !self.is_terminal() {
+                writeln!(out, "{heading}{rest}")?;
+            } else {
+                writeln!(out, "{heading}")?;
+                self.line(rest.trim_start_matches(" · "), "  ", Tone::Plain, out)?;
+            }
+            if let Some(differs) = answer.differs() {
+                self.line(&format!("differs: {differs}"), "  ", Tone::Plain, out)?;
+            }
+            writeln!(out)?;
+            self.findings(&answer.findings, options, out)?;
+            self.failures(answer, options, out)?;
+        }
+        self.whole_troubles(comparison, out)
+    }
+
+    /// Writes the tests that regressed or exceed a limit, for a view that does not begin with the
+    /// answer. They are why the exit code is 1.
+    pub(super) fn reasons(
+        self,
+        comparison: &Comparison,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
+        let compared = Answer::of_all(comparison).into_iter().flat_map(|answer| answer.findings);
+        let is_reason =
+            |finding: &Finding| matches!(finding.standing, Standing::Regressed | Standing::OverLimit);
+        let reasons: Vec<Finding> = alone.chain(compared).filter(is_reason).collect();
+        self.findings(&reasons, options, out)
+    }
+
+    /// Writes a line for each test that changed, the worst first.
+    pub(super) fn findings(
+        self,
+        findings: &[Finding],
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let findings: Vec<&Finding> =
+            findings.iter().filter(|finding| !is_failure(finding.standing)).collect();
+        let mut lines: Vec<FindingLine> = Vec::new();
+        let mut left_out: Vec<(usize, Standing)> = Vec::new();
+        for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
+            let most = if options.rows == Rows::All { of_one.len() } else { MOST_FINDINGS };
+            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::of(finding)));
+            if of_one.len() > most {
+                left_out.push((of_one.len() - most, of_one[0].standing));
+            }
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let widths = Widths::of(&lines);
+        let room = self.width().saturating_sub(widths.all() - widths.test).max(LEAST_NAME);
+        for line in &mut lines {
+            line.test = self.cut(&line.test, room).into_owned();
+        }
+        let widths = Widths::of(&lines);
+        for line in &lines {
+            self.finding(line, &widths, out)?;
+        }
+        for (count, standing) in left_out {
+            let line = format!("… {} {}: --rows all", counted(count, "more test"), word(standing));
+            self.line(&line, " ", Tone::Quiet, out)?;
+        }
+        writeln!(out)
+    }
+
+    fn finding(self, line: &FindingLine, widths: &Widths, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = format!(" {} {}", line.sign, padded(&line.test, widths.test));
+        for (cell, width) in line.cells.iter().zip(widths.cells) {
+            if width > 0 {
+                text.push_str("  ");
+                text.push_str(&padded(cell, width));
+            }
+        }
+        let text = self.paint.apply(text.trim_end(), line.tone);
+        if line.place.is_empty() {
+            return writeln!(out, "{text}");
+        }
+        if !self.is_terminal() || widths.all() + 2 + width(&line.place) <= self.width() {
+            let blanks = " ".repeat(widths.all() + 2 - line.width(widths));
+            return writeln!(out, "{text}{blanks}{}", line.place);
+        }
+        writeln!(out, "{text}")?;
+        self.line(&line.place, INDENT, Tone::Plain, out)
+    }
+
+    /// Writes each failure once, with its tests and the beginning of its message.
+    fn failures(self, answer: &Answer, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let troubles = answer.troubles();
+        let is_whole = options.rows == Rows::All;
+        for (index, (trouble, tests)) in troubles.iter().enumerate() {
+            if index >= MOST_FINDINGS && !is_whole {
+                let rest = counted(troubles.len() - index, "more failure");
+                self.line(&format!("… {rest}: --rows all"), " ", Tone::Quiet, out)?;
+                break;
+            }
+            let headline = match tests.as_slice() {
+                [test] => format!("✗ {test}: {}", trouble.headline),
+                tests => {
+                    format!("✗ {}: {} ({})", trouble.headline, counted(tests.len(), "test"), some(tests))
+                }
+            };
+            self.line(&headline, " ", Tone::Growth, out)?;
+            if index < MOST_MESSAGES || is_whole {
+                trouble.details.iter().try_for_each(|detail| self.quoted(detail, INDENT, out))?;
+            }
+        }
+        let tests = answer.without_reason();
+        if !tests.is_empty() {
+            let line = format!("✗ {}: no figure may be compared", some(&tests));
+            self.line(&line, " ", Tone::Growth, out)?;
+        }
+        if troubles.is_empty() && tests.is_empty() { Ok(()) } else { writeln!(out) }
+    }
+
+    /// Writes what went wrong apart from single tests.
+    pub(super) fn whole_troubles(self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let troubles = troubles::of_whole(comparison);
+        for trouble in &troubles {
+            self.line(&format!("✗ {}", trouble.headline), " ", Tone::Growth, out)?;
+            trouble.details.iter().try_for_each(|detail| self.quoted(detail, INDENT, out))?;
+        }
+        if troubles.is_empty() { Ok(()) } else { writeln!(out) }
+    }
+}
+
+/// Whether the test is listed with the failures.
+pub(super) fn is_failure(standing: Standing) -> bool {
+    matches!(standing, Standing::Failed | Standing::NotCompared)
+}
+
+/// Returns what became of further tests.
+pub(super) fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Regressed => "regressed",
+        Standing::OverLimit => "over a limit",
+        Standing::Inconclusive => "inconclusive",
+        Standing::Expected => "grown as expected",
+        Standing::Improved => "improved",
+        Standing::Restructured => "with other checkpoints",
+        Standing::Failed => "failed",
+        _ => "not compared",
+    }
+}
+
+/// Returns the first names: `a, b, c and 12 more`.
+pub(super) fn some(tests: &[String]) -> String {
+    let shown = tests[..tests.len().min(MOST_NAMES)].join(", ");
+    match tests.len().saturating_sub(MOST_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// A finding, ready to be aligned.
+struct FindingLine {
+    sign: char,
+    tone: Tone,
+    test: String,
+    cells: [String; 4],
+    place: String,
+}
+
+impl FindingLine {
+    fn of(finding: &Finding) -> Self {
+        let tone = match finding.standing {
+            Standing::Regressed | Standing::OverLimit => Tone::Growth,
+            Standing::Improved => Tone::Shrinkage,
+            _ => Tone::Plain,
+        };
+        let shown = |text: &str| one_line(text).into_owned();
+        let cells = [&finding.metric, &finding.figures, &finding.difference, &finding.percent];
+        Self {
+            sign: finding.sign,
+            tone,
+            test: finding.test(),
+            cells: cells.map(|cell| shown(cell)),
+            place: finding.place_and_remark(),
+        }
+    }
+
+    /// Returns the width up to the last filled column.
+    fn width(&self, widths: &Widths) -> usize {
+        let mut used = 3 + widths.test;
+        let mut last = 3 + width(&self.test);
+        for (cell, width_of_column) in self.cells.iter().zip(widths.cells) {
+            if width_of_column > 0 {
+                if !cell.is_empty() {
+                    last = used + 2 + width(cell);
+                }
+                used += 2 + width_of_column;
+            }
+        }
+        last
+    }
+}
+
+/// The widths of the columns.
+struct Widths {
+    test: usize,
+    cells: [usize; 4],
+}
+
+impl Widths {
+    fn of(lines: &[FindingLine]) -> Self {
+        let longest = |text: &dyn Fn(&FindingLine) -> usize| lines.iter().map(text).max().unwrap_or(0);
+        let cells = std::array::from_fn(|column| longest(&|line| width(&line.cells[column])));
+        Self { test: longest(&|line| width(&line.test)), cells }
+    }
+
+    /// Returns the width of all columns, with the sign.
+    fn all(&self) -> usize {
+        3 + self.test + self.cells.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>()
+    }
+}
+
+fn padded(text: &str, to: usize) -> String {
+    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
+}

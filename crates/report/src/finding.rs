@@ -1,0 +1,415 @@
+//! What is reported about one test that changed or needs attention: one line, with its worst
+//! change.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+use crate::text;
+use crate::titles;
+use crate::troubles;
+use memprof_judge::compare::comparison::{Breach, BreachKind, Cell, Comparison, PairView, Ruling};
+use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::standing::{Standing, WorstChange, worst_change};
+use memprof_judge::results::measurement::Kind;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_judge::verdict::limits::{Expected, LEAK_FROM, LEAK_TO};
+use memprof_judge::verdict::significance::{ENOUGH, Significance};
+use memprof_plan::metric::Unit;
+use memprof_support::counted::counted;
+use memprof_support::labels;
+
+/// Why a change of resident memory is no verdict.
+const KEPT: &str = " (freed memory that the C library kept)";
+
+/// A test, and what became of it.
+pub struct Finding<'a> {
+    /// The test at both revisions.
+    pub view: PairView<'a>,
+    /// What became of it.
+    pub standing: Standing,
+    /// `▲`, `▼`, `?`, `✗` or `+`.
+    pub sign: char,
+    /// The metric that changed most; empty if none did.
+    pub metric: String,
+    /// `9.85 → 17.6 MiB`, or the figure above a limit.
+    pub figures: String,
+    /// `+7.74 MiB`.
+    pub difference: String,
+    /// `+79 %`.
+    pub percent: String,
+    /// `at 'parsed' (src/lib.rs:10), and 3 later ones`.
+    pub place: String,
+    /// Why there is no verdict, why a change is expected, or what went wrong.
+    pub remark: String,
+    /// File and line of the checkpoint, if known.
+    pub source: Option<String>,
+    /// The checkpoint's name; empty if it is about none.
+    pub checkpoint: String,
+    /// The checkpoint as `bisect --checkpoint` takes it; empty if the figure is that of the whole test.
+    /// `None` if a search cannot find the checkpoint in each commit.
+    pub searched: Option<String>,
+    /// The difference in the metric's unit, and in percent, if it is one.
+    pub change: Option<(i128, Option<f64>)>,
+    size: (bool, bool, i128),
+}
+
+impl<'a> Finding<'a> {
+    /// Looks up what to report.
+    pub fn of(comparison: &Comparison, view: PairView<'a>, standing: Standing) -> Self {
+        let empty = Self {
+            view,
+            standing,
+            sign: sign(standing),
+            metric: String::new(),
+            figures: String::new(),
+            difference: String::new(),
+            percent: String::new(),
+            place: String::new(),
+            remark: String::new(),
+            source: None,
+            checkpoint: String::new(),
+            searched: None,
+            change: None,
+            size: (false, false, 0),
+        };
+        let is_meant = |ruling: &Ruling| match standing {
+            Standing::Regressed => ruling.counts(),
+            Standing::Inconclusive => ruling.may_have_grown(),
+            Standing::Expected => ruling.verdict == Verdict::Regressed,
+            Standing::Improved => ruling.verdict == Verdict::Improved,
+            _ => false,
+        };
+        match (worst_change(&view, is_meant), standing) {
+            (Some(worst), _) => {
+                empty.with_change(comparison, &worst).with_opposite(&worst).with_limits(comparison)
+            }
+            (None, Standing::OverLimit | Standing::Expected) => empty.with_breach(comparison),
+            (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
+            (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
+        }
+    }
+
+    /// Looks up what to report about a test of a single revision: figures above a limit.
+    pub fn alone(comparison: &'a Comparison, cell: &'a Cell) -> Option<Self> {
+        let pair = cell.alone.as_ref().filter(|pair| !pair.breaches.is_empty())?;
+        let counts = pair.breaches.iter().any(Breach::counts);
+        let standing = if counts { Standing::OverLimit } else { Standing::Expected };
+        Some(Self::of(comparison, comparison.view(cell, pair), standing))
+    }
+
+    fn with_change(self, comparison: &Comparison, worst: &WorstChange) -> Self {
+        let WorstChange { metric, row, ruling, .. } = *worst;
+        let unit = Unit::of(metric);
+        let figures = self.view.column(metric).at(row);
+        let Some(delta) = figures.delta else { return self };
+        let sides =
+            [figures.baseline, figures.candidate].map(|figure| figure.map_or(0, |figure| figure.value));
+        let place = places(&self.view, worst, delta.difference);
+        let remark = match (ruling.verdict, reason(comparison, ruling.expected)) {
+            (Verdict::Regressed, Some(reason)) => format!("expected: {reason}"),
+            (Verdict::Inconclusive, _) => {
+                ruling.significance.map_or_else(String::new, |one| doubt(&one, unit))
+            }
+            _ => String::new(),
+        };
+        Self {
+            metric: metric.to_owned(),
+            figures: text::from_to(sides[0], sides[1], unit),
+            difference: text::difference(delta.difference, unit),
+            percent: text::percent(&delta),
+            place,
+            remark,
+            source: source(&self.view, row).map(str::to_owned),
+            checkpoint: text::row_label(&self.view, row),
+            searched: searched(&self.view, row),
+            change: Some((delta.difference, delta.percent)),
+            size: worst.rank(),
+            ..self
+        }
+    }
+
+    /// Adds the largest change in the other direction, and of resident memory what was freed and kept:
+    /// `; -350 MiB heap.peak at 'parsed'`.
+    fn with_opposite(mut self, worst: &WorstChange) -> Self {
+        let is_opposite = |ruling: &Ruling| ruling.verdict == Verdict::Improved;
+        if self.standing < Standing::Improved
+            && let Some(opposite) = worst_change(&self.view, is_opposite)
+        {
+            let of_metric =
+                if opposite.metric == worst.metric { String::new() } else { format!("{} ", opposite.metric) };
+            self.add_other(&opposite, &of_metric, "");
+        }
+        if let Some(kept) = worst_change(&self.view, |ruling| ruling.is_kept) {
+            self.add_other(&kept, "resident ", KEPT);
+        }
+        self
+    }
+
+    fn add_other(&mut self, other: &WorstChange, name: &str, reason: &str) {
+        let first = self.view.column(other.metric).at(other.row).delta;
+        let difference = first.map_or(other.largest, |delta| delta.difference);
+        let shown = text::difference(difference, Unit::of(other.metric));
+        let places = places(&self.view, other, difference);
+        _ = write!(self.place, "; {shown} {name}{places}{reason}");
+    }
+
+    fn with_breach(self, comparison: &Comparison) -> Self {
+        let broken =
+            BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing == Standing::Expected);
+        let view = self.view;
+        let own = OwnLimit::of(comparison, &view);
+        let Some((first, others)) = broken.split_first() else {
+            return match own {
+                Some(own) => Self { remark: own.remark, source: own.source, ..self },
+                None => self,
+            };
+        };
+        let others = others.iter().map(|other| other.sentence(comparison, &view));
+        let others: Vec<String> = others.chain(own.map(|own| own.remark)).collect();
+        let also = if others.is_empty() { String::new() } else { format!("; also {}", others.join("; ")) };
+        Self {
+            metric: first.breach.metric.clone(),
+            figures: first.figure(),
+            place: first.place(&view),
+            remark: first.remark(comparison) + &also,
+            source: source(&view, &view.rows[first.breach.row]).map(str::to_owned),
+            checkpoint: text::row_label(&view, &view.rows[first.breach.row]),
+            size: (true, first.unit() == Unit::Bytes, first.breach.value.into()),
+            ..self
+        }
+    }
+
+    /// Adds the limits that the test broke beside its worst change.
+    fn with_limits(mut self, comparison: &Comparison) -> Self {
+        let broken = BrokenLimit::all(&self.view, Breach::counts);
+        let sentences: Vec<String> =
+            broken.iter().map(|broken| broken.sentence(comparison, &self.view)).collect();
+        if !sentences.is_empty() {
+            let separator = if self.remark.is_empty() { "" } else { "; " };
+            self.remark = format!("{}{separator}over a limit: {}", self.remark, sentences.join("; "));
+        }
+        self
+    }
+
+    /// Returns what orders findings: by standing, then the largest change first.
+    pub fn order(&self) -> (Standing, Reverse<(bool, bool, i128)>) {
+        (self.standing, Reverse(self.size))
+    }
+
+    /// Returns the test's name.
+    pub fn test(&self) -> String {
+        titles::title(&self.view)
+    }
+
+    /// Returns place and remark: `at 'parsed' (src/lib.rs:10): limit 4.00 MiB`.
+    pub fn place_and_remark(&self) -> String {
+        match (self.place.is_empty(), self.remark.is_empty()) {
+            (false, false) => format!("{}: {}", self.place, self.remark),
+            _ => format!("{}{}", self.place, self.remark),
+        }
+    }
+
+    /// Returns all in one sentence, without the test's name: `heap.peak 9.85 → 17.6 MiB, +7.74 MiB
+    /// (+79 %) at …`.
+    pub fn sentence(&self) -> String {
+        let mut sentence = [self.metric.as_str(), &self.figures].join(" ").trim().to_owned();
+        if !self.difference.is_empty() {
+            sentence = format!("{sentence}, {}", self.difference);
+        }
+        if !self.percent.is_empty() {
+            sentence = format!("{sentence} ({})", self.percent);
+        }
+        format!("{sentence} {}", self.place_and_remark()).trim().to_owned()
+    }
+}
+
+/// A limit that a test broke, at its first checkpoint.
+struct BrokenLimit<'a> {
+    breach: &'a Breach,
+    /// The number of later checkpoints.
+    others: usize,
+}
+
+impl<'a> BrokenLimit<'a> {
+    /// Returns each metric's limit and leak, once.
+    fn all(view: &PairView<'a>, is_meant: impl Fn(&Breach) -> bool) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for breach in view.pair.breaches.iter().filter(|breach| is_meant(breach)) {
+            let is_same = |known: &&mut Self| {
+                (&known.breach.metric, known.breach.kind) == (&breach.metric, breach.kind)
+            };
+            match all.iter_mut().find(is_same) {
+                Some(known) => known.others += 1,
+                None => all.push(Self { breach, others: 0 }),
+            }
+        }
+        all
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::of(&self.breach.metric)
+    }
+
+    fn figure(&self) -> String {
+        match self.breach.kind {
+            BreachKind::Limit => text::figure(self.breach.value, self.unit()),
+            BreachKind::Leak => text::difference(self.breach.value.into(), self.unit()),
+        }
+    }
+
+    fn place(&self, view: &PairView) -> String {
+        let later = if self.others > 0 { later(self.others) } else { String::new() };
+        place(view, &view.rows[self.breach.row]) + &later
+    }
+
+    /// Returns `limit 4.00 MiB`, or why it may be broken.
+    fn remark(&self, comparison: &Comparison) -> String {
+        let limit = text::figure(i64::try_from(self.breach.limit).unwrap_or(i64::MAX), self.unit());
+        let expected = reason(comparison, self.breach.expected)
+            .map_or_else(String::new, |reason| format!(", expected: {reason}"));
+        let place = self.breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+        match self.breach.kind {
+            BreachKind::Limit => format!("limit {limit}{place}{expected}"),
+            BreachKind::Leak => format!("not freed since 'start', limit {limit}{expected}"),
+        }
+    }
+
+    fn sentence(&self, comparison: &Comparison, view: &PairView) -> String {
+        format!("{} {} {}: {}", self.breach.metric, self.figure(), self.place(view), self.remark(comparison))
+    }
+}
+
+/// A memory assertion of the test that does not hold.
+struct OwnLimit {
+    /// What the assertion says.
+    remark: String,
+    /// Its file and line.
+    source: Option<String>,
+}
+
+impl OwnLimit {
+    /// Reads the message of the candidate's first run in which an assertion does not hold.
+    fn of(comparison: &Comparison, view: &PairView) -> Option<Self> {
+        if !view.breaks_own_limit() {
+            return None;
+        }
+        let outcomes = view.candidate.failed.iter().map(|&run| &comparison.runs[run].record.outcome);
+        let mut of_limits = outcomes.filter(|outcome| outcome.status == Status::OverLimit);
+        let message = of_limits.next()?.message.as_deref()?;
+        // `tests/decode.rs:5:9: assert_heap_peak! at tests/decode.rs:5: the heap rose by …`
+        let (place, text) = message.split_once(": ")?;
+        let source = place.rsplit_once(':').map(|(source, _)| source.to_owned());
+        let says_where = source.as_deref().is_some_and(|source| text.contains(source));
+        let shown = if says_where { text } else { message };
+        let remark = labels::one_line(shown.lines().next().unwrap_or_default()).into_owned();
+        Some(Self { remark, source })
+    }
+}
+
+/// Returns `, and 3 later ones`.
+fn later(others: usize) -> String {
+    format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })
+}
+
+/// Returns `at 'parsed' (src/lib.rs:10), and 3 later ones, up to +96 KiB`. `first` is the difference
+/// at the first of them.
+fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
+    let mut places = place(view, worst.row);
+    if worst.others > 0 {
+        places.push_str(&later(worst.others));
+        if worst.largest != first {
+            let most = text::difference(worst.largest, Unit::of(worst.metric));
+            _ = write!(places, ", up to {most}");
+        }
+    }
+    places
+}
+
+fn sign(standing: Standing) -> char {
+    match standing {
+        Standing::Regressed | Standing::OverLimit | Standing::Expected => '▲',
+        Standing::Failed | Standing::NotCompared => '✗',
+        Standing::Inconclusive => '?',
+        Standing::Improved => '▼',
+        _ => '+',
+    }
+}
+
+/// Returns `at 'parsed' (src/lib.rs:10)`.
+fn place(view: &PairView, row: &Match) -> String {
+    let source =
+        source(view, row).map_or_else(String::new, |source| format!(" ({})", labels::one_line(source)));
+    format!("at '{}'{source}", text::row_label(view, row))
+}
+
+/// Returns the checkpoint as `bisect` names it.
+fn searched(view: &PairView, row: &Match) -> Option<String> {
+    let key = view.key(row);
+    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call {
+        return None;
+    }
+    let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };
+    let points = || view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
+    let is_whole = points().all(|row| [LEAK_FROM, LEAK_TO].contains(&label(row)));
+    let is_end = key.kind == Kind::Point && points().next_back() == Some(row);
+    Some(if is_whole && is_end { String::new() } else { key.shown(&view.cell.labels) })
+}
+
+/// Returns the checkpoint's file and line: the candidate's, else the baseline's.
+pub(super) fn source<'a>(view: &PairView<'a>, row: &Match) -> Option<&'a str> {
+    let of_candidate = row.candidate.and_then(|index| view.candidate.place(index));
+    of_candidate.or_else(|| view.baseline.place(row.baseline?))
+}
+
+/// Returns why a change was expected, if it was.
+fn reason(comparison: &Comparison, expected: Option<Expected>) -> Option<String> {
+    let expected = expected.filter(|expected| !expected.has_expired)?;
+    Some(labels::one_line(&comparison.allow.get(expected.index)?.reason).into_owned())
+}
+
+/// Returns why the runs allow no verdict.
+fn doubt(significance: &Significance, unit: Unit) -> String {
+    let Significance { samples, low, high, limit, .. } = *significance;
+    match samples {
+        1 => "one run a side cannot separate a change from noise".to_owned(),
+        few if few < ENOUGH => {
+            format!("{few} runs a side cannot separate a change from noise, {ENOUGH} can")
+        }
+        _ => {
+            let [low, high] = [low, high].map(|bound| match bound {
+                0 => "0".to_owned(),
+                bound => text::difference(bound, unit),
+            });
+            let limit = text::figure(i64::try_from(limit).unwrap_or(i64::MAX), unit);
+            format!("between {low} and {high} after {samples} runs a side, limit {limit}")
+        }
+    }
+}
+
+/// Returns `2 checkpoints added, 1 renamed`.
+fn restructured(view: &PairView) -> String {
+    let rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
+    let changes: Vec<_> = rows.map(|row| view.change(row)).collect();
+    let words =
+        [(RowChange::Added, "added"), (RowChange::Removed, "removed"), (RowChange::Renamed, "renamed")];
+    let mut parts = Vec::new();
+    for (change, word) in words {
+        let count = changes.iter().filter(|one| **one == Some(change)).count();
+        match (count, parts.is_empty()) {
+            (0, _) => {}
+            (count, true) => parts.push(format!("{} {word}", counted(count, "checkpoint"))),
+            (count, false) => parts.push(format!("{count} {word}")),
+        }
+    }
+    parts.join(", ")
+}
+
+/// Returns the first thing that went wrong, or that no figure may be compared.
+fn first_trouble(comparison: &Comparison, view: &PairView) -> String {
+    let troubles = troubles::troubles(comparison, view);
+    match troubles.iter().find(|trouble| trouble.is_failure) {
+        Some(trouble) => trouble.headline.clone(),
+        None => "no figure may be compared".to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! GitHub Actions: annotations of a run, and the step's summary.
+//!
+//! <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands>
+
+use std::io::{self, Write};
+
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+
+use crate::answer::Answer;
+use crate::answer_table;
+use crate::finding::Finding;
+use crate::options::{Format, Options};
+use crate::troubles;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::standing::Standing;
+use memprof_support::labels;
+use memprof_support::redaction;
+
+/// GitHub shows ten annotations of a kind in a step.
+const MOST_ANNOTATIONS: usize = 10;
+
+/// Whether this process runs in GitHub Actions, and the file for the step's summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actions {
+    /// Whether to write annotations.
+    pub annotates: bool,
+    /// The file to append the summary to.
+    pub summary: Option<Utf8PathBuf>,
+}
+
+impl Actions {
+    /// Reads the environment.
+    pub fn from_environment() -> Self {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let annotates = variable("GITHUB_ACTIONS").as_deref() == Some("true");
+        let summary = variable("GITHUB_STEP_SUMMARY").filter(|_| annotates);
+        Self { annotates, summary: summary.map(Utf8PathBuf::from) }
+    }
+
+    /// Appends the comparison to the step's summary, which may have other contents already.
+    pub fn summarize(&self, comparison: &Comparison, options: &Options) -> io::Result<()> {
+        let Some(file) = &self.summary else { return Ok(()) };
+        let mut text = Vec::new();
+        crate::render::render(Format::Markdown, comparison, options, &mut text)?;
+        text.push(b'\n');
+        fs_err::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file)?
+            .write_all(&redaction::of_process().bytes(&text))
+    }
+}
+
+/// Returns the workflow commands that annotate the run, one per test: errors for regressions and
+/// failures, warnings for inconclusive tests, notices for expected changes.
+pub fn annotations(comparison: &Comparison) -> Vec<String> {
+    let whole = troubles::of_whole(comparison).into_iter().map(|trouble| {
+        let lines: Vec<String> = std::iter::once(trouble.headline).chain(trouble.details).collect();
+        format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
+    });
+    let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
+    let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
+    commands.extend(alone.take(MOST_ANNOTATIONS).filter_map(|finding| annotation(comparison, &finding, "")));
+    for answer in Answer::of_all(comparison) {
+        let of = if comparison.revisions.len() > 2 {
+            format!(" in {}", labels::one_line(&comparison.revisions[answer.candidate].name))
+        } else {
+            String::new()
+        };
+        for (trouble, tests) in answer.troubles().iter().take(MOST_ANNOTATIONS) {
+            let text = [&trouble.headline, &answer_table::some(tests)].map(String::as_str).join(": ");
+            let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
+            commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
+        }
+        for of_one in answer.findings.chunk_by(|a, b| a.standing == b.standing) {
+            let annotate = |finding: &Finding| annotation(comparison, finding, &of);
+            commands.extend(of_one.iter().take(MOST_ANNOTATIONS).filter_map(annotate));
+        }
+    }
+    commands
+}
+
+fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<String> {
+    let (level, title) = match finding.standing {
+        Standing::Regressed => ("error", "Memory regressed"),
+        Standing::OverLimit => ("error", "Memory over its limit"),
+        Standing::Inconclusive => ("warning", "Memory inconclusive"),
+        Standing::Expected => ("notice", "Memory grew as expected"),
+        _ => return None,
+    };
+    let place = finding.source.as_deref().and_then(|source| place(comparison, source)).unwrap_or_default();
+    let text = format!("{}{of}: {}", finding.test(), finding.sentence());
+    Some(format!("::{level} {place}title={title}::{}", escape(&text)))
+}
+
+/// Returns `file=src/lib.rs,line=10,`, with the path from the repository's root. GitHub shows the
+/// annotation there. `None` for a file of another crate.
+fn place(comparison: &Comparison, source: &str) -> Option<String> {
+    let (file, line) = source.rsplit_once(':')?;
+    let line: u32 = line.parse().ok()?;
+    let file = Utf8Path::new(file);
+    let is_inside = file.components().all(|part| matches!(part, Utf8Component::Normal(_)));
+    let file = comparison.workspace.join(file);
+    is_inside.then(|| format!("file={},line={line},", escape_property(file.as_str())))
+}
+
+/// Escapes what would end a property.
+fn escape_property(text: &str) -> String {
+    escape(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// Escapes line ends, which would end the command.
+fn escape(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percent_sign_is_escaped() {
+        assert_eq!(escape("+5 % at 'a\nb'"), "+5 %25 at 'a%0Ab'");
+    }
+}

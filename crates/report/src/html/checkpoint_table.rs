@@ -1,0 +1,175 @@
+//! A test's table of checkpoints: figures of both sides, and their differences.
+
+use maud::{Markup, html};
+
+use crate::finding;
+use crate::json::rows::AlignedCheckpoint;
+use crate::options::{Options, Rows};
+use crate::selection::{self, MetricFilter, ShownMetric, TableSection};
+use crate::text;
+use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::results::measurement::Kind;
+use memprof_plan::metric::Unit;
+use memprof_support::counted::counted;
+use memprof_support::labels::one_line;
+
+/// A table with more rows is read by nobody. The chart has all points.
+const MOST_ROWS: usize = 300;
+
+/// The position of each point among those of the test's charts, by its index on the baseline and on
+/// a candidate.
+pub(super) struct Positions([Vec<Option<usize>>; 2]);
+
+impl Positions {
+    pub(super) fn of(points: &[AlignedCheckpoint], baseline: usize, candidate: usize) -> Self {
+        Self([baseline, candidate].map(|revision| {
+            let mut positions = Vec::new();
+            for (position, point) in points.iter().enumerate() {
+                if let Some(index) = point.indices[revision] {
+                    positions.resize(positions.len().max(index + 1), None);
+                    positions[index] = Some(position);
+                }
+            }
+            positions
+        }))
+    }
+
+    pub(super) fn get(&self, row: &Match) -> Option<usize> {
+        let of = |side: usize, index: Option<usize>| self.0[side].get(index?).copied().flatten();
+        of(0, row.baseline).or_else(|| of(1, row.candidate))
+    }
+}
+
+/// Returns the tables of a pair, or of a single revision. Scopes are not in them.
+pub(super) fn tables(
+    comparison: &Comparison,
+    view: &PairView<'_>,
+    filter: &MetricFilter,
+    options: &Options,
+    positions: &Positions,
+) -> Markup {
+    let options = Options { rows: Rows::Changed, only_changed: false, ..options.clone() };
+    html! {
+        @for section in filter.sections(comparison, view).iter().filter(|section| section.kind != Kind::Scope) {
+            @let rows = selection::rows(view, section, MOST_ROWS, &options);
+            div.scroll {
+                table.checkpoints {
+                    caption { (noun(section.kind)) }
+                    (head(view, section))
+                    tbody {
+                        @for row in &rows.shown {
+                            (line(view, section, row, positions))
+                        }
+                    }
+                }
+            }
+            @if rows.left_out > 0 {
+                p.quiet {
+                    (counted(rows.left_out, "more row")) ", " (rows.changed_left_out) " of them changed: "
+                    "the chart has all, " code { "--format csv" } " lists them"
+                }
+            }
+        }
+    }
+}
+
+fn noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Point => "Checkpoints",
+        // They have a tree of their own.
+        Kind::Scope => "Scopes",
+        Kind::Call => "Calls",
+    }
+}
+
+fn head(view: &PairView<'_>, section: &TableSection<'_>) -> Markup {
+    let columns = if view.is_alone() { 1 } else { 4 };
+    html! {
+        thead {
+            tr {
+                th rowspan="2" scope="col" { (noun(section.kind).trim_end_matches('s').to_lowercase()) }
+                @for shown in &section.shown {
+                    th.metric colspan=(columns) scope="colgroup" { (one_line(&shown.metric.name)) }
+                }
+            }
+            tr {
+                @for _ in &section.shown {
+                    @if view.is_alone() {
+                        th.n scope="col" { (one_line(&view.new.name)) }
+                    } @else {
+                        th.n scope="col" { (one_line(&view.old.name)) }
+                        th.n scope="col" { (one_line(&view.new.name)) }
+                        th.n scope="col" { "difference" }
+                        th.n scope="col" { "%" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn line(view: &PairView<'_>, section: &TableSection<'_>, row: &Match, positions: &Positions) -> Markup {
+    let position = positions.get(row);
+    html! {
+        tr data-row=[position] {
+            th scope="row" {
+                (one_line(&text::row_label(view, row)))
+                @if let Some(place) = finding::source(view, row) { " " small { (one_line(place)) } }
+            }
+            @for shown in &section.shown { (cells(view, row, shown)) }
+        }
+    }
+}
+
+fn cells(view: &PairView<'_>, row: &Match, shown: &ShownMetric<'_>) -> Markup {
+    let figures = shown.column.at(row);
+    let unit = shown.metric.unit;
+    let figure = |value: Option<i64>| match value {
+        Some(value) => text::figure(value, unit),
+        None => text::NONE.to_owned(),
+    };
+    let [old, new] = [figures.baseline, figures.candidate].map(|figure| figure.map(|figure| figure.value));
+    let is_over = view.breaches(&shown.metric.name).any(|breach| view.rows[breach.row] == *row);
+    if view.is_alone() {
+        return html! {
+            td.n.up[is_over] { (figure(new)) @if is_over { " ▲ over its limit" } }
+        };
+    }
+    let (difference, percent, sign, direction) = match (view.change(row), figures.delta) {
+        (Some(RowChange::Added), _) => ("added".to_owned(), String::new(), None, ""),
+        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new(), None, ""),
+        (_, Some(delta)) => {
+            let ruling = shown.ruling(row);
+            let noise = text::is_within_noise(ruling, delta.difference);
+            let sign = text::sign_of(ruling, delta.difference).or(noise.then_some(text::WITHIN_NOISE));
+            let direction = if noise { "" } else { direction(delta.difference) };
+            (text::difference(delta.difference, unit), text::percent(&delta), sign, direction)
+        }
+        (_, None) => ("not compared".to_owned(), String::new(), None, ""),
+    };
+    html! {
+        td.n { (figure(old)) }
+        td.n { (figure(new)) }
+        td class=(format!("n {direction}").trim_end()) {
+            (difference) @if is_over { " ▲ over its limit" }
+        }
+        td class=(format!("n {direction}").trim_end()) {
+            (percent) @if let Some(sign) = sign { " " (sign) }
+        }
+    }
+}
+
+/// The class of a cell with a difference. Its sign says the same.
+pub(super) fn direction(difference: i128) -> &'static str {
+    match difference {
+        0 => "",
+        1.. => "up",
+        _ => "down",
+    }
+}
+
+/// Returns a difference with its unit, or a figure if there is one side only.
+pub(super) fn amount(value: i64, unit: Unit, is_alone: bool) -> String {
+    if is_alone { text::figure(value, unit) } else { text::difference(value.into(), unit) }
+}

@@ -1,0 +1,249 @@
+//! The page of a comparison, from the verdict to the environment.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use maud::{Markup, html};
+
+use crate::answer::Answer;
+use crate::finding::Finding;
+use crate::html::chart_data::ChartData;
+use crate::html::page_test::{PageTest, PageView};
+use crate::html::shell::{self, Page};
+use crate::html::side_tables;
+use crate::html::test_section::{Surroundings, trouble_text};
+use crate::html::{checkpoint_table, environment};
+use crate::notes;
+use crate::options::Options;
+use crate::selection::MetricFilter;
+use crate::sides::SideTables;
+use crate::single::Single;
+use crate::test_figures::of_test;
+use crate::text;
+use crate::troubles;
+use crate::why::explained;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_plan::resolved::Revision;
+use memprof_support::labels::one_line;
+
+/// So many changed tests are unfolded.
+const MOST_OPEN: usize = 20;
+
+/// Writes the page.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let filter = MetricFilter::new(options);
+    let tests = PageTest::all(comparison, options);
+    let surroundings = Surroundings { comparison, options, filter: &filter };
+    let answers = Answer::of_all(comparison);
+    let title = title(comparison, &answers);
+    let mut notes = notes::notes(comparison, &filter);
+    notes.extend(explained::left_out(options));
+    let notable = tests.iter().filter(|test| test.is_notable()).count().min(MOST_OPEN);
+    // With few tests, nothing must be unfolded to see a chart.
+    let open = if notable == 0 && tests.len() <= 3 { tests.len() } else { notable };
+    let body = html! {
+        a.skip href="#tests" { "Skip to the tests" }
+        (header(comparison, &answers, &title, &notes))
+        @if let Some(sides) = SideTables::of(comparison, &filter, options) { (side_tables::section(comparison, &sides)) }
+        (list(comparison, &filter, &tests))
+        main {
+            @for (number, test) in tests.iter().enumerate() {
+                (surroundings.section(number, test, number < open))
+            }
+        }
+        (environment::section(comparison))
+    };
+    let page = Page { title: &title, body: &body, is_history: false };
+    shell::write(&page, &ChartData::of(comparison, &tests), out)
+}
+
+/// The verdict in one sentence.
+fn title(comparison: &Comparison, answers: &[Answer<'_>]) -> String {
+    if let [revision] = comparison.revisions.as_slice() {
+        return Single { comparison, revision }.headline();
+    }
+    let several = answers.len() > 1;
+    let one = |answer: &Answer<'_>| {
+        let name = &comparison.revisions[answer.candidate].name;
+        if several { format!("{}: {}", one_line(name), answer.counts()) } else { answer.counts() }
+    };
+    format!("memory: {}", answers.iter().map(one).collect::<Vec<_>>().join(" · "))
+}
+
+fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &[String]) -> Markup {
+    html! {
+        header #top {
+            h1 { (title) }
+            p.refs {
+                @for (index, revision) in comparison.revisions.iter().enumerate() {
+                    @if index > 0 { @if index == 1 { " → " } @else { ", " } }
+                    (reference(index, revision))
+                }
+                @if let [answer] = answers && let Some(runs) = answer.runs() { " · " (runs) }
+            }
+            @for answer in answers {
+                @if let Some(differs) = answer.differs() {
+                    p.differs {
+                        @if answers.len() > 1 { (one_line(&comparison.revisions[answer.candidate].name)) " " }
+                        "differs: " (differs)
+                    }
+                }
+                @if let Some(rest) = answer.rest() {
+                    p.quiet {
+                        @if answers.len() > 1 { (one_line(&comparison.revisions[answer.candidate].name)) ": " }
+                        (rest)
+                    }
+                }
+                @if let Some(next) = answer.next_command() { pre.next { (next) } }
+            }
+            @for trouble in troubles::of_whole(comparison) { (trouble_text(&trouble)) }
+            @if !notes.is_empty() {
+                ul.notes { @for note in notes { li { (one_line(note)) } } }
+            }
+        }
+    }
+}
+
+fn reference(index: usize, revision: &Revision) -> Markup {
+    let short = revision.short();
+    html! {
+        b class=(format!("ref r{index}")) { (one_line(&revision.name)) }
+        @if revision.name != short { " " code { (short) } }
+    }
+}
+
+/// All tests in a table, a line for each candidate.
+fn list(comparison: &Comparison, filter: &MetricFilter, tests: &[PageTest<'_>]) -> Markup {
+    let several = comparison.revisions.len() > 2;
+    let mut lines: Vec<_> = (tests.iter().enumerate())
+        .flat_map(|(number, test)| test.sides.iter().map(move |side| (number, test, side)))
+        .collect();
+    // The tests are in order; of several candidates, a regression comes before an improvement.
+    lines.sort_by_key(|(.., side)| {
+        let order = side.finding.as_ref().map(Finding::order);
+        (order.is_none(), order)
+    });
+    html! {
+        nav #tests aria-label="Tests" {
+            h2 { "Tests" }
+            div.tools hidden {}
+            div.scroll {
+                table.list {
+                    thead {
+                        tr {
+                            th scope="col" { "test" }
+                            @if several { th scope="col" { "ref" } }
+                            th scope="col" { "verdict" }
+                            th scope="col" { "metric" }
+                            th.n scope="col" { "figures" }
+                            th.n scope="col" { "difference" }
+                            th.n scope="col" { "%" }
+                            th scope="col" { "checkpoint" }
+                        }
+                    }
+                    tbody {
+                        @for (number, test, side) in lines {
+                            (list_line(comparison, filter, number, test, side))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn list_line(
+    comparison: &Comparison,
+    filter: &MetricFilter,
+    number: usize,
+    test: &PageTest<'_>,
+    side: &PageView<'_>,
+) -> Markup {
+    let several = comparison.revisions.len() > 2;
+    let line = Line::of(comparison, filter, side);
+    let direction = line.change.map_or("", |(difference, _)| checkpoint_table::direction(difference));
+    html! {
+        tr data-test=(number) data-standing=(side.key())
+            data-difference=[line.change.map(|(difference, _)| difference)]
+            data-percent=[line.change.and_then(|(_, percent)| percent).map(|percent| format!("{percent:.4}"))]
+        {
+            td { a href={ "#" (link(&test.id)) } { (test.title) } }
+            @if several { td { (one_line(&side.view.new.name)) } }
+            td {
+                @if let Some(finding) = &side.finding { span.mark aria-hidden="true" { (finding.sign) } " " }
+                (side.word())
+            }
+            td { (one_line(&line.metric)) }
+            td.n { (line.figures) }
+            td class=(format!("n {direction}").trim_end()) { (line.difference) }
+            td class=(format!("n {direction}").trim_end()) { (line.percent) }
+            td { (one_line(&line.place)) }
+        }
+    }
+}
+
+/// The figures of a line in the list of tests.
+#[derive(Default)]
+struct Line {
+    metric: String,
+    figures: String,
+    difference: String,
+    percent: String,
+    place: String,
+    /// The difference in the metric's unit, and in percent.
+    change: Option<(i128, Option<f64>)>,
+}
+
+impl Line {
+    /// The worst change; of a test without one, the first metric of the whole test.
+    fn of(comparison: &Comparison, filter: &MetricFilter, side: &PageView<'_>) -> Self {
+        let view = &side.view;
+        if let Some(finding) = &side.finding {
+            return Self {
+                metric: finding.metric.clone(),
+                figures: finding.figures.clone(),
+                difference: finding.difference.clone(),
+                percent: finding.percent.clone(),
+                place: if finding.checkpoint.is_empty() {
+                    finding.remark.clone()
+                } else {
+                    finding.checkpoint.clone()
+                },
+                change: finding.change,
+            };
+        }
+        let Some(metric) = filter.of_points(comparison).into_iter().next() else { return Self::default() };
+        let sides = [view.baseline, view.candidate].map(|side| of_test(side, metric));
+        let figure = |value: i64| text::figure(value, metric.unit);
+        let figures = match sides {
+            [Some(old), Some(new)] if !view.is_alone() && old != new => text::from_to(old, new, metric.unit),
+            [_, Some(new)] => figure(new),
+            [Some(old), None] => figure(old),
+            [None, None] => return Self::default(),
+        };
+        Self { metric: metric.name.clone(), figures, ..Self::default() }
+    }
+}
+
+/// Encodes what may not stand in a link.
+fn link(id: &str) -> String {
+    let mut link = String::new();
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_-.~:()".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            _ = write!(link, "%{byte:02X}");
+        }
+    }
+    link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_only_what_may_stand_in_one() {
+        assert_eq!(link("a::b_(x=1)<é"), "a::b_(x%3D1)%3C%C3%A9");
+    }
+}

@@ -1,0 +1,19 @@
+//! Pages in HTML: one file each, whole without JavaScript, to which a script adds charts and search.
+//! Writes to the writer that it is given; changes nothing else.
+
+mod call_sites;
+mod chart_data;
+mod checkpoint_table;
+mod document;
+mod environment;
+mod flames;
+pub mod history;
+mod page_test;
+mod plain;
+mod runs;
+mod shell;
+mod side_tables;
+mod test_section;
+mod treemap;
+
+pub use document::render;

@@ -1,0 +1,485 @@
+//! Markdown for a comment on a pull request: the answer first, then changes, then the rest, folded.
+//! Forges refuse long comments, so the comment counts what does not fit and leaves it out.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::answer::{Answer, NotJudged};
+use crate::answer_table::{self, is_failure};
+use crate::finding::Finding;
+use crate::markdown_text::{self, code, escape};
+use crate::notes;
+use crate::options::{Options, Rows};
+use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
+use crate::sides::SideTables;
+use crate::tensors::chosen_devices::ChosenDevices;
+use crate::tensors::comment as tensor_comment;
+use crate::text;
+use crate::titles;
+use crate::trace::markdown as traced;
+use crate::troubles;
+use crate::why::explained;
+use memprof_judge::compare::aggregate::Figure;
+use memprof_judge::compare::comparison::{Breach, Comparison, PairView, RowFigures};
+use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_support::counted::counted;
+
+/// Lets a bot find its comment again.
+pub const MARKER: &str = "<!-- cargo-memprof -->";
+
+/// GitHub accepts 65,536 characters. The rest is for what a bot adds.
+pub const MOST_CHARACTERS: usize = 65_000;
+
+/// The room for changed tests, for failures and for notes, so that rows fit too.
+const MOST_OF_FINDINGS: usize = 20_000;
+const MOST_OF_SIDES: usize = 12_000;
+const MOST_OF_FAILURES: usize = 12_000;
+const MOST_OF_NOTES: usize = 8_000;
+
+/// Show at most this many tests of each standing, unless all rows are wanted.
+const MOST_FINDINGS: usize = 20;
+
+/// With at most this many tests, unchanged rows are shown, too, folded.
+const FEW_TESTS: usize = 3;
+
+/// A longer table of changed rows is folded.
+const FEW_ROWS: usize = 15;
+
+/// Reserved for the lines about what does not fit, and for closing tags.
+const RESERVE: usize = 800;
+
+/// Writes the comment.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let filter = MetricFilter::new(options);
+    let answers = Answer::of_all(comparison);
+    let mut not_judged = NotJudged::default();
+    let mut sections = Vec::new();
+    for answer in &answers {
+        sections.push(CandidateSection::new(comparison, answer, &filter, options, &mut not_judged));
+    }
+    let mut comment = Comment::default();
+    comment.head(&answers, options);
+    comment.sides(comparison, &filter, options);
+    comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
+    let failures = failures(comparison, &answers);
+    let notes = notes(comparison, &filter, options);
+    let tensors = tensor_comment::write(comparison, &ChosenDevices::of(options));
+    let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
+    comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
+    let several = sections.len() > 1;
+    comment.text.push_str(&failures);
+    for section in &sections {
+        comment.changed(section, several);
+    }
+    comment.text.push_str(&tensors);
+    for block in sections.iter().flat_map(|section| &section.traced) {
+        comment.block(block);
+    }
+    for section in &sections {
+        comment.rest(section, several);
+    }
+    comment.text.push_str(&notes);
+    comment.left_out();
+    out.write_all(comment.text.as_bytes())
+}
+
+/// One candidate's tables of checkpoints.
+struct CandidateSection {
+    name: String,
+    heading: String,
+    table_head: String,
+    changed: Vec<TableLine>,
+    rest: Vec<TableLine>,
+    /// Call sites and traced functions, in blocks that may be left out one by one.
+    traced: Vec<String>,
+    not_shown: usize,
+    /// Whether all rows of `rest` have a difference.
+    rest_is_compared: bool,
+}
+
+/// A line of a table, with its rank among others.
+struct TableLine {
+    rank: (u8, f64),
+    text: String,
+}
+
+impl CandidateSection {
+    fn new(
+        comparison: &Comparison,
+        answer: &Answer,
+        filter: &MetricFilter,
+        options: &Options,
+        not_judged: &mut NotJudged,
+    ) -> Self {
+        let [old, new] = [comparison.baseline, answer.candidate].map(|index| &comparison.revisions[index]);
+        let mut section = Self {
+            name: new.name.clone(),
+            heading: answer.revisions(code),
+            table_head: format!(
+                "| test | checkpoint | metric | {} | {} | Δ | Δ % | |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
+                escape(&old.name),
+                escape(&new.name)
+            ),
+            changed: Vec::new(),
+            rest: Vec::new(),
+            traced: Vec::new(),
+            not_shown: 0,
+            rest_is_compared: true,
+        };
+        let has_all_rows = options.all_rows() || comparison.cells.len() <= FEW_TESTS;
+        for view in comparison.pairs().filter(|view| view.pair.candidate == answer.candidate) {
+            let tables = filter.sections(comparison, &view);
+            not_judged.add(&view, &tables);
+            section.traced.extend(Some(explained::markdown(&view, options)).filter(|text| !text.is_empty()));
+            section.traced.extend(traced::blocks(comparison, &view, options));
+            // A failed test is one line, with its reason.
+            let is_failed = is_failure(Standing::of(comparison, &view));
+            if options.rows == Rows::None || (is_failed && !options.all_rows()) {
+                continue;
+            }
+            for table in &tables {
+                section.add(&view, table, has_all_rows, options);
+            }
+        }
+        section.changed.sort_by(|a, b| a.rank.0.cmp(&b.rank.0).then(b.rank.1.total_cmp(&a.rank.1)));
+        section
+    }
+
+    fn add(&mut self, view: &PairView, table: &TableSection, has_all_rows: bool, options: &Options) {
+        let rows = selection::rows(view, table, MOST_ROWS, options);
+        self.not_shown += if has_all_rows { rows.left_out } else { rows.changed_left_out };
+        for row in &rows.shown {
+            for shown in &table.shown {
+                let figures = shown.column.at(row);
+                let text = table_row(view, row, shown, &figures);
+                match rank(view, row, shown, &figures) {
+                    Some(rank) => self.changed.push(TableLine { rank, text }),
+                    None if has_all_rows && !options.only_changed => {
+                        self.rest_is_compared &= figures.delta.is_some();
+                        self.rest.push(TableLine { rank: (0, 0.0), text });
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// Returns the rank of a changed row; `None` for an unchanged one. Regressions come first, then
+/// inconclusive rows, improvements, changes that are not judged, and rows that came or went. Within
+/// these, the largest percentage first.
+fn rank(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> Option<(u8, f64)> {
+    let part = || figures.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
+    let change = view.change(row)?;
+    if breached(view, row, shown).is_some() {
+        return Some((0, part()));
+    }
+    match (shown.ruling(row).map(|ruling| ruling.verdict), change, figures.delta) {
+        (Some(Verdict::Regressed), ..) => Some((0, part())),
+        (Some(Verdict::Inconclusive), ..) => Some((1, part())),
+        (Some(Verdict::Improved), ..) => Some((2, part())),
+        (_, RowChange::Added, _) => Some((5, 0.0)),
+        (_, RowChange::Removed, _) => Some((6, 0.0)),
+        (None, _, Some(delta)) if delta.difference != 0 => Some((3 + u8::from(delta.difference < 0), part())),
+        (_, RowChange::Renamed, _) => Some((7, 0.0)),
+        _ => None,
+    }
+}
+
+/// Returns the row's figure above an absolute limit, if any.
+fn breached<'a>(view: &PairView<'a>, row: &Match, shown: &ShownMetric) -> Option<&'a Breach> {
+    view.breaches(&shown.metric.name).find(|breach| view.rows[breach.row] == *row)
+}
+
+/// Returns the last column: the verdict, unless the row is unchanged.
+fn verdict_cell(view: &PairView, row: &Match, shown: &ShownMetric) -> String {
+    let word = match shown.ruling(row).map(|ruling| (ruling.verdict, ruling.counts())) {
+        Some((Verdict::Regressed, true)) => "▲ **regressed**",
+        Some((Verdict::Regressed, false)) => "▲ as expected",
+        Some((Verdict::Improved, _)) => "▼ improved",
+        Some((Verdict::Inconclusive, _)) => "? inconclusive",
+        _ => "",
+    };
+    let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
+    let is_noise = text::is_within_noise(shown.ruling(row), difference);
+    match (word, breached(view, row, shown)) {
+        ("", None) if is_noise => "~".to_owned(),
+        (word, None) => word.to_owned(),
+        ("", Some(_)) => "**over its limit**".to_owned(),
+        (word, Some(_)) => format!("{word}, **over its limit**"),
+    }
+}
+
+fn table_row(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> String {
+    let figure = |figure: Option<Figure>| {
+        figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
+    };
+    let (difference, percent) = match (view.change(row), figures.delta) {
+        (Some(RowChange::Added), _) => ("added".to_owned(), String::new()),
+        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new()),
+        (_, Some(delta)) => (text::difference(delta.difference, shown.metric.unit), text::percent(&delta)),
+        (_, None) => ("not compared".to_owned(), String::new()),
+    };
+    format!(
+        "| {} | {} | {} | {} | {} | {difference} | {} | {} |\n",
+        escape(&titles::title(view)),
+        escape(&text::row_label(view, row)),
+        escape(&shown.metric.name),
+        figure(figures.baseline),
+        figure(figures.candidate),
+        escape(&percent),
+        verdict_cell(view, row, shown)
+    )
+}
+
+/// The comment as it grows.
+#[derive(Default)]
+struct Comment {
+    text: String,
+    /// The number of characters that tables may still add.
+    room: usize,
+    rows_left_out: usize,
+    blocks_left_out: usize,
+}
+
+impl Comment {
+    /// Adds a block, if it fits completely.
+    fn block(&mut self, block: &str) {
+        match self.room.checked_sub(block.chars().count()) {
+            Some(rest) => {
+                self.text.push_str(block);
+                self.room = rest;
+            }
+            None => self.blocks_left_out += 1,
+        }
+    }
+
+    fn characters(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    fn head(&mut self, answers: &[Answer], options: &Options) {
+        _ = writeln!(self.text, "{MARKER}");
+        for (index, answer) in answers.iter().enumerate() {
+            let blank = if index > 0 { "\n" } else { "" };
+            let revisions = answer.revisions(code);
+            _ = write!(self.text, "{blank}**Memory: {}** · {revisions}", answer.counts());
+            if let Some(runs) = answer.runs() {
+                _ = write!(self.text, " · {runs}");
+            }
+            self.text.push('\n');
+            if let Some(differs) = answer.differs() {
+                _ = writeln!(self.text, "\nDiffers: {}", escape(&differs));
+            }
+            self.findings(answer, options);
+        }
+    }
+
+    /// Adds a row for each test that changed.
+    fn findings(&mut self, answer: &Answer, options: &Options) {
+        let findings = answer.findings.iter().filter(|finding| !is_failure(finding.standing));
+        let findings: Vec<&Finding> = findings.collect();
+        if findings.is_empty() {
+            return;
+        }
+        self.text.push_str("\n| | test | metric | change | Δ | Δ % | where |\n");
+        self.text.push_str("| --- | --- | --- | ---: | ---: | ---: | --- |\n");
+        let mut left_out = Vec::new();
+        for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
+            let most = if options.all_rows() { of_one.len() } else { MOST_FINDINGS };
+            for finding in of_one.iter().take(most) {
+                let cells = [
+                    finding.test(),
+                    finding.metric.clone(),
+                    finding.figures.clone(),
+                    finding.difference.clone(),
+                    finding.percent.clone(),
+                    finding.place_and_remark(),
+                ];
+                let row = format!("| {} | {} |\n", finding.sign, cells.map(|cell| escape(&cell)).join(" | "));
+                if self.characters() + row.chars().count() > MOST_OF_FINDINGS {
+                    self.rows_left_out += 1;
+                } else {
+                    self.text.push_str(&row);
+                }
+            }
+            if of_one.len() > most {
+                left_out.push((of_one.len() - most, of_one[0].standing));
+            }
+        }
+        for (count, standing) in left_out {
+            let tests = counted(count, "more test");
+            _ = write!(self.text, "\n_… {tests} {}_\n", answer_table::word(standing));
+        }
+    }
+
+    /// Adds a table with a column per side, if it fits.
+    fn sides(&mut self, comparison: &Comparison, filter: &MetricFilter, options: &Options) {
+        let text =
+            SideTables::of(comparison, filter, options).map(|sides| sides.markdown()).unwrap_or_default();
+        if text.chars().count() <= MOST_OF_SIDES {
+            self.text.push_str(&text);
+        } else {
+            self.text.push_str("\n_The table of all sides is left out: the comment is full._\n");
+        }
+    }
+
+    /// Says what became of the tests that no row names.
+    fn rest_of_tests(&mut self, comparison: &Comparison, answers: &[Answer], not_judged: Option<&str>) {
+        for answer in answers {
+            let Some(rest) = answer.rest() else { continue };
+            let name = &comparison.revisions[answer.candidate].name;
+            let of = if answers.len() > 1 { format!("{}: ", code(name)) } else { String::new() };
+            _ = write!(self.text, "\n{of}{}\n", escape(&rest));
+        }
+        if let Some(line) = not_judged {
+            _ = write!(self.text, "\n{}\n", escape(line));
+        }
+    }
+
+    fn changed(&mut self, section: &CandidateSection, several: bool) {
+        self.rows_left_out += section.not_shown;
+        if section.changed.is_empty() {
+            return;
+        }
+        let heading = if several { format!("\n### {}\n", section.heading) } else { String::new() };
+        // A long table would hide what follows.
+        if section.changed.len() <= FEW_ROWS {
+            return self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "");
+        }
+        let summary = counted(section.changed.len(), "changed row");
+        let head = format!("{heading}\n<details><summary>{summary}</summary>\n\n{}", section.table_head);
+        self.rows(&head, &section.changed, "\n</details>\n");
+    }
+
+    fn rest(&mut self, section: &CandidateSection, several: bool) {
+        if section.rest.is_empty() {
+            return;
+        }
+        let of = if several { format!(" of {}", markdown_text::html(&section.name)) } else { String::new() };
+        let rows = counted(section.rest.len(), "row");
+        let what = if section.rest_is_compared { "unchanged" } else { "unchanged or not compared" };
+        let head = format!("\n<details><summary>{rows}{of} {what}</summary>\n\n{}", section.table_head);
+        self.rows(&head, &section.rest, "\n</details>\n");
+    }
+
+    /// Adds a table with as many rows as fit; no table if not even one row fits.
+    fn rows(&mut self, head: &str, rows: &[TableLine], foot: &str) {
+        let mut needed = head.chars().count() + foot.chars().count();
+        let fitting = rows
+            .iter()
+            .take_while(|row| {
+                needed += row.text.chars().count();
+                needed <= self.room
+            })
+            .count();
+        self.rows_left_out += rows.len() - fitting;
+        if fitting == 0 {
+            return;
+        }
+        let start = self.characters();
+        self.text.push_str(head);
+        rows[..fitting].iter().for_each(|row| self.text.push_str(&row.text));
+        self.text.push_str(foot);
+        self.room -= self.characters() - start;
+    }
+
+    /// Says how much did not fit.
+    fn left_out(&mut self) {
+        if self.blocks_left_out > 0 {
+            let blocks = counted(self.blocks_left_out, "block");
+            _ = write!(self.text, "\n_{blocks} of traced functions left out: the comment is full._\n");
+        }
+        if self.rows_left_out > 0 {
+            let rows = counted(self.rows_left_out, "row");
+            let all = "`--format csv` and `--format json` show all";
+            _ = write!(self.text, "\n_{rows} left out: the comment is full; {all}._\n");
+        }
+    }
+}
+
+/// Returns what went wrong, each cause once, with the first lines of its message.
+fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
+    let mut text = String::new();
+    let mut left_out = 0;
+    let mut add = |entry: String| {
+        if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
+            left_out += 1;
+        } else {
+            text.push_str(&entry);
+        }
+    };
+    for trouble in troubles::of_whole(comparison) {
+        let mut entry = format!("\n✗ {}\n", escape(&trouble.headline));
+        if !trouble.details.is_empty() {
+            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        }
+        add(entry);
+    }
+    let mut seen = HashSet::new();
+    for (trouble, tests) in answers.iter().flat_map(Answer::troubles) {
+        // The baseline's failure is the same for all candidates.
+        if !seen.insert((trouble.headline.clone(), tests.clone())) {
+            continue;
+        }
+        let tests = match tests.as_slice() {
+            [only] => escape(only),
+            tests => format!("{} ({})", counted(tests.len(), "test"), escape(&answer_table::some(tests))),
+        };
+        let mut entry = format!("\n✗ **{}** · {tests}\n", escape(&trouble.headline));
+        if !trouble.details.is_empty() {
+            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        }
+        if let Some(figures) = &trouble.figures {
+            _ = write!(entry, "\n{}\n", escape(figures));
+        }
+        add(entry);
+    }
+    let without_reason = answers.iter().flat_map(Answer::without_reason).collect::<Vec<_>>();
+    if !without_reason.is_empty() {
+        add(format!("\n✗ {}: no figure may be compared\n", escape(&answer_table::some(&without_reason))));
+    }
+    if left_out > 0 {
+        let failures = counted(left_out, "more failure");
+        _ = write!(text, "\n_{failures} left out: the comment is full._\n");
+    }
+    text
+}
+
+fn notes(comparison: &Comparison, filter: &MetricFilter, options: &Options) -> String {
+    let mut text = String::new();
+    let mut notes = notes::notes(comparison, filter);
+    notes.extend(explained::left_out(options));
+    for (index, note) in notes.iter().enumerate() {
+        let line = format!("- {}\n", escape(note));
+        if text.chars().count() + line.chars().count() > MOST_OF_NOTES {
+            let notes = counted(notes.len() - index, "more note");
+            _ = writeln!(text, "- _{notes} left out: the comment is full_");
+            break;
+        }
+        text.push_str(&line);
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// Escapes text in a `<pre>`, where forges link nothing.
+pub(super) fn html(text: &str) -> Cow<'_, str> {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_break_the_table_or_mention_anyone() {
+        assert_eq!(
+            escape("a|b `c`\n<img> @bot #2 *x*"),
+            "a\\|b \\`c\\`↵&lt;img&gt; &#64;&#8203;bot &#35;&#8203;2 \\*x\\*"
+        );
+    }
+}

@@ -1,0 +1,411 @@
+//! Lays out a terminal page: coloured text, groups of columns side by side as far as the width
+//! allows, and wrapped sentences. The content comes from the callers.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use owo_colors::{OwoColorize, Style};
+use tabled::builder::Builder;
+use tabled::settings::object::{Columns, Rows as TableRows, Segment};
+use tabled::settings::style::{HorizontalLine, VerticalLine};
+use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
+
+use crate::options::Options;
+use crate::text::{self, NONE};
+use memprof_plan::metric::Unit;
+use memprof_support::labels::{cut, one_line, width};
+
+/// The width if the terminal's is unknown.
+const WIDTH: usize = 100;
+
+/// Labels are cut to this width before a metric moves to a block below.
+const LEAST_LABEL: usize = 24;
+
+/// A blank that is not trimmed at the end of a cell.
+const BLANK: char = '\u{a0}';
+
+/// Applies colours, if they are on.
+#[derive(Clone, Copy)]
+pub(super) struct Paint {
+    on: bool,
+}
+
+/// The meaning of a text, which decides its colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Heading,
+    Quiet,
+    Growth,
+    Shrinkage,
+    Structure,
+}
+
+impl Paint {
+    pub(super) fn apply(self, text: &str, tone: Tone) -> String {
+        let style = match tone {
+            Tone::Plain => return text.to_owned(),
+            _ if !self.on || text.is_empty() => return text.to_owned(),
+            Tone::Heading => Style::new().bold(),
+            Tone::Quiet => Style::new().dimmed(),
+            Tone::Growth => Style::new().red(),
+            Tone::Shrinkage => Style::new().green(),
+            Tone::Structure => Style::new().cyan(),
+        };
+        text.style(style).to_string()
+    }
+}
+
+/// A text with its tone. Colours come later, because they would change the measured width.
+#[derive(Clone)]
+pub(super) struct Text {
+    text: String,
+    tone: Tone,
+}
+
+impl Text {
+    /// Takes any text. What would act on the terminal is made visible.
+    pub(super) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: visible(text.into()), tone }
+    }
+
+    /// Returns a figure with its unit, or a dash if there is none.
+    pub(super) fn figure(value: Option<i64>, unit: Unit) -> Self {
+        match value {
+            Some(value) => Self::new(text::figure(value, unit), Tone::Plain),
+            None => Self::new(NONE, Tone::Quiet),
+        }
+    }
+
+    /// Returns a difference, coloured by its direction.
+    pub(super) fn difference(difference: i128, unit: Unit) -> Self {
+        Self::new(text::difference(difference, unit), tone_of(difference))
+    }
+
+    /// Returns an empty text.
+    pub(super) fn empty() -> Self {
+        Self::new("", Tone::Plain)
+    }
+
+    /// Appends a sign, or a blank of its width, so that figures stay aligned.
+    pub(super) fn signed(self, sign: Option<char>) -> Self {
+        Self { text: format!("{} {}", self.text, sign.unwrap_or(BLANK)), tone: self.tone }
+    }
+}
+
+/// Columns that belong together, such as one metric's: the measured sides, and the differences if
+/// both were measured.
+pub(super) struct Group {
+    name: String,
+    headings: Vec<String>,
+    /// By row, then by column.
+    cells: Vec<Vec<Text>>,
+    widths: Vec<usize>,
+}
+
+impl Group {
+    /// Takes the cells by row, then by column.
+    pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
+        let widths = (0..headings.len())
+            .map(|column| {
+                let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);
+                figures.max(width(&headings[column]))
+            })
+            .collect();
+        Self { name: visible(name), headings, cells, widths }
+    }
+
+    /// Whether any cell of this row has a content.
+    fn has_something(&self, row: usize) -> bool {
+        self.cells[row].iter().any(|cell| !["", NONE].contains(&cell.text.trim_matches([' ', BLANK])))
+    }
+
+    /// Returns the width on the terminal, including the separator before it and the padding.
+    pub(super) fn width(&self) -> usize {
+        let columns: usize = self.widths.iter().map(|width| width + 2).sum();
+        (columns + 1).max(width(&self.name) + 3)
+    }
+}
+
+/// Returns the tone of a difference by its sign.
+pub(super) fn tone_of(difference: i128) -> Tone {
+    match difference {
+        0 => Tone::Quiet,
+        1.. => Tone::Growth,
+        _ => Tone::Shrinkage,
+    }
+}
+
+/// One line of the compact table.
+pub(super) struct CompactLine {
+    pub(super) test: String,
+    pub(super) metric: String,
+    pub(super) cells: [Text; 4],
+    pub(super) at: Text,
+}
+
+/// A terminal page with a width.
+#[derive(Clone, Copy)]
+pub(super) struct Page {
+    width: usize,
+    /// Whether a reader has only so many columns. Elsewhere nothing is cut.
+    is_terminal: bool,
+    pub(super) paint: Paint,
+}
+
+impl Page {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            width: options.width.unwrap_or(WIDTH).max(20),
+            is_terminal: options.width.is_some(),
+            paint: Paint { on: options.color },
+        }
+    }
+
+    /// Whether the width is that of a terminal.
+    pub(super) fn is_terminal(self) -> bool {
+        self.is_terminal
+    }
+
+    /// Cuts a text to a width on a terminal, and keeps it elsewhere.
+    pub(super) fn cut(self, text: &str, to: usize) -> Cow<'_, str> {
+        if self.is_terminal { cut(text, to) } else { Cow::Borrowed(text) }
+    }
+
+    pub(super) fn width(self) -> usize {
+        self.width
+    }
+
+    /// Writes groups of columns in one block. Labels are cut to the remaining width.
+    pub(super) fn one_table(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: &[Group],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let taken = groups.iter().map(Group::width).sum();
+        self.block(noun, &self.labels_beside(taken, noun, labels), groups, out)
+    }
+
+    /// Writes groups of columns side by side as far as the width allows, then in further blocks
+    /// below. Each block repeats the labels.
+    pub(super) fn tables(
+        self,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.tables_with_long_labels(LEAST_LABEL, noun, labels, groups, out)
+    }
+
+    /// Like [`Self::tables`], but cuts no label below this width.
+    pub(super) fn tables_with_long_labels(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
+        self.stack(noun, blocks.into_iter().map(|block| (labels.clone(), block)), out)
+    }
+
+    /// Like [`Self::tables_with_long_labels`], but leaves a row out of blocks in which it is empty.
+    pub(super) fn tables_of_filled_rows(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (labels, blocks) = self.blocks_of(least, noun, labels, groups);
+        let filled = |block: Vec<Group>| {
+            let has_something = |row: usize| block.iter().any(|group| group.has_something(row));
+            let filled: Vec<bool> = (0..labels.len()).map(has_something).collect();
+            let groups = block.into_iter();
+            let groups = groups.map(|group| Group { cells: of_these(group.cells, &filled), ..group });
+            (of_these(labels.clone(), &filled), groups.collect())
+        };
+        self.stack(noun, blocks.into_iter().map(filled), out)
+    }
+
+    fn stack(
+        self,
+        noun: &str,
+        blocks: impl Iterator<Item = (Vec<Text>, Vec<Group>)>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for (index, (labels, groups)) in blocks.enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            self.block(noun, &labels, &groups, out)?;
+        }
+        Ok(())
+    }
+
+    /// Distributes the groups into blocks, and cuts the labels to what the widest block leaves.
+    fn blocks_of(
+        self,
+        least: usize,
+        noun: &str,
+        labels: &[Text],
+        groups: Vec<Group>,
+    ) -> (Vec<Text>, Vec<Vec<Group>>) {
+        let least = longest(noun, labels).min(least) + 2;
+        let mut blocks: Vec<Vec<Group>> = Vec::new();
+        let mut used = 0;
+        for group in groups {
+            match blocks.last_mut() {
+                Some(block) if used + group.width() <= self.width => {
+                    used += group.width();
+                    block.push(group);
+                }
+                _ => {
+                    used = least + group.width();
+                    blocks.push(vec![group]);
+                }
+            }
+        }
+        if blocks.is_empty() {
+            blocks.push(Vec::new());
+        }
+        let widest: usize =
+            blocks.iter().map(|block| block.iter().map(Group::width).sum()).max().unwrap_or(0);
+        (self.labels_beside(widest, noun, labels), blocks)
+    }
+
+    /// Cuts the labels to what columns of this width leave.
+    fn labels_beside(self, taken: usize, noun: &str, labels: &[Text]) -> Vec<Text> {
+        let room = self.width.saturating_sub(taken + 2).clamp(width(noun), longest(noun, labels));
+        labels.iter().map(|label| Text::new(self.cut(&label.text, room), label.tone)).collect()
+    }
+
+    fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
+        let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
+        let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
+        let mut table = Builder::new();
+        let names = groups.iter().flat_map(|group| {
+            let name = self.paint.apply(&group.name, Tone::Heading);
+            std::iter::once(name)
+                .chain(std::iter::repeat_n(String::new(), group.headings.len().saturating_sub(1)))
+        });
+        table.push_record(std::iter::once(String::new()).chain(names));
+        let headings = groups.iter().flat_map(|group| &group.headings).map(|heading| quiet(heading));
+        table.push_record(std::iter::once(quiet(noun)).chain(headings));
+        for (row, label) in labels.iter().enumerate() {
+            let cells = groups.iter().flat_map(|group| &group.cells[row]).map(paint);
+            table.push_record(std::iter::once(paint(label)).chain(cells));
+        }
+        let mut table = table.build();
+        let mut theme = Theme::new();
+        theme.insert_horizontal_line(2, HorizontalLine::new('─').intersection('┼'));
+        let mut column = 1;
+        let mut edges = Vec::new();
+        for group in groups {
+            theme.insert_vertical_line(column, VerticalLine::new('│').intersection('┼'));
+            edges.push((column, group.headings.len()));
+            column += group.headings.len();
+        }
+        table.with(theme);
+        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
+        table.with(Modify::new(Columns::first()).with(Padding::new(1, 1, 0, 0)).with(Alignment::left()));
+        for (first, count) in edges {
+            table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 2, 0, 0)));
+            table.with(Modify::new(Columns::one(first + count - 1)).with(Padding::new(0, 1, 0, 0)));
+            if count == 1 {
+                table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 1, 0, 0)));
+            }
+            table.modify((0, first), Span::column(isize::try_from(count).unwrap_or(1)));
+            table.modify((0, first), Padding::new(1, 1, 0, 0));
+        }
+        table.with(Modify::new(TableRows::first()).with(Alignment::left()));
+        write_trimmed(&table.to_string(), out)
+    }
+
+    pub(super) fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
+        let longest =
+            |text: fn(&CompactLine) -> &str| lines.iter().map(|line| width(text(line))).max().unwrap_or(0);
+        let cells: usize = (0..4)
+            .map(|column| lines.iter().map(|line| width(&line.cells[column].text)).max().unwrap_or(0) + 2)
+            .sum();
+        let metric = longest(|line| &line.metric);
+        let room = self.width.saturating_sub(cells + metric + 6);
+        // Tests get the remaining width first, then checkpoints.
+        let at =
+            longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
+        let test = room.saturating_sub(at);
+        let mut table = Builder::new();
+        for line in lines {
+            let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
+            let record = [self.cut(&line.test, test).into_owned(), visible(line.metric.clone())]
+                .into_iter()
+                .chain(cells)
+                .chain([self.paint.apply(&self.cut(&line.at.text, at), line.at.tone)]);
+            table.push_record(record);
+        }
+        let mut table = table.build();
+        table.with(Theme::new());
+        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
+        table.with(Modify::new(Columns::new(..2)).with(Alignment::left()));
+        table.with(Modify::new(Columns::first()).with(Padding::new(1, 2, 0, 0)));
+        table.with(Modify::new(Columns::last()).with(Padding::zero()).with(Alignment::left()));
+        write_trimmed(&table.to_string(), out)
+    }
+
+    /// Writes a line of a message, with its own blanks. A terminal wraps it.
+    pub(super) fn quoted(self, line: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{indent}{}", self.paint.apply(&one_line(line), Tone::Quiet))
+    }
+
+    /// Writes a sentence, wrapped between words, with further lines indented.
+    pub(super) fn line(
+        self,
+        sentence: &str,
+        indent: &str,
+        tone: Tone,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut line = indent.to_owned();
+        let mut is_first_word = true;
+        for word in one_line(sentence).split(' ') {
+            if !is_first_word && width(&line) + 1 + width(word) > self.width {
+                writeln!(out, "{}", self.paint.apply(&line, tone))?;
+                line = format!("{indent}  ");
+                is_first_word = true;
+            }
+            if !is_first_word {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_first_word = false;
+        }
+        writeln!(out, "{}", self.paint.apply(&line, tone))
+    }
+}
+
+/// Makes everything visible that would act on the terminal, or would not show.
+fn visible(text: String) -> String {
+    let changed = match one_line(&text) {
+        Cow::Owned(changed) => Some(changed),
+        Cow::Borrowed(_) => None,
+    };
+    changed.unwrap_or(text)
+}
+
+fn longest(noun: &str, labels: &[Text]) -> usize {
+    labels.iter().map(|label| width(&label.text)).max().unwrap_or(0).max(width(noun))
+}
+
+/// Returns the rows to keep.
+fn of_these<T>(rows: Vec<T>, keep: &[bool]) -> Vec<T> {
+    rows.into_iter().zip(keep).filter_map(|(row, keep)| keep.then_some(row)).collect()
+}
+
+fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
+    table.lines().try_for_each(|line| writeln!(out, "{}", line.replace(BLANK, " ").trim_end()))
+}

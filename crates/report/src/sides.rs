@@ -1,0 +1,312 @@
+//! Tests beside sides: with several candidates, a row per test and a column per side, for each
+//! metric.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::markdown_text::escape;
+use crate::options::{Options, Rows};
+use crate::page::{Group, Page, Text, Tone, tone_of};
+use crate::selection::MetricFilter;
+use crate::test_figures::of_test;
+use crate::text;
+use crate::titles;
+use memprof_judge::compare::aggregate::Availability;
+use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Delta, Metric};
+use memprof_judge::compare::comparison::{JudgedMetric, Ruling};
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_plan::axes::SEPARATOR;
+use memprof_plan::axis_labels::in_words;
+use memprof_support::counted::counted;
+use memprof_support::labels::{one_line, width};
+
+/// With at most this many tests, each has a row.
+const FEW_TESTS: usize = 3;
+
+/// With more tests, at most this many of those that changed have a row.
+const MOST_ROWS: usize = 20;
+
+/// A side's name above its column is cut to this width, if the names still differ.
+const MOST_HEADING: usize = 32;
+
+/// The heading of differences, which have a sign or a blank behind them.
+pub(super) const DIFFERENCE: &str = "Δ  ";
+
+/// One metric of the tests that changed.
+pub(super) struct SideTable<'a> {
+    pub(super) metric: &'a Metric,
+    pub(super) rows: Vec<SideRow<'a>>,
+}
+
+/// A test.
+pub(super) struct SideRow<'a> {
+    pub(super) cell: &'a Cell,
+    /// By revision.
+    pub(super) figures: Vec<SideFigure>,
+}
+
+/// A test's figure at a side.
+#[derive(Clone, Copy)]
+pub(super) struct SideFigure {
+    pub(super) value: Option<i64>,
+    /// The difference to the baseline, if the figures may be compared.
+    pub(super) delta: Option<Delta>,
+    /// The sign of the verdict on this metric.
+    pub(super) sign: Option<char>,
+    /// Whether a run did not pass.
+    pub(super) is_cut_off: bool,
+}
+
+/// The tables of a comparison.
+pub(super) struct SideTables<'a> {
+    comparison: &'a Comparison,
+    /// The revisions, the baseline first.
+    pub(super) order: Vec<usize>,
+    pub(super) tables: Vec<SideTable<'a>>,
+    /// Changed tests without a row.
+    pub(super) left_out: usize,
+}
+
+impl<'a> SideTables<'a> {
+    /// Looks up the figures of the tests that changed. `None` with a single candidate, and if only the
+    /// answer is wanted.
+    pub(super) fn of(comparison: &'a Comparison, filter: &MetricFilter, options: &Options) -> Option<Self> {
+        if comparison.candidates().count() < 2 || options.rows == Rows::None {
+            return None;
+        }
+        let is_whole = options.all_rows() || (comparison.cells.len() <= FEW_TESTS && !options.only_changed);
+        let mut cells: Vec<&Cell> =
+            comparison.cells.iter().filter(|cell| is_whole || is_notable(comparison, cell)).collect();
+        let most = if options.all_rows() { usize::MAX } else { MOST_ROWS };
+        let left_out = cells.len().saturating_sub(most);
+        if left_out > 0 {
+            cells.sort_by_key(|cell| standing(comparison, cell));
+            cells.truncate(most);
+        }
+        let table = |metric: &'a Metric| {
+            let rows = cells.iter().map(|cell| SideRow::of(comparison, cell, metric));
+            let rows: Vec<SideRow> = rows.filter(SideRow::has_figure).collect();
+            (!rows.is_empty()).then_some(SideTable { metric, rows })
+        };
+        let tables: Vec<SideTable> = filter.of_points(comparison).into_iter().filter_map(table).collect();
+        let order = std::iter::once(comparison.baseline).chain(comparison.candidates()).collect();
+        (!tables.is_empty()).then_some(Self { comparison, order, tables, left_out })
+    }
+
+    /// Writes the tables for a terminal.
+    pub(super) fn write(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
+        let names = headings(page, self.comparison);
+        let baseline = one_line(&self.comparison.revisions[self.comparison.baseline].name);
+        let of = self.axes().map(|axes| format!(" of {axes}")).unwrap_or_default();
+        let title = format!("all sides{of} · Δ is the difference to {baseline}");
+        page.line(&title, "", Tone::Heading, out)?;
+        for (index, table) in self.tables.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let labels =
+                table.rows.iter().map(|row| Text::new(titles::distinct_title(row.cell), Tone::Plain));
+            let labels: Vec<Text> = labels.collect();
+            let groups = self.order.iter().enumerate();
+            let groups = groups.map(|(place, &side)| table.group(&names[side], side, place == 0)).collect();
+            page.tables(&table.metric.name, &labels, groups, out)?;
+        }
+        if self.left_out > 0 {
+            let line = format!("… {}: --rows all", counted(self.left_out, "more changed test"));
+            page.line(&line, " ", Tone::Quiet, out)?;
+        }
+        writeln!(out)
+    }
+
+    /// Returns the tables as markdown.
+    pub(super) fn markdown(&self) -> String {
+        let names = short_names(self.comparison);
+        let names: Vec<&String> = self.order.iter().map(|&side| &names[side]).collect();
+        let mut text = String::new();
+        if let Some(axes) = self.axes() {
+            _ = write!(text, "\nAxes: {}\n", escape(&axes));
+        }
+        for table in &self.tables {
+            let heads = names.iter().map(|name| escape(name)).collect::<Vec<_>>().join(" | ");
+            _ = write!(text, "\n| {} | {heads} |\n", escape(&table.metric.name));
+            _ = writeln!(text, "| --- |{}", " ---: |".repeat(names.len()));
+            for row in &table.rows {
+                let cells = self.order.iter().map(|&side| row.figures[side].markdown(table.metric));
+                let cells = cells.collect::<Vec<_>>().join(" | ");
+                _ = writeln!(text, "| {} | {cells} |", escape(&titles::distinct_title(row.cell)));
+            }
+        }
+        if self.left_out > 0 {
+            _ = write!(text, "\n_… {}_\n", counted(self.left_out, "more changed test"));
+        }
+        text
+    }
+
+    /// The axes whose combinations the sides are, in words.
+    pub(super) fn axes(&self) -> Option<String> {
+        let axes = &self.comparison.axes;
+        (!axes.is_empty()).then(|| one_line(&in_words(axes)).into_owned())
+    }
+}
+
+/// Returns the heading of each revision: its name without the parts that all have. On a terminal, it is
+/// cut if that leaves the headings apart.
+pub(super) fn headings(page: Page, comparison: &Comparison) -> Vec<String> {
+    let names = short_names(comparison);
+    let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_HEADING).into_owned()).collect();
+    let distinct: BTreeSet<&String> = cut.iter().collect();
+    if distinct.len() == names.len() { cut } else { names }
+}
+
+/// Returns the name of each revision without the parts that all have.
+pub(super) fn short_names(comparison: &Comparison) -> Vec<String> {
+    let names = comparison.revisions.iter().map(|revision| one_line(&revision.name).into_owned());
+    distinct_parts(&names.collect::<Vec<_>>())
+}
+
+impl<'a> SideRow<'a> {
+    fn of(comparison: &Comparison, cell: &'a Cell, metric: &Metric) -> Self {
+        let figures =
+            (0..comparison.revisions.len()).map(|side| SideFigure::of(comparison, cell, metric, side));
+        Self { cell, figures: figures.collect() }
+    }
+
+    fn has_figure(&self) -> bool {
+        self.figures.iter().any(|figure| figure.value.is_some())
+    }
+}
+
+impl SideFigure {
+    fn of(comparison: &Comparison, cell: &Cell, metric: &Metric, side: usize) -> Self {
+        let aggregate = &cell.sides[side];
+        let of_test = |side: usize| of_test(&cell.sides[side], metric);
+        let none = Self {
+            value: of_test(side),
+            delta: None,
+            sign: None,
+            is_cut_off: aggregate.availability == Availability::CutOff,
+        };
+        let Some(pair) = cell.pairs.iter().find(|pair| pair.candidate == side) else { return none };
+        let view = comparison.view(cell, pair);
+        // Where a metric ends early, a test's figure is one of only a part of the test.
+        let is_whole =
+            [view.baseline, view.candidate].iter().all(|side| side.why_absent(&metric.name).is_none());
+        let may_compare = view.column(&metric.name).comparability == Comparability::Comparable && is_whole;
+        let both = of_test(comparison.baseline).zip(none.value).filter(|_| may_compare);
+        let delta = both.map(|(old, new)| Delta::between(old, new));
+        let sign = view.judged(&metric.name).and_then(|judged| sign(judged, delta));
+        Self { delta, sign, ..none }
+    }
+
+    fn texts(&self, metric: &Metric) -> [Text; 2] {
+        let value = match self.value {
+            Some(value) if self.is_cut_off => {
+                Text::new(format!("✗ {}", text::figure(value, metric.unit)), Tone::Growth)
+            }
+            value => Text::figure(value, metric.unit),
+        };
+        let delta = match self.delta {
+            Some(delta) => {
+                let tone = if self.sign == Some(text::WITHIN_NOISE) {
+                    Tone::Quiet
+                } else {
+                    tone_of(delta.difference)
+                };
+                Text::new(text::difference(delta.difference, metric.unit), tone)
+            }
+            None => Text::new(text::NONE, Tone::Quiet),
+        };
+        [value, delta.signed(self.sign)]
+    }
+
+    fn markdown(&self, metric: &Metric) -> String {
+        let mark = if self.is_cut_off { "✗ " } else { "" };
+        let value =
+            self.value.map_or_else(|| text::NONE.to_owned(), |value| text::figure(value, metric.unit));
+        let mut cell = format!("{mark}{value}");
+        if let Some(delta) = self.delta {
+            let sign = self.sign.map(|sign| format!(" {sign}")).unwrap_or_default();
+            _ = write!(cell, " ({}{sign})", text::difference(delta.difference, metric.unit));
+        }
+        cell
+    }
+}
+
+impl SideTable<'_> {
+    fn group(&self, name: &str, side: usize, is_baseline: bool) -> Group {
+        let cells = self.rows.iter().map(|row| {
+            let [value, delta] = row.figures[side].texts(self.metric);
+            if is_baseline { vec![value] } else { vec![value, delta] }
+        });
+        let headings = if is_baseline {
+            vec!["baseline".to_owned()]
+        } else {
+            vec![String::new(), DIFFERENCE.to_owned()]
+        };
+        Group::of(name.to_owned(), headings, cells.collect())
+    }
+}
+
+/// Returns the sign of the worst verdict on a metric, at any checkpoint of the test.
+fn sign(judged: &JudgedMetric, delta: Option<Delta>) -> Option<char> {
+    let has = |verdict| judged.rulings().any(|ruling| ruling.verdict == verdict);
+    let is_changed = delta.is_some_and(|delta| delta.difference != 0);
+    if has(Verdict::Regressed) {
+        Some('▲')
+    } else if has(Verdict::Inconclusive) {
+        Some('?')
+    } else if has(Verdict::Improved) {
+        Some('▼')
+    } else {
+        (is_changed && judged.rulings().any(Ruling::may_be_zero)).then_some(text::WITHIN_NOISE)
+    }
+}
+
+/// Returns the most important of what became of a test at any side.
+fn standing(comparison: &Comparison, cell: &Cell) -> Option<Standing> {
+    cell.pairs.iter().map(|pair| Standing::of(comparison, &comparison.view(cell, pair))).min()
+}
+
+fn is_notable(comparison: &Comparison, cell: &Cell) -> bool {
+    standing(comparison, cell).is_some_and(Standing::is_notable)
+}
+
+/// Leaves out the parts that all names have: `main · dev · simd` and `main · release · simd` are `dev`
+/// and `release`.
+fn distinct_parts(names: &[String]) -> Vec<String> {
+    let parts: Vec<Vec<&str>> = names.iter().map(|name| name.split(SEPARATOR).collect()).collect();
+    let count = parts.first().map_or(0, Vec::len);
+    if parts.iter().any(|of_one| of_one.len() != count) {
+        return names.to_vec();
+    }
+    let differs = |place: usize| parts.iter().any(|of_one| of_one[place] != parts[0][place]);
+    let kept: Vec<usize> = (0..count).filter(|place| differs(*place)).collect();
+    let shortened = |of_one: &Vec<&str>| {
+        let kept: Vec<&str> = kept.iter().map(|&place| of_one[place]).collect();
+        kept.join(SEPARATOR)
+    };
+    let shortened: Vec<String> = parts.iter().map(shortened).collect();
+    // A name is never empty.
+    if shortened.iter().any(|name| width(name) == 0) { names.to_vec() } else { shortened }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(names: &str) -> String {
+        let names: Vec<String> = names.split(", ").map(str::to_owned).collect();
+        distinct_parts(&names).join(", ")
+    }
+
+    #[test]
+    fn headings_leave_out_what_all_sides_have() {
+        assert_eq!(parts("main · dev · none, main · dev · simd"), "none, simd");
+        assert_eq!(parts("main · dev · a, . · dev · a, . · release · a"), "main · dev, . · dev, . · release");
+        assert_eq!(parts("main, pr/1, pr/2"), "main, pr/1, pr/2");
+        assert_eq!(parts("main, main · simd"), "main, main · simd");
+        assert_eq!(parts("a, a"), "a, a");
+    }
+}

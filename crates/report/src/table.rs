@@ -1,0 +1,436 @@
+//! The table for a terminal: the answer, then tables of checkpoints for tests that changed. Metrics
+//! stand side by side as far as the width allows, then in blocks below. A row is always one line.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use indexmap::IndexMap;
+
+use crate::answer::{Answer, NotJudged};
+use crate::answer_table::is_failure;
+use crate::frame::{self, Foot};
+use crate::options::{Options, Rows};
+use crate::page::{CompactLine, Group, Page, Text, Tone};
+use crate::row_texts::{differences, noun};
+use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
+use crate::side_rows::{ShownView, TestAtSides};
+use crate::sides::SideTables;
+use crate::tensors::view;
+use crate::text;
+use crate::titles;
+use crate::trace::calls;
+use crate::troubles::{self, Trouble};
+use crate::why::explained;
+use memprof_judge::compare::aggregate::Availability;
+use memprof_judge::compare::comparison::{Cell, Comparison, Pair, PairView, RowFigures};
+use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::verdict::kinds::Verdict;
+use memprof_support::counted::counted;
+use memprof_support::labels::one_line;
+
+/// A ref's name above its column is cut to this width.
+const MOST_HEADING: usize = 12;
+
+/// With at most this many tests, each has a table.
+const FEW_TESTS: usize = 3;
+
+/// With more tests, at most this many of those that changed have a table.
+const MOST_TABLES: usize = 4;
+
+/// With several tables, each has at most this many rows.
+const FEW_ROWS: usize = 12;
+
+/// Writes the answer, the tables, and the foot.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page::new(options);
+    let filter = MetricFilter::new(options);
+    let answers = Answer::of_all(comparison);
+    page.answers(comparison, &answers, options, out)?;
+    let tables = Tables::select(comparison, &answers, &filter, options);
+    if options.compact {
+        page.compact_tables(comparison, &tables, out)?;
+    } else {
+        if let Some(sides) = SideTables::of(comparison, &filter, options) {
+            sides.write(page, out)?;
+        }
+        for test in &tables.tests {
+            page.test(comparison, test, tables.most_rows, options, out)?;
+            writeln!(out)?;
+        }
+    }
+    if tables.left_out > 0 {
+        let line = format!("tables of {}: --rows all", counted(tables.left_out, "more changed test"));
+        page.line(&line, "", Tone::Quiet, out)?;
+    }
+    Foot { comparison, options, filter: &filter, answers: &answers, not_judged: tables.not_judged.line() }
+        .write(page, out)
+}
+
+/// The tests that have a table, the worst first.
+struct Tables<'a> {
+    tests: Vec<ShownTest<'a>>,
+    /// Changed tests without a table.
+    left_out: usize,
+    most_rows: usize,
+    not_judged: NotJudged,
+}
+
+/// A test that has a table.
+struct ShownTest<'a> {
+    /// The candidates that it changed at, or that were asked for, the worst first.
+    shown: Vec<ShownView<'a>>,
+    /// All candidates, which are the columns of the table; empty if there is only one.
+    columns: Vec<ShownView<'a>>,
+}
+
+impl<'a> ShownTest<'a> {
+    /// Puts the views of a test together. With a single candidate, each has one.
+    fn group(
+        views: impl Iterator<Item = ShownView<'a>>,
+        comparison: &'a Comparison,
+        filter: &MetricFilter,
+    ) -> Vec<Self> {
+        let mut tests: IndexMap<*const Cell, Self> = IndexMap::new();
+        for (view, sections) in views {
+            let columns = || {
+                let pairs = view.cell.pairs.iter().filter(|_| view.cell.pairs.len() > 1);
+                let views = pairs.map(|pair| comparison.view(view.cell, pair));
+                views.map(|view| (view, filter.sections(comparison, &view))).collect()
+            };
+            let test = tests.entry(std::ptr::from_ref(view.cell));
+            test.or_insert_with(|| Self { shown: Vec::new(), columns: columns() })
+                .shown
+                .push((view, sections));
+        }
+        tests.into_values().collect()
+    }
+}
+
+impl<'a> Tables<'a> {
+    fn select(
+        comparison: &'a Comparison,
+        answers: &[Answer<'a>],
+        filter: &MetricFilter,
+        options: &Options,
+    ) -> Self {
+        let ranks = ranks(answers);
+        let mut not_judged = NotJudged::default();
+        let mut shown = Vec::new();
+        for view in comparison.pairs() {
+            let sections = filter.sections(comparison, &view);
+            let has_unjudged_change = not_judged.add(&view, &sections);
+            let rank = ranks.get(&std::ptr::from_ref(view.pair)).copied();
+            // Failures have a line above. Their tables show how far they came.
+            let is_cut_off =
+                [view.baseline, view.candidate].iter().any(|side| side.availability == Availability::CutOff);
+            let is_failed = is_failure(Standing::of(comparison, &view));
+            let relevance = match (rank.is_some() || has_unjudged_change, is_failed && !is_cut_off) {
+                (true, _) => Relevance::Changed,
+                (false, true) => Relevance::Failed,
+                (false, false) => Relevance::Asked,
+            };
+            shown.push((rank.unwrap_or(usize::MAX), relevance, view, sections));
+        }
+        // What was asked for with few tests, or by tracing, is shown whatever became of it.
+        let all = comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count();
+        let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
+        match options.rows {
+            Rows::All => {}
+            Rows::None => shown.clear(),
+            Rows::Changed if options.only_changed => {
+                shown.retain(|(_, relevance, ..)| *relevance == Relevance::Changed);
+            }
+            Rows::Changed if options.compact => {}
+            Rows::Changed => {
+                let least = if is_few { Relevance::Asked } else { Relevance::Changed };
+                shown.retain(|(_, relevance, ..)| *relevance <= least);
+            }
+        }
+        let is_cut = options.rows == Rows::Changed && !is_few && !options.compact && !options.only_changed;
+        if options.rows == Rows::Changed {
+            shown.sort_by_key(|(rank, ..)| *rank);
+        }
+        let most = if is_cut { MOST_TABLES } else { usize::MAX };
+        let views = shown.into_iter().map(|(_, _, view, sections)| (view, sections));
+        let mut tests = ShownTest::group(views, comparison, filter);
+        let left_out = tests.len().saturating_sub(most);
+        tests.truncate(most);
+        let most_rows = if is_cut && tests.len() > 1 { FEW_ROWS } else { MOST_ROWS };
+        Self { tests, left_out, most_rows, not_judged }
+    }
+}
+
+/// Why a test has a table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Relevance {
+    /// It changed.
+    Changed,
+    /// It is one of few tests that were asked for.
+    Asked,
+    /// It failed without a figure to show, and has a line above.
+    Failed,
+}
+
+/// Returns each changed pair's place among the findings of all candidates. Failures have a line of
+/// their own.
+fn ranks(answers: &[Answer]) -> HashMap<*const Pair, usize> {
+    let findings = answers.iter().flat_map(|answer| &answer.findings);
+    let mut with_figures: Vec<_> = findings.filter(|finding| !is_failure(finding.standing)).collect();
+    with_figures.sort_by_key(|finding| finding.order());
+    with_figures
+        .into_iter()
+        .enumerate()
+        .map(|(rank, finding)| (std::ptr::from_ref(finding.view.pair), rank))
+        .collect()
+}
+
+/// Returns the headings of the measured sides. A mark shows that a run did not pass.
+fn side_headings(page: Page, view: &PairView) -> Vec<String> {
+    let sides = [(view.old, view.baseline), (view.new, view.candidate)];
+    let measured = sides.iter().filter(|(_, side)| side.availability != Availability::Missing);
+    measured
+        .map(|(revision, side)| {
+            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
+            format!("{mark}{}", page.cut(&one_line(&revision.name), MOST_HEADING))
+        })
+        .collect()
+}
+
+/// Returns one metric's columns.
+fn group(page: Page, view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> Group {
+    let mut headings = side_headings(page, view);
+    let is_compared = rows.iter().any(|row| {
+        let came_or_went = matches!(view.change(row), Some(RowChange::Added | RowChange::Removed));
+        came_or_went || shown.column.at(row).delta.is_some()
+    });
+    if is_compared {
+        headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
+    }
+    let sign = |row: &Match| {
+        let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
+        text::sign_of(shown.ruling(row), difference)
+    };
+    let has_signs = rows.iter().any(|row| sign(row).is_some());
+    let cells = rows.iter().map(|row| {
+        let figures = shown.column.at(row);
+        let sides = [(view.baseline, figures.baseline), (view.candidate, figures.candidate)];
+        let measured = sides.iter().filter(|(side, _)| side.availability != Availability::Missing);
+        let mut cells: Vec<Text> = measured
+            .map(|(_, figure)| Text::figure(figure.map(|figure| figure.value), shown.metric.unit))
+            .collect();
+        if is_compared {
+            let [difference, mut percent] = differences(view, row, &figures, shown);
+            if has_signs {
+                percent = percent.signed(sign(row));
+            }
+            cells.extend([difference, percent]);
+        }
+        cells
+    });
+    let cells = cells.collect();
+    Group::of(shown.metric.name.clone(), headings, cells)
+}
+
+/// Returns a pair's lines of the compact table: one per metric, or its troubles.
+fn compact_lines(
+    view: &PairView,
+    sections: &[TableSection],
+    troubles: &[Trouble],
+    has_several_candidates: bool,
+) -> Vec<CompactLine> {
+    let mut test = titles::title(view);
+    if has_several_candidates {
+        _ = write!(test, " → {}", one_line(&view.new.name));
+    }
+    if !view.is_compared() {
+        return troubles.iter().map(|trouble| trouble_line(&test, trouble)).collect();
+    }
+    let metrics = sections.iter().flat_map(|section| section.shown.iter().map(move |shown| (section, shown)));
+    metrics.filter_map(|(section, shown)| compact_line(&test, view, section, shown)).collect()
+}
+
+fn trouble_line(test: &str, trouble: &Trouble) -> CompactLine {
+    CompactLine {
+        test: test.to_owned(),
+        metric: String::new(),
+        cells: [Text::empty(), Text::empty(), Text::empty(), Text::empty()],
+        at: Text::new(&trouble.headline, frame::tone_of(trouble)),
+    }
+}
+
+/// Returns the line of a metric, with the figures of its most important row.
+fn compact_line(
+    test: &str,
+    view: &PairView,
+    section: &TableSection,
+    shown: &ShownMetric,
+) -> Option<CompactLine> {
+    let (row, figures) = most_important(section, shown)?;
+    let ruling = shown.ruling(row);
+    let [difference, percent] = differences(view, row, &figures, shown);
+    let sign = figures.delta.and_then(|delta| text::sign_of(ruling, delta.difference));
+    let percent = percent.signed(sign);
+    let is_changed = figures
+        .delta
+        .is_some_and(|delta| delta.difference != 0 && !text::is_within_noise(ruling, delta.difference));
+    let at = if is_changed {
+        Text::new(text::row_label(view, row), Tone::Plain)
+    } else {
+        Text::new(counted(section.rows.len(), noun(section.kind)), Tone::Quiet)
+    };
+    let [baseline, candidate] = [figures.baseline, figures.candidate]
+        .map(|figure| Text::figure(figure.map(|figure| figure.value), shown.metric.unit));
+    let cells = [baseline, candidate, difference, percent];
+    Some(CompactLine { test: test.to_owned(), metric: shown.metric.name.clone(), cells, at })
+}
+
+/// Returns the row that regressed; else the row with the largest difference; else the row with the
+/// largest figure.
+fn most_important<'a>(section: &TableSection<'a>, shown: &ShownMetric) -> Option<(&'a Match, RowFigures)> {
+    let rows = section.rows.iter().map(|row| (*row, shown.column.at(row)));
+    rows.max_by_key(|(row, figures)| {
+        let ruling = shown.ruling(row);
+        let is_regressed = ruling.is_some_and(|ruling| ruling.verdict == Verdict::Regressed);
+        let difference = figures.delta.map(|delta| {
+            let is_noise = text::is_within_noise(ruling, delta.difference);
+            (is_regressed, if is_noise { 0 } else { delta.difference.unsigned_abs() })
+        });
+        let figure = figures.baseline.or(figures.candidate).map(|figure| figure.value);
+        (difference, figure, Reverse(row.baseline))
+    })
+}
+
+impl Page {
+    /// Writes a test's tables, and what explains them.
+    fn test(
+        self,
+        comparison: &Comparison,
+        test: &ShownTest,
+        most_rows: usize,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if test.columns.is_empty() {
+            return test.shown.iter().try_for_each(|(view, sections)| {
+                self.pair(view, sections, most_rows, options, out)?;
+                self.below(comparison, view, options, out)
+            });
+        }
+        TestAtSides { comparison, views: &test.columns, most_rows }.write(self, options, out)?;
+        for (view, _) in &test.shown {
+            let mut below = Vec::new();
+            self.below(comparison, view, options, &mut below)?;
+            if !below.is_empty() {
+                writeln!(out)?;
+                self.title(view, out)?;
+                out.write_all(&below)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what stands below the tables of a pair: call sites, missing figures, traced functions and
+    /// tensors.
+    fn below(
+        self,
+        comparison: &Comparison,
+        view: &PairView,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        explained::write_text(view, options, out)?;
+        self.beside_figures(&troubles::troubles(comparison, view), out)?;
+        calls::render(comparison, view, options, out)?;
+        view::render(comparison, view, options, out)
+    }
+
+    /// Writes a pair's title and tables.
+    fn pair(
+        self,
+        view: &PairView,
+        sections: &[TableSection],
+        most_rows: usize,
+        options: &Options,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.title(view, out)?;
+        let mut is_first = true;
+        for section in sections {
+            let rows = selection::rows(view, section, most_rows, options);
+            if rows.shown.is_empty() {
+                continue;
+            }
+            if !std::mem::take(&mut is_first) {
+                writeln!(out)?;
+            }
+            self.blocks(view, section, &rows, out)?;
+            self.left_out(&rows, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes why figures are missing. The messages of failures stand above the tables.
+    fn beside_figures(self, troubles: &[Trouble], out: &mut dyn Write) -> io::Result<()> {
+        for trouble in troubles {
+            if !trouble.is_failure {
+                self.headline(trouble, out)?;
+            }
+            if let Some(figures) = &trouble.figures {
+                self.line(figures, " ", Tone::Quiet, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn left_out(self, rows: &ShownRows, out: &mut dyn Write) -> io::Result<()> {
+        if rows.left_out == 0 {
+            return Ok(());
+        }
+        let changed = match rows.changed_left_out {
+            0 => "unchanged".to_owned(),
+            changed => counted(changed, "smaller change"),
+        };
+        let line =
+            format!("… {} not shown ({changed}): --rows all or --format csv", counted(rows.left_out, "row"));
+        self.line(&line, " ", Tone::Quiet, out)
+    }
+
+    /// Writes the metrics in as many blocks as the width needs, each with the column of
+    /// checkpoints.
+    fn blocks(
+        self,
+        view: &PairView,
+        section: &TableSection,
+        rows: &ShownRows,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let label = |row: &&Match| {
+            let tone = match view.change(row) {
+                Some(RowChange::Matched) | None => Tone::Plain,
+                Some(_) => Tone::Structure,
+            };
+            Text::new(text::row_label(view, row), tone)
+        };
+        let labels: Vec<Text> = rows.shown.iter().map(label).collect();
+        let groups = section.shown.iter().map(|shown| group(self, view, shown, &rows.shown)).collect();
+        self.tables(noun(section.kind), &labels, groups, out)
+    }
+
+    /// Writes a line for each test and metric.
+    fn compact_tables(self, comparison: &Comparison, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
+        let several = comparison.revisions.len() > 2;
+        let of_pair = |(view, sections): &(PairView, Vec<TableSection>)| {
+            compact_lines(view, sections, &troubles::troubles(comparison, view), several)
+        };
+        let views = tables.tests.iter().flat_map(|test| &test.shown);
+        let lines: Vec<CompactLine> = views.flat_map(of_pair).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.compact(&lines, out)?;
+        writeln!(out)
+    }
+}

@@ -1,0 +1,186 @@
+//! What went wrong on one side of a pair: failed, missing or ignored tests.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use indexmap::IndexMap;
+
+use memprof_judge::compare::aggregate::{Aggregate, Availability};
+use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::results::measurement::Kind;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::stored::{FailedBuild, Run};
+use memprof_plan::resolved::Revision;
+use memprof_support::counted::counted;
+use memprof_support::labels;
+
+/// Show at most this many lines of a compiler's errors.
+const BUILD_LINES: usize = 20;
+
+/// Show at most this many lines of a failure's message.
+const MESSAGE_LINES: usize = 6;
+
+/// Why a side has incomplete or no figures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trouble {
+    /// The event: `pr/3370 failed (exit code 101)`.
+    pub headline: String,
+    /// The first lines of the message.
+    pub details: Vec<String>,
+    /// Which runs the shown figures come from, if not from all.
+    pub figures: Option<String>,
+    /// Whether it is a failure. A test that a revision lacks or ignores is not.
+    pub is_failure: bool,
+}
+
+/// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
+/// failure here, because the test is listed with those over a limit.
+pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
+    let standing = Standing::of(comparison, view);
+    let is_of_both = standing.is_of_both();
+    let is_failure = |status: &Status| {
+        let is_shown_as_limit = standing == Standing::OverLimit && *status == Status::OverLimit;
+        is_of_both && is_failure(status) && !is_shown_as_limit
+    };
+    let sides = [(view.old, view.baseline), (view.new, view.candidate)];
+    let of_side = |(revision, side)| of_side(comparison, revision, side, &is_failure);
+    sides.into_iter().flat_map(of_side).collect()
+}
+
+/// Returns what went wrong at one revision.
+pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
+    of_side(comparison, revision, side, &is_failure)
+}
+
+/// Whether a run with this outcome, whose figures cannot be compared, is listed with the failures.
+fn is_failure(status: &Status) -> bool {
+    status.is_failure() || status.is_ok()
+}
+
+fn of_side(
+    comparison: &Comparison,
+    revision: &Revision,
+    side: &Aggregate,
+    is_failure: &dyn Fn(&Status) -> bool,
+) -> Vec<Trouble> {
+    let name = &revision.name;
+    let total = side.runs.len() + side.failed.iter().filter(|run| !side.runs.contains(run)).count();
+    if total == 0 {
+        let headline = format!("{name} was not run");
+        return vec![Trouble { headline, details: Vec::new(), figures: None, is_failure: true }];
+    }
+    let mut troubles: Vec<(Trouble, usize)> = Vec::new();
+    for run in side.failed.iter().map(|&index| &comparison.runs[index]) {
+        let failed = comparison.failed_builds.get(&run.record.revision);
+        let trouble = match (&run.record.outcome.status, failed) {
+            (Status::BuildFailed, Some(failed)) => failed_build(name, failed),
+            _ => run_trouble(run, revision, side, is_failure),
+        };
+        match troubles.iter_mut().find(|(known, _)| *known == trouble) {
+            Some((_, times)) => *times += 1,
+            None => troubles.push((trouble, 1)),
+        }
+    }
+    let several = total > 1;
+    let mut troubles: Vec<Trouble> = troubles
+        .into_iter()
+        .map(|(mut trouble, times)| {
+            if several {
+                _ = write!(trouble.headline, " in {times} of {total} runs");
+            }
+            trouble
+        })
+        .collect();
+    if let Some(last) = troubles.last_mut() {
+        last.figures = match side.availability {
+            Availability::CutOff => Some(format!(
+                "✗ {} logged before that: shown, not compared",
+                counted(side.keys.iter().filter(|key| key.kind != Kind::Call).count(), "checkpoint")
+            )),
+            Availability::Measured => {
+                Some(format!("{name}: figures of the {} that passed", counted(side.runs.len(), "run")))
+            }
+            Availability::Missing => None,
+        };
+    }
+    troubles
+}
+
+fn run_trouble(
+    run: &Run,
+    revision: &Revision,
+    side: &Aggregate,
+    is_failure: &dyn Fn(&Status) -> bool,
+) -> Trouble {
+    let outcome = &run.record.outcome;
+    let name = &revision.name;
+    let headline = match &outcome.status {
+        Status::NotInThisRef => format!("{name} has no such test"),
+        Status::Ignored => format!("{name} ignores this test"),
+        Status::BuildFailed => format!("{name} did not build"),
+        Status::Killed { .. } | Status::Interrupted | Status::Refused | Status::NotMeasured => {
+            format!("{name} was {}", outcome.status)
+        }
+        Status::OutOfMemory => format!("{name} ran out of memory"),
+        Status::OverLimit => format!("{name} is {}", outcome.status),
+        Status::Ok => format!("{name}: {}", run.trouble().unwrap_or_default()),
+        status => format!("{name} {status}"),
+    };
+    let headline = if side.is_added && outcome.status.is_of_the_test() {
+        format!("{headline}, with a test file of another revision")
+    } else {
+        headline
+    };
+    let message = outcome.message.as_deref().unwrap_or_default();
+    let details = quoted(message, MESSAGE_LINES, Some(run.folder.as_str()));
+    Trouble { headline, details, figures: None, is_failure: is_failure(&outcome.status) }
+}
+
+/// Returns the first lines of a message, and where the rest is.
+fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
+    let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
+    let shown = lines.iter().take(most);
+    let mut quoted: Vec<String> = shown.map(|line| labels::one_line(line.trim_end()).into_owned()).collect();
+    if lines.len() > most {
+        let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
+        quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
+    }
+    quoted
+}
+
+/// Returns why a revision did not build: the first errors, the log's path, and the lock file.
+fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
+    let log = failed.log.as_deref();
+    let lockfile = failed.lockfile.as_deref().map(|used| format!("without a Cargo.lock: built with {used}"));
+    let mut details = quoted(&failed.errors, BUILD_LINES, log);
+    if let Some(log) = log.filter(|_| details.len() <= BUILD_LINES) {
+        details.push(format!("full log: {log}"));
+    }
+    details.extend(lockfile);
+    Trouble { headline: format!("{name} did not build"), details, figures: None, is_failure: true }
+}
+
+/// Returns what went wrong apart from single tests: executables that cannot be measured, and
+/// failed builds if no revision has a test to show them with.
+pub fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
+    let name = |revision: usize| labels::one_line(&comparison.revisions[revision].name);
+    let not_measured = comparison.not_measured.iter().map(|(revision, executable)| {
+        let reason = labels::one_line(&executable.reason);
+        let headline = format!("not measured: {executable} in {}: {reason}", name(*revision));
+        Trouble { headline, details: Vec::new(), figures: None, is_failure: true }
+    });
+    let mut troubles: Vec<Trouble> = not_measured.collect();
+    if comparison.cells.is_empty() {
+        // Revisions that fail for the same reason share one message.
+        let mut by_errors: IndexMap<_, (Vec<Cow<'_, str>>, &FailedBuild)> = IndexMap::new();
+        for (&revision, failed) in &comparison.failed_builds {
+            let same =
+                by_errors.entry((&failed.errors, &failed.lockfile)).or_insert_with(|| (Vec::new(), failed));
+            same.0.push(name(revision));
+        }
+        let failed = by_errors.into_values();
+        troubles.extend(failed.map(|(names, failed)| failed_build(&names.join(" and "), failed)));
+    }
+    troubles
+}

@@ -1,0 +1,183 @@
+//! The call sites of a comparison's tests, as each format shows them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::markdown_text::{code, escape};
+use crate::options::Options;
+use crate::page::{Page, Tone};
+use crate::text::figure;
+use crate::titles;
+use crate::why::json::{VERSION, WhyCheckpoint, WhyRemark, WhyReport, WhyRow, WhyTimeline};
+use crate::why::text::Sites;
+use crate::why::{markdown, sparkline, text};
+use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::results::stack_log::{Interval, StackLog, Timeline};
+use memprof_judge::why::difference::{CheckpointName, Difference};
+use memprof_judge::why::explanations::{Explained, ExplainedRow, Explanations};
+use memprof_plan::metric::Unit;
+use memprof_support::elapsed::shown;
+use memprof_support::labels::{one_line, width};
+
+/// Columns of a timeline.
+const COLUMNS: usize = 40;
+/// Call sites on a terminal, of a row.
+const MOST_IN_TEXT: usize = 3;
+/// Call sites in markdown, of a row.
+const MOST_IN_MARKDOWN: usize = 5;
+
+/// Writes the call sites of a test below its table.
+pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let Some((why, test)) = of(view, options) else { return Ok(()) };
+    let page = Page::new(options);
+    // With one revision, there is a row for each peak, and for what is kept.
+    let is_alone = test.recorded[0].is_none();
+    timelines(view, test, page, out)?;
+    let most = if is_alone || test.is_asked { usize::MAX } else { 1 };
+    for row in test.rows.iter().take(most) {
+        writeln!(out)?;
+        let sites = sites(view, row, why, MOST_IN_TEXT);
+        let has_heading = is_alone && row.difference.is_alone();
+        if !has_heading {
+            page.line(&format!("{}:", named(&row.difference)), "", Tone::Plain, out)?;
+        }
+        if has_heading {
+            text::figure_of_one(&row.difference, &sites, options, out)?;
+        } else {
+            text::difference(&row.difference, &sites, options, out)?;
+        }
+    }
+    if test.rows.is_empty() && !test.remarks.is_empty() {
+        writeln!(out)?;
+    }
+    for remark in &test.remarks {
+        page.line(&format!("why: {}", one_line(remark)), "", Tone::Quiet, out)?;
+    }
+    Ok(())
+}
+
+/// Writes live heap memory over time, a line for each side, all with one scale.
+fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Write) -> io::Result<()> {
+    let sides = test.recorded.iter().zip([view.old, view.new]);
+    let lines: Vec<_> = sides
+        .filter_map(|(recorded, revision)| {
+            let timelines = &recorded.as_ref()?.log.timelines;
+            Some((timelines.iter().find(|one| one.family == "heap")?, one_line(&revision.name)))
+        })
+        .collect();
+    let most = lines.iter().map(|(timeline, _)| sparkline::most(timeline)).max().unwrap_or(0);
+    if most == 0 {
+        return Ok(());
+    }
+    let widest = lines.iter().map(|(_, name)| width(name)).max().unwrap_or(0);
+    let longest = lines.iter().map(|(timeline, _)| length(timeline)).max().unwrap_or(1).max(1);
+    if test.recorded[0].is_some() {
+        writeln!(out)?;
+    }
+    for (timeline, name) in &lines {
+        // Both have the same scale of time, too.
+        let share = u128::from(length(timeline)) * COLUMNS as u128 / u128::from(longest);
+        let columns = usize::try_from(share).unwrap_or(COLUMNS).max(1);
+        let drawn = sparkline::sparkline(timeline, columns, most);
+        let peak = figure(sparkline::most(timeline), Unit::Bytes);
+        let took = shown(Duration::from_nanos(length(timeline)));
+        let blanks = " ".repeat(widest - width(name));
+        page.line(&format!("heap  {name}{blanks}  {drawn}  {peak} in {took}"), "", Tone::Quiet, out)?;
+    }
+    Ok(())
+}
+
+/// The nanoseconds of a timeline.
+fn length(timeline: &Timeline) -> u64 {
+    timeline.width.saturating_mul(timeline.buckets.len() as u64)
+}
+
+/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.
+pub(crate) fn named(difference: &Difference) -> String {
+    let name = |one: &CheckpointName| match one.occurrence {
+        1 => format!("'{}'", one_line(&one.label)),
+        occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),
+    };
+    match &difference.checkpoints {
+        [Some(from), Some(to)] if from != to => {
+            format!("{} from {} to {}", difference.metric, name(from), name(to))
+        }
+        [_, Some(at)] | [Some(at), None] => format!("{} at {}", difference.metric, name(at)),
+        [None, None] => difference.metric.clone(),
+    }
+}
+
+/// Returns the call sites of a test in markdown; empty if it has none.
+pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
+    let Some((why, explained)) = of(view, options) else { return String::new() };
+    let mut text = String::new();
+    if let Some(row) = explained.rows.first() {
+        // The blank lines end the table before it.
+        let (title, row_name) = (titles::title(view), named(&row.difference));
+        _ = writeln!(text, "\n**Call sites** of {}, {}\n", code(&title), escape(&row_name));
+        text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
+    }
+    for remark in &explained.remarks {
+        _ = writeln!(text, "\n{}", escape(&one_line(remark)));
+    }
+    text
+}
+
+/// Returns which tests were left out, and why.
+pub fn left_out(options: &Options) -> Option<String> {
+    Some(format!("why: {}", options.why.as_deref()?.left_out.as_deref()?))
+}
+
+/// Returns all call sites, for JSON.
+pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
+    let (mut rows, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new());
+    for test in &why.tests {
+        let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
+        let names =
+            [comparison.baseline, test.candidate].map(|index| comparison.revisions[index].name.as_str());
+        let title = titles::distinct_title(cell);
+        for (recorded, name) in test.recorded.iter().zip(names) {
+            timelines.extend(recorded.iter().flat_map(|side| timelines_of(&title, name, &side.log)));
+        }
+        rows.extend(test.rows.iter().map(|row| WhyRow::new(&title, names, &row.difference, row.agreements)));
+        remarks.extend(test.remarks.iter().map(|text| WhyRemark {
+            test: title.clone(),
+            r#ref: names[1].to_owned(),
+            text: text.clone(),
+        }));
+    }
+    WhyReport { schema: VERSION, rows, timelines, remarks, left_out: why.left_out.clone() }
+}
+
+/// Live bytes over time, with the checkpoints on the same clock.
+fn timelines_of(test: &str, name: &str, log: &StackLog) -> impl Iterator<Item = WhyTimeline> {
+    let checkpoints = |family: &str| {
+        let intervals = log.family(family).map_or(&[][..], |family| family.intervals.as_slice());
+        let of = |interval: &Interval| WhyCheckpoint {
+            label: interval.label.clone(),
+            occurrence: interval.occurrence,
+            nanoseconds: interval.nanoseconds,
+        };
+        intervals.iter().map(of).collect()
+    };
+    log.timelines.iter().map(move |timeline| WhyTimeline {
+        test: test.to_owned(),
+        r#ref: name.to_owned(),
+        family: timeline.family.clone(),
+        begin: timeline.begin,
+        width: timeline.width,
+        buckets: timeline.buckets.clone(),
+        checkpoints: checkpoints(&timeline.family),
+    })
+}
+
+fn of<'a>(view: &PairView<'_>, options: &'a Options) -> Option<(&'a Explanations, &'a Explained)> {
+    let why = options.why.as_deref()?;
+    Some((why, why.of(view)?))
+}
+
+fn sites<'a>(view: &PairView<'a>, row: &ExplainedRow, why: &Explanations, most: usize) -> Sites<'a> {
+    let agreements = row.agreements.iter().flatten().copied().collect();
+    Sites { candidate: &view.new.name, most, frames: why.frames, agreements }
+}

@@ -1,0 +1,375 @@
+//! Call sites as JSON, with a version of its own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use memprof_judge::results::stack_log::Figures;
+use memprof_judge::why::agreement::Agreement;
+use memprof_judge::why::class::{ChangedEnd, Class, Ended};
+use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
+use memprof_judge::why::frame::Frame;
+use memprof_judge::why::hunks::{Hunk, HunkAt, Side};
+use memprof_judge::why::versions::ChangedDependency;
+use memprof_plan::metric::Unit;
+
+/// The version of this format. Within a version, fields may be added, but not removed or changed.
+pub const VERSION: u32 = 1;
+
+/// The call sites of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Why")]
+pub struct WhyReport {
+    /// The version of this format.
+    pub schema: u32,
+    /// One entry for each row.
+    pub rows: Vec<WhyRow>,
+    /// Live bytes over time, of each test and side.
+    #[serde(default)]
+    pub timelines: Vec<WhyTimeline>,
+    /// Why tests have no call sites, or no lines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<WhyRemark>,
+    /// How many tests were left out, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+/// What limits the answer for a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyRemark {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The name of the candidate, or of the only ref.
+    pub r#ref: String,
+    /// The reason.
+    pub text: String,
+}
+
+/// Live bytes of one run over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyTimeline {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The name of the ref.
+    pub r#ref: String,
+    /// The family of metrics: `heap`.
+    pub family: String,
+    /// When the first bucket begins, in nanoseconds; negative before `start`.
+    pub begin: i64,
+    /// The nanoseconds of a bucket.
+    pub width: u64,
+    /// The least and the most live bytes in each bucket.
+    pub buckets: Vec<[i64; 2]>,
+    /// The checkpoints on the same clock.
+    pub checkpoints: Vec<WhyCheckpoint>,
+}
+
+/// A checkpoint on a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyCheckpoint {
+    /// Its label.
+    pub label: String,
+    /// The 1-based occurrence of this label.
+    pub occurrence: u32,
+    /// When it was logged, in nanoseconds since `start`.
+    pub nanoseconds: u64,
+}
+
+/// The call sites of one row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyRow {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The metric.
+    pub metric: String,
+    /// What its figures count.
+    pub unit: Unit,
+    /// The baseline; `null` if it has no such checkpoint, and with one revision.
+    pub baseline: Option<WhySide>,
+    /// The candidate, or the only revision; `null` if it has no such checkpoint.
+    pub candidate: Option<WhySide>,
+    /// Candidate minus baseline; of a single side, its figure.
+    pub difference: i64,
+    /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`.
+    pub by: String,
+    /// Whether the figures are estimates from a sample.
+    pub is_estimate: bool,
+    /// What the runs with call stacks left out.
+    pub incomplete: Vec<String>,
+    /// The groups, those with the largest difference first. Their figures add up to the row's.
+    pub groups: Vec<WhyGroup>,
+}
+
+/// One side of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhySide {
+    /// The name of the ref.
+    pub r#ref: String,
+    /// The checkpoint's label.
+    pub checkpoint: String,
+    /// The 1-based occurrence of this label.
+    pub occurrence: u32,
+    /// The figures of the run with call stacks.
+    pub figures: WhyFigures,
+    /// How its figure compares with the plain runs: `equal`, `within_range`, `differs`, `unknown`.
+    pub agreement: String,
+    /// What it has more than the nearest plain run.
+    pub differs_by: i64,
+}
+
+/// The figures of sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyFigures {
+    /// Live bytes in the moment of the interval's peak.
+    pub at_peak: i64,
+    /// Live bytes at the checkpoint.
+    pub live: i64,
+    /// Bytes allocated since the last checkpoint.
+    pub allocated: i64,
+    /// Allocations since the last checkpoint.
+    pub count: i64,
+}
+
+/// Sites that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyGroup {
+    /// `sites`; `out_of_focus` for stacks that `--focus` leaves out; `without_stack` for memory that
+    /// has no call stack.
+    pub kind: String,
+    /// The function, module, crate or hunk.
+    pub name: String,
+    /// The file, and the line if all sites have the same; `null` if unknown.
+    pub location: Option<String>,
+    /// What the diff has to do with it; `null` without a diff, or without line tables.
+    pub class: Option<WhyClass>,
+    /// The figures at the baseline.
+    pub baseline: WhyFigures,
+    /// The figures at the candidate.
+    pub candidate: WhyFigures,
+    /// Candidate minus baseline of the row's figure.
+    pub difference: i64,
+    /// Whether both sides allocated as many blocks since the last checkpoint, with other bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_other_sizes: bool,
+    /// The number of call stacks.
+    pub stacks: usize,
+    /// The call stack that differs most, the innermost frame first.
+    pub stack: Vec<WhyFrame>,
+}
+
+/// What the diff has to do with a site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyClass {
+    /// `changed`, `new`, `deleted`, `called_from_changed`, `dependency_changed`, `unchanged`.
+    pub kind: String,
+    /// The place in the diff of changed code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hunk: Option<WhyHunk>,
+    /// The nearest changed function that leads to the site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<WhyFrame>,
+    /// The changed dependency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency: Option<WhyDependency>,
+    /// Where one side ends blocks that live on, on the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<WhyEnded>,
+}
+
+/// Where one side ends blocks that live on, on the other one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyEnded {
+    /// The side that ends them: `baseline` or `candidate`.
+    pub side: String,
+    /// How it does so: `freed`, `shrunk`, or `grown` if another site owns the block from then on.
+    pub way: String,
+    /// Whether the other side ends as many there, but only after its peak.
+    pub is_before_peak: bool,
+    /// The nearest function that is in the diff, or else the innermost one of the repository.
+    pub function: String,
+    /// The file and the line of its call.
+    pub location: Option<String>,
+    /// The changed function: this one, or the one that takes its place on the other side.
+    pub changed: Option<String>,
+    /// Whether the changed function is `changed`, `new` or `deleted`.
+    pub change: Option<String>,
+}
+
+/// A place in the diff.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyHunk {
+    /// The file.
+    pub path: String,
+    /// `@@ -7,2 +7,3 @@`.
+    pub header: String,
+    /// The first line before, and the number of lines. Without lines, the place is before the first.
+    pub old: [u32; 2],
+    /// The first line after, and the number of lines.
+    pub new: [u32; 2],
+}
+
+/// A dependency whose version differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyDependency {
+    /// The package.
+    pub name: String,
+    /// Its version at the baseline.
+    pub old: Option<String>,
+    /// Its version at the candidate.
+    pub new: Option<String>,
+}
+
+/// A frame of a call stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyFrame {
+    /// The function, or an address.
+    pub function: String,
+    /// The file and the line.
+    pub location: Option<String>,
+    /// Whether it is inlined into the next frame.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_inlined: bool,
+}
+
+impl WhyRow {
+    /// Takes the sites of a row. The refs and the agreements with the plain runs are by side.
+    pub fn new(
+        test: &str,
+        refs: [&str; 2],
+        difference: &Difference,
+        agreements: [Option<Agreement>; 2],
+    ) -> Self {
+        let side = |side: usize| {
+            let CheckpointName { label, occurrence } = difference.checkpoints[side].as_ref()?;
+            let agreement = agreements[side].unwrap_or(Agreement::Unknown);
+            let differs_by = if let Agreement::Differs { by, .. } = agreement { by } else { 0 };
+            Some(WhySide {
+                r#ref: refs[side].to_owned(),
+                checkpoint: label.clone(),
+                occurrence: *occurrence,
+                figures: difference.totals[side].unwrap_or_default().into(),
+                agreement: word(agreement).to_owned(),
+                differs_by,
+            })
+        };
+        Self {
+            test: test.to_owned(),
+            metric: difference.metric.clone(),
+            unit: Unit::of(&difference.metric),
+            baseline: side(0),
+            candidate: side(1),
+            difference: difference.whole(),
+            by: difference.by.as_str().to_owned(),
+            is_estimate: difference.sample.is_some(),
+            incomplete: difference.incomplete.clone(),
+            groups: difference.groups.iter().map(|group| entry(difference, group)).collect(),
+        }
+    }
+}
+
+/// Returns the JSON Schema of the report.
+pub fn schema() -> Value {
+    schemars::schema_for!(WhyReport).to_value()
+}
+
+fn word(agreement: Agreement) -> &'static str {
+    match agreement {
+        Agreement::Equal => "equal",
+        Agreement::WithinRange { .. } => "within_range",
+        Agreement::Differs { .. } => "differs",
+        Agreement::Unknown => "unknown",
+    }
+}
+
+fn entry(difference: &Difference, group: &Group) -> WhyGroup {
+    let kind = match &group.kind {
+        GroupKind::Sites { .. } => "sites",
+        GroupKind::OutOfFocus => "out_of_focus",
+        GroupKind::WithoutStack => "without_stack",
+    };
+    WhyGroup {
+        kind: kind.to_owned(),
+        name: group.name().to_owned(),
+        location: group.location().map(str::to_owned),
+        class: group.class.as_ref().map(WhyClass::from),
+        baseline: group.figures[0].into(),
+        candidate: group.figures[1].into(),
+        difference: difference.of(group),
+        has_other_sizes: group.has_other_sizes(),
+        stacks: group.stacks,
+        stack: group.stack.iter().map(WhyFrame::from).collect(),
+    }
+}
+
+impl From<Figures> for WhyFigures {
+    fn from(figures: Figures) -> Self {
+        let Figures { at_peak, live, allocated, count } = figures;
+        Self { at_peak, live, allocated, count }
+    }
+}
+
+impl From<&Frame> for WhyFrame {
+    fn from(frame: &Frame) -> Self {
+        Self { function: frame.name(), location: frame.location(), is_inlined: frame.is_inlined }
+    }
+}
+
+impl From<&ChangedDependency> for WhyDependency {
+    fn from(changed: &ChangedDependency) -> Self {
+        let ChangedDependency { name, old, new } = changed.clone();
+        Self { name, old, new }
+    }
+}
+
+impl From<&Ended> for WhyEnded {
+    fn from(ended: &Ended) -> Self {
+        let side = match ended.side {
+            Side::Baseline => "baseline",
+            Side::Candidate => "candidate",
+        };
+        let (changed, change) = match &ended.change {
+            Some(ChangedEnd::Code { function, existence, .. }) => {
+                (Some(function.clone()), Some(existence.as_str().to_owned()))
+            }
+            Some(ChangedEnd::Dependency(_)) | None => (None, None),
+        };
+        let (function, location) = (ended.function.clone(), ended.location.clone());
+        Self {
+            side: side.to_owned(),
+            way: ended.way.as_str().to_owned(),
+            is_before_peak: ended.is_before_peak,
+            function,
+            location,
+            changed,
+            change,
+        }
+    }
+}
+
+impl From<&HunkAt> for WhyHunk {
+    fn from(at: &HunkAt) -> Self {
+        let Hunk { old, new } = &at.hunk;
+        let lines = |range: &std::ops::Range<u32>| [range.start, range.end - range.start];
+        Self { path: at.path.clone(), header: at.hunk.to_string(), old: lines(old), new: lines(new) }
+    }
+}
+
+impl From<&Class> for WhyClass {
+    fn from(class: &Class) -> Self {
+        let caller = if let Class::CalledFrom(from, _) = class {
+            let location = Some(from.location.clone());
+            Some(WhyFrame { function: from.function.clone(), location, is_inlined: false })
+        } else {
+            None
+        };
+        let ended = if let Class::Ended(ended) = class { Some(WhyEnded::from(&**ended)) } else { None };
+        Self {
+            kind: class.kind().to_owned(),
+            hunk: class.hunk().map(WhyHunk::from),
+            caller,
+            dependency: class.dependency().map(WhyDependency::from),
+            ended,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Call sites in every format: text, markdown, JSON, and files for pprof, DHAT and flame graphs.
+//! Writes to the writer that it is given; changes nothing else.
+
+pub mod dhat;
+pub mod explained;
+pub mod exports;
+pub mod folded;
+pub mod json;
+pub mod markdown;
+pub mod pprof;
+pub mod sparkline;
+pub mod text;
+pub(crate) mod words;

@@ -1,0 +1,12 @@
+//! An archive: tests that are built on one machine and run on another.
+//! Reads and writes archives; extracts them.
+
+pub mod archive_error;
+pub mod consistency;
+pub mod contents;
+pub mod extracted_tree;
+pub mod file;
+mod format;
+mod machine;
+pub mod manifest;
+pub mod writer;

@@ -1,0 +1,356 @@
+//! Runs changed tests once more with call stacks, from the same executables, and keeps what the
+//! stacks are.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::follow::Follow;
+use crate::recording::{Blocks, Recording};
+use crate::runner::{Completion, Interrupted, Runner};
+use memprof_build::test_tree::TestTree;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::{RunRecord, Status};
+use memprof_judge::results::run_folder::{RunFolder, file};
+use memprof_judge::results::sealed;
+use memprof_judge::results::stack_log::StackLog;
+use memprof_judge::results::stored::{self, Results};
+use memprof_judge::symbols::code_place::{Paths, Place};
+use memprof_judge::symbols::resolver;
+use memprof_judge::symbols::resolver::{Detail, Resolver};
+use memprof_judge::why::explanations::{Chosen, Why, choose, read_log};
+use memprof_judge::why::frame;
+use memprof_judge::why::stored::{StoredSymbols, StoredTest, StoredTests};
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::repeat::Repeat;
+use memprof_support::counted::counted;
+use memprof_support::elapsed::shown;
+use memprof_support::event::Event;
+
+/// Which tests run with call stacks, and how long this may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribution {
+    /// Which tests.
+    pub why: Why,
+    /// At most this many tests.
+    pub tests: usize,
+    /// No test begins after this time.
+    pub time: Duration,
+    /// One allocation of so many bytes is recorded on average; `None` records all.
+    pub sample: Option<u64>,
+}
+
+impl Attribution {
+    /// No call stacks.
+    pub const NONE: Self = Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None };
+}
+
+/// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
+/// is complete without them, so whatever fails here is a remark in the report and a warning.
+pub fn attribute(
+    runner: &Runner<'_>,
+    tree: &mut dyn TestTree,
+    attribution: Attribution,
+) -> anyhow::Result<Completion> {
+    if attribution.why == Why::Never {
+        return Ok(Completion::Finished);
+    }
+    let chosen = stored::read(runner.folder).map(|results| {
+        let comparison = compare(&results);
+        (choose(&comparison, attribution.why), runs(&results))
+    });
+    match chosen {
+        Ok((chosen, runs)) => Ok(match record(runner, tree, attribution, &chosen) {
+            Completion::Interrupted(_) => Completion::Interrupted(Interrupted::of_call_stacks(runs)),
+            Completion::Finished => Completion::Finished,
+        }),
+        Err(error) => {
+            runner.sink.emit(warning(&error));
+            Ok(Completion::Finished)
+        }
+    }
+}
+
+/// The number of runs that have an outcome.
+fn runs(results: &Results) -> usize {
+    results.runs.iter().filter(|run| run.record.outcome.status.is_of_a_run()).count()
+}
+
+/// Runs these tests with call stacks, and notes after each which they are.
+pub fn record(
+    runner: &Runner<'_>,
+    tree: &mut dyn TestTree,
+    attribution: Attribution,
+    chosen: &[Chosen],
+) -> Completion {
+    if chosen.is_empty() {
+        return Completion::Finished;
+    }
+    let folder = runner.folder.why();
+    let work = Work { runner, folder: &folder, attribution };
+    match work.record_all(tree, chosen) {
+        Ok(completion) => completion,
+        Err(_) if runner.interrupt.load(Ordering::Relaxed) => Completion::Interrupted(Interrupted::default()),
+        Err(error) => {
+            runner.sink.emit(warning(&error));
+            Completion::Finished
+        }
+    }
+}
+
+/// Tells why there are no call sites, of something that is complete without them.
+pub fn warning(error: &anyhow::Error) -> Event {
+    Event::Warning {
+        message: format!("no call sites: {error:#}"),
+        help: Some(
+            "the comparison is complete; to try again: --resume, or --why never to do without".to_owned(),
+        ),
+    }
+}
+
+/// Why a test that was chosen has no call sites.
+fn left_out(count: usize, reason: &str) -> String {
+    format!("{} without call sites{reason}", counted(count, "more test"))
+}
+
+struct Work<'a> {
+    runner: &'a Runner<'a>,
+    folder: &'a RunFolder,
+    attribution: Attribution,
+}
+
+impl Work<'_> {
+    fn record_all(&self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
+        let Self { runner, folder, attribution } = *self;
+        fs_err::create_dir_all(&folder.0)?;
+        let begin = Instant::now();
+        let mut stored = StoredTests::default();
+        runner.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
+        let mut completion = Completion::Finished;
+        for (index, one) in chosen.iter().enumerate() {
+            let rest = chosen.len() - index;
+            if index >= attribution.tests {
+                stored.left_out = Some(left_out(rest, &format!(": --why-tests {}", chosen.len())));
+                break;
+            }
+            if begin.elapsed() >= attribution.time {
+                let limit = shown(attribution.time);
+                stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time 1h")));
+                break;
+            }
+            let problem = match self.record_one(tree, one) {
+                Attempt::Recorded => None,
+                Attempt::Useless(reason) => Some(reason),
+                Attempt::Interrupted => {
+                    stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
+                    completion = Completion::Interrupted(Interrupted::default());
+                    break;
+                }
+            };
+            stored.tests.push(StoredTest { cell: one.cell.clone(), candidate: one.candidate, problem });
+        }
+        runner.sink.emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
+        sealed::write(&folder.tests(), &stored)?;
+        Ok(completion)
+    }
+
+    /// Runs both sides of a test, unless the user interrupts it. An error concerns this test alone.
+    fn record_one(&self, tree: &mut dyn TestTree, one: &Chosen) -> Attempt {
+        let is_interrupted = || self.runner.interrupt.load(Ordering::Relaxed);
+        if is_interrupted() {
+            return Attempt::Interrupted;
+        }
+        match self.record(tree, one) {
+            Ok(attempt) => attempt,
+            Err(_) if is_interrupted() => Attempt::Interrupted,
+            Err(error) => Attempt::Useless(format!("call stacks cannot be recorded: {error:#}")),
+        }
+    }
+
+    /// Runs both sides of a test with headers before their blocks, or else with a table of them.
+    fn record(&self, tree: &mut dyn TestTree, one: &Chosen) -> anyhow::Result<Attempt> {
+        let cells = self.cells(one);
+        let mut attempt = Attempt::Useless("the test does not run".to_owned());
+        if cells.is_empty() {
+            return Ok(attempt);
+        }
+        for blocks in [Blocks::Headers, Blocks::Table] {
+            if matches!(attempt, Attempt::Useless(_)) {
+                // The runs of an earlier session are kept for the first attempt.
+                if blocks == Blocks::Table {
+                    self.forget(&cells)?;
+                }
+                attempt = self.attempt(tree, &cells, blocks)?;
+            }
+        }
+        Ok(attempt)
+    }
+
+    fn attempt(
+        &self,
+        tree: &mut dyn TestTree,
+        cells: &[PlannedCell],
+        blocks: Blocks,
+    ) -> anyhow::Result<Attempt> {
+        let recording = Recording { blocks, sample: self.attribution.sample };
+        let again = Runner {
+            folder: self.folder,
+            cells,
+            recording: Some(recording),
+            // What the tests print was shown before.
+            follow: Follow::default(),
+            ..self.runner.clone()
+        };
+        if let Completion::Interrupted(_) = again.run(tree)? {
+            return Ok(Attempt::Interrupted);
+        }
+        let mut logs = Vec::new();
+        for cell in cells {
+            match self.log(cell)? {
+                Ok(log) => logs.push(log),
+                Err(trouble) => return Ok(Attempt::Useless(trouble)),
+            }
+        }
+        cells.iter().zip(&logs).try_for_each(|(cell, log)| self.keep_symbols(cell, log))?;
+        Ok(Attempt::Recorded)
+    }
+
+    /// Removes the outcomes of runs, so that they run again.
+    fn forget(&self, cells: &[PlannedCell]) -> anyhow::Result<()> {
+        for cell in cells {
+            // The functions belong to the log.
+            for name in [file::OUTCOME, file::SYMBOLS] {
+                let path = self.run_folder(cell).join(name);
+                if path.exists() {
+                    fs_err::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The two runs of a test, or the one of a single revision.
+    fn cells(&self, one: &Chosen) -> Vec<PlannedCell> {
+        let plan = self.runner.plan;
+        let is_side = |cell: &&PlannedCell| {
+            cell.cell == one.cell
+                && cell.status == CellStatus::Run
+                && (cell.revision == one.candidate || cell.revision == plan.baseline)
+        };
+        let run_once = |cell: &PlannedCell| PlannedCell { repeat: Repeat::Times(1), ..cell.clone() };
+        self.runner.cells.iter().filter(is_side).map(run_once).collect()
+    }
+
+    fn run_folder(&self, cell: &PlannedCell) -> Utf8PathBuf {
+        self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0)
+    }
+
+    /// A run's log with call stacks, or why the run cannot be used.
+    fn log(&self, cell: &PlannedCell) -> anyhow::Result<Result<StackLog, String>> {
+        let folder = self.run_folder(cell);
+        let record: RunRecord = sealed::read(&folder.join(file::OUTCOME))?;
+        let name = &self.runner.plan.revisions[cell.revision].name;
+        if record.outcome.status != Status::Ok {
+            let status = record.outcome.status.to_string();
+            return Ok(Err(format!("with call stacks, the test at {name} did not pass: {status}")));
+        }
+        Ok(match read_log(&folder.join(file::LOG)) {
+            Ok(log) if log.recording.is_some() => Ok(log),
+            Ok(_) => {
+                let reason =
+                    "needs Linux with 64 bits, heap figures, and /proc if code in `.preinit_array` allocates";
+                Err(format!("the test at {name} recorded no call stacks ({reason})"))
+            }
+            Err(error) => Err(format!("the call stacks of {name} cannot be read: {error:#}")),
+        })
+    }
+
+    /// Resolves all frames of a run while its executable is at hand.
+    fn keep_symbols(&self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
+        let path = self.run_folder(cell).join(file::SYMBOLS);
+        if path.exists() {
+            return Ok(());
+        }
+        let (entry, executable) = self.runner.executable(cell)?;
+        let paths = Paths::new(&entry.provenance.key_inputs.checkout);
+        let executable = entry.folder.join(&executable.file);
+        sealed::write(&path, &symbols(log, &executable, &paths)?)
+    }
+}
+
+/// What became of an attempt to record a test.
+enum Attempt {
+    Recorded,
+    Interrupted,
+    /// The runs cannot be used, for this reason.
+    Useless(String),
+}
+
+/// Returns the functions of all frames of a log.
+fn symbols(log: &StackLog, executable: &Utf8Path, paths: &Paths) -> anyhow::Result<StoredSymbols> {
+    let mut resolvers: BTreeMap<u32, Option<Resolver>> = BTreeMap::new();
+    let mut stored = StoredSymbols::default();
+    for node in &log.nodes {
+        let key = StoredSymbols::key(node.module, node.address);
+        let Some(number) = node.module.filter(|_| !stored.frames.contains_key(&key)) else { continue };
+        let resolver = resolvers.entry(number).or_insert_with(|| {
+            let module = log.module(number)?;
+            let file = if module.path.is_empty() { executable } else { Utf8Path::new(&module.path) };
+            // A library without a file, such as the kernel's, has addresses only.
+            Resolver::open(file, paths).ok()
+        });
+        let Some(resolver) = resolver else { continue };
+        let frames: Vec<frame::Frame> = resolver.frames(node.address).iter().map(known).collect();
+        if frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some()) {
+            stored.frames.insert(key, frames);
+        }
+    }
+    // A test that allocates nothing has no stacks.
+    if log.modules.iter().any(|module| module.number == 0) {
+        let own = resolvers.get(&0).and_then(Option::as_ref).context("the executable cannot be read")?;
+        stored.note = missing(own);
+    }
+    Ok(stored)
+}
+
+/// What is missing in an executable, and what provides it.
+fn missing(resolver: &Resolver) -> Option<String> {
+    match (resolver.detail(), resolver.damage()) {
+        (_, Some(damage)) => {
+            Some(format!("no lines, because the debug information cannot be read: {damage}"))
+        }
+        (Detail::Lines, None) => None,
+        (Detail::Names, None) => Some(
+            "no lines, because the profile has no debug information: set `debug = \"limited\"` in it"
+                .to_owned(),
+        ),
+        (Detail::Addresses, None) => {
+            Some("no names, because the executable has no symbol table: link it without `-s`".to_owned())
+        }
+    }
+}
+
+fn known(frame: &resolver::Frame) -> frame::Frame {
+    frame::Frame {
+        function: frame.function.clone(),
+        place: frame.place.clone().map(place),
+        line: frame.line,
+        is_inlined: frame.is_inlined,
+        address: None,
+    }
+}
+
+fn place(place: Place) -> frame::Place {
+    match place {
+        Place::Checkout(path) => frame::Place::Checkout(path.into_string()),
+        Place::Registry { name, version, path } => {
+            frame::Place::Registry { name, version, path: path.into_string() }
+        }
+        Place::Git { name, rev, path } => frame::Place::Git { name, rev, path: path.into_string() },
+        Place::Std(path) => frame::Place::Std(path.into_string()),
+        Place::Other(path) => frame::Place::Other(path.into_string()),
+    }
+}

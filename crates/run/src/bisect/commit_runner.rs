@@ -1,0 +1,597 @@
+//! Builds and measures single commits of a plan, one after the other, and keeps their observations.
+//! Opening the same folder again restores them, so nothing is measured twice.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::attribution::{self, Attribution};
+use crate::bisect::end_without_figure::EndWithoutFigure;
+use crate::bisect::observations::{ChangeRule, Observation};
+use crate::bisect::record::{Effort, SearchRecord, Task};
+use crate::bisect::step_comparison::StepPair;
+use crate::bisect::track::Track;
+use crate::changed_sources;
+use crate::delay::Delay;
+use crate::estimate::PastTimes;
+use crate::malloc_variables::malloc_variables;
+use crate::rounds;
+use crate::runner::{Completion, Interrupted, Runner};
+use crate::same_builds;
+use crate::session::{self, Session};
+use crate::stdin_files;
+use memprof_build::attempts::Build;
+use memprof_build::builder::Builder;
+use memprof_build::failure::BuildFailure;
+use memprof_build::store::Entry;
+use memprof_build::test_tree::TestTree;
+use memprof_gpu::watch::DeviceWatch;
+use memprof_judge::compare::{evaluation, noise};
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::sealed;
+use memprof_judge::results::stored::{self, Run};
+use memprof_judge::verdict::limits::{self, Limits};
+use memprof_judge::verdict::significance::{Noise, Thresholds};
+use memprof_judge::why::explanations::Chosen;
+use memprof_plan::cells::{self, CellStatus, PlannedCell};
+use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
+use memprof_plan::repeat::Repeat;
+use memprof_plan::request::Ignored;
+use memprof_plan::resolved::{CellId, Plan};
+use memprof_support::counted::counted;
+use memprof_support::event::{Event, Sink};
+use memprof_support::sealed_json;
+use memprof_support::user_error::UserError;
+use memprof_support::whole_file::write_whole;
+
+/// Builds and measures the commits of a plan.
+pub struct CommitRunner<'a> {
+    session: &'a Session<'a>,
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    notes: &'a BuildNotes<'a>,
+    builder: Builder<'a>,
+    /// By commit. A commit that was not built yet holds an empty failure, which nothing reads.
+    builds: Vec<Build>,
+    is_built: Vec<bool>,
+    facts: BTreeMap<String, Value>,
+    /// Whether the good commit was built in an earlier session, and not yet in this one.
+    is_continued: bool,
+    common: CommonToRuns<'a>,
+    /// What the user asked, and the time that each commit took.
+    pub record: SearchRecord,
+    /// What was observed of each test of the record. Empty before the ends are measured.
+    pub tracks: Vec<Track>,
+}
+
+/// What the runs of all commits have in common.
+struct CommonToRuns<'a> {
+    session: &'a Session<'a>,
+    sink: &'a BuildNotes<'a>,
+    /// The variables that make processes count GPU memory and `malloc`, once they are known.
+    counting: Option<BTreeMap<&'static str, String>>,
+    devices: DeviceWatch<'a>,
+    delay: Delay,
+    past: PastTimes,
+}
+
+impl CommonToRuns<'_> {
+    fn runner<'r>(
+        &'r self,
+        plan: &'r Plan,
+        folder: &'r RunFolder,
+        builds: &'r [Build],
+        cells: &'r [PlannedCell],
+    ) -> anyhow::Result<Runner<'r>> {
+        Ok(Runner {
+            plan,
+            folder,
+            builds,
+            cells,
+            devices: &self.devices,
+            delay: &self.delay,
+            past: &self.past,
+            counting: self.counting.as_ref().context("what counts memory is not known yet")?,
+            sink: self.sink,
+            interrupt: self.session.interrupt,
+            follow: self.session.follow,
+            recording: None,
+        })
+    }
+}
+
+/// The checkout, for a plan that has only a step's two commits.
+struct TreeOfPair<'a, 'b> {
+    builder: &'a mut Builder<'b>,
+    commits: [usize; 2],
+}
+
+impl TestTree for TreeOfPair<'_, '_> {
+    fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
+        self.builder.bring_to(self.commits[revision], entry)
+    }
+
+    fn holds(&mut self, revision: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.builder.holds(self.commits[revision], entry, is_idle)
+    }
+}
+
+/// Passes events on, and notes whether cargo had to build the last revision.
+pub struct BuildNotes<'a> {
+    sink: &'a dyn Sink,
+    built: Cell<bool>,
+}
+
+/// The maximum number of runs of a noisy commit, before its difference counts as unclear.
+const MOST_RUNS: u32 = 10;
+
+/// The minimum number of runs of each end. Two equal figures show that the metric is exact.
+const RUNS_OF_ENDS: u32 = 2;
+
+impl<'a> BuildNotes<'a> {
+    /// Passes events on to this sink.
+    pub fn on(sink: &'a dyn Sink) -> Self {
+        Self { sink, built: Cell::new(false) }
+    }
+}
+
+impl Sink for BuildNotes<'_> {
+    fn emit(&self, event: Event) {
+        match event {
+            Event::BuildStarted { .. } => self.built.set(true),
+            Event::BuildReused { .. } => self.built.set(false),
+            _ => {}
+        }
+        self.sink.emit(event);
+    }
+}
+
+impl<'a> CommitRunner<'a> {
+    /// Opens the folder of a search, new or interrupted. The caller holds the lock.
+    pub fn open(
+        session: &'a Session<'a>,
+        plan: &'a Plan,
+        folder: &'a RunFolder,
+        record: SearchRecord,
+        notes: &'a BuildNotes<'a>,
+        devices: DeviceWatch<'a>,
+    ) -> anyhow::Result<Self> {
+        let builder =
+            Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
+        stdin_files::keep(folder, plan)?;
+        let commits = plan.revisions.len();
+        let facts = stored::build_facts_of(folder)?;
+        rounds::forget_damaged(&folder.cells(), notes)?;
+        let mut runner = Self {
+            session,
+            plan,
+            folder,
+            notes,
+            builder,
+            builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
+            is_built: vec![false; commits],
+            is_continued: facts.contains_key(&record.lineage.good.to_string()),
+            facts,
+            common: CommonToRuns {
+                session,
+                sink: notes,
+                counting: None,
+                devices,
+                delay: Delay::of(&plan.request),
+                past: PastTimes::default(),
+            },
+            record,
+            tracks: Vec::new(),
+        };
+        runner.begin_tracks();
+        // The good commit comes first: the other figures must have the same source as its own.
+        let good = runner.record.lineage.good;
+        runner.read_runs(good)?;
+        for commit in (0..commits).filter(|commit| *commit != good) {
+            runner.read_runs(commit)?;
+        }
+        Ok(runner)
+    }
+
+    fn begin_tracks(&mut self) {
+        let commits = self.builds.len();
+        self.tracks = self.record.cells.iter().map(|_| Track::new(commits)).collect();
+    }
+
+    /// Builds and measures both ends, and finds the tests that both have.
+    ///
+    /// # Errors
+    ///
+    /// One of the ends has no figure, or the selection matches no common test. A bisection follows
+    /// exactly one.
+    pub fn measure_ends(&mut self) -> anyhow::Result<()> {
+        let ends = self.ends();
+        let runs = self.record.least_runs.max(RUNS_OF_ENDS);
+        let least = usize::try_from(runs).unwrap_or(usize::MAX);
+        let is_done = |track: &Track, end: usize| match track.observations.get(end) {
+            Some(Observation::Samples(samples)) => samples.len() >= least,
+            Some(Observation::Skipped) => true,
+            None => false,
+        };
+        let are_done = |track: &Track| ends.into_iter().all(|end| is_done(track, end));
+        if !self.tracks.is_empty() && self.tracks.iter().all(are_done) {
+            return self.check_ends();
+        }
+        let efforts = self.build_ends()?;
+        let cells = self.common_cells()?;
+        self.record.cells = cells.iter().filter(|cell| cell.revision == ends[0]).cloned().collect();
+        self.begin_tracks();
+        let begun = Instant::now();
+        self.run(&cells, runs)?;
+        let half = begun.elapsed().as_secs_f64() / 2.0;
+        for effort in efforts {
+            self.note(Effort { seconds: effort.seconds + half, ..effort })?;
+        }
+        for end in ends {
+            self.read_runs(end)?;
+        }
+        self.check_ends()
+    }
+
+    /// The good commit and the bad one.
+    fn ends(&self) -> [usize; 2] {
+        [self.record.lineage.good, self.record.lineage.bad]
+    }
+
+    /// Builds both ends, and returns the time that each took.
+    fn build_ends(&mut self) -> anyhow::Result<Vec<Effort>> {
+        let ends = self.ends();
+        let mut efforts = Vec::new();
+        for commit in ends {
+            let begun = Instant::now();
+            self.build(commit)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            efforts.push(Effort { commit, seconds, built: self.notes.built.get() });
+        }
+        let failures: Vec<&BuildFailure> =
+            ends.iter().filter_map(|&end| self.builds[end].failure()).collect();
+        if failures.len() == ends.len()
+            && let Some(user_error) = BuildFailure::of_all(&failures)
+        {
+            return Err(user_error.into());
+        }
+        for end in ends {
+            if let Some(failure) = self.builds[end].failure() {
+                let log = self.folder.build_log(self.plan, end);
+                let reason =
+                    format!("it does not build: {}\nthe whole log: {log}", failure.first_errors.trim());
+                let hints = failure.hints.clone();
+                return Err(EndWithoutFigure { hints, ..self.without_figure(end, reason) }.into());
+            }
+        }
+        Ok(efforts)
+    }
+
+    /// # Errors
+    ///
+    /// No test has a figure at both ends. The error is the first test's.
+    fn check_ends(&self) -> anyhow::Result<()> {
+        let mut first = None;
+        for test in 0..self.tracks.len() {
+            match self.check_ends_of(test) {
+                Ok(()) => return Ok(()),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    fn check_ends_of(&self, test: usize) -> anyhow::Result<()> {
+        let mut unknown = Vec::new();
+        for end in self.ends() {
+            let runs = self.runs(end, test)?;
+            let passed = runs.iter().find(|run| run.trouble().is_none());
+            unknown.extend(passed.and_then(|run| self.record.query.unknown_checkpoint(run)));
+        }
+        if unknown.len() == 2 {
+            // Neither end has the checkpoint, so its name is probably misspelled.
+            return Err(unknown.remove(0).into());
+        }
+        for end in self.ends() {
+            if let Some(reason) = self.tracks[test].reasons.get(&end) {
+                return Err(self.without_figure(end, reason.clone()).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn without_figure(&self, end: usize, reason: String) -> EndWithoutFigure {
+        let revision = &self.plan.revisions[end];
+        let short = revision.short();
+        let named = if revision.name == short { short } else { format!("{} ({short})", revision.name) };
+        EndWithoutFigure { end: named, reason, hints: Vec::new() }
+    }
+
+    /// Returns the cells that both ends have in common, those of the good end first.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or a bisection has several: it follows a single figure.
+    fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
+        let ends = self.ends();
+        let tests = ends.map(|end| session::listed(&self.builds[end]));
+        let not_measured = ends.map(|end| self.builds[end].not_measured());
+        let listed: Vec<ListedRevision<'_>> = ends
+            .iter()
+            .enumerate()
+            .map(|(index, &end)| ListedRevision {
+                revision: &self.plan.revisions[end],
+                tests: tests[index].as_deref(),
+                not_measured: &not_measured[index],
+                known_programs: self.builds[end].known_programs(),
+            })
+            .collect();
+        let planned = cells::cells(&self.plan.request, &listed)?.cells;
+        let mut common: Vec<&CellId> = Vec::new();
+        for one in &planned {
+            let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
+            if !is_known && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
+                common.push(&one.cell);
+            }
+        }
+        if common.is_empty() {
+            // The common test may be in such an executable.
+            let unmeasured = ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
+            return Err(match unmeasured {
+                Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
+                None => self.no_common_test(&planned).into(),
+            });
+        }
+        if common.len() > 1 && matches!(self.record.task, Task::Bisect { .. }) {
+            return Err(self.several_tests(&common).into());
+        }
+        self.note_left_out(&planned, &common);
+        let mut cells = Vec::new();
+        for (index, &end) in ends.iter().enumerate() {
+            for &cell in &common {
+                let planned = planned.iter().find(|one| one.revision == index && is_same(&one.cell, cell));
+                // A title depends on which other tests an end has. Both ends get the same one.
+                let planned = planned.cloned();
+                cells.extend(planned.map(|planned| PlannedCell {
+                    revision: end,
+                    cell: cell.clone(),
+                    ..planned
+                }));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Says which tests only one end has.
+    fn note_left_out(&self, planned: &[PlannedCell], common: &[&CellId]) {
+        let is_left_out = |one: &&PlannedCell| {
+            one.status == CellStatus::Run && !common.iter().any(|cell| is_same(cell, &one.cell))
+        };
+        let titles: BTreeSet<&str> = planned.iter().filter(is_left_out).map(|one| &*one.cell.title).collect();
+        if titles.is_empty() {
+            return;
+        }
+        let first: Vec<&str> = titles.iter().copied().take(8).collect();
+        let more = if titles.len() > first.len() { ", …" } else { "" };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        let tests = counted(titles.len(), "test");
+        self.notes.emit(Event::Warning {
+            message: format!("{tests} left out, not in both {good} and {bad}: {}{more}", first.join(", ")),
+            help: None,
+        });
+    }
+
+    fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
+        let of = |index: usize| {
+            let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
+            of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
+        };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
+            "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
+             `--overlay memory.rs=tests/memory.rs`",
+            of(0),
+            of(1)
+        ))
+    }
+
+    fn several_tests(&self, common: &[&CellId]) -> UserError {
+        let mut names: Vec<String> =
+            common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
+        names.extend((common.len() > 8).then(|| "…".to_owned()));
+        let command = self.record.task.command();
+        UserError::new(format!("{command} needs exactly one test; {} match", common.len()))
+            .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
+    }
+
+    /// Returns the rule that tells a change of a test's figure from noise.
+    pub fn rule(&self, test: usize) -> anyhow::Result<ChangeRule> {
+        let record = &self.record;
+        let metric = &record.query.metric;
+        let cell = &record.cells[test].cell;
+        let limits = Limits::new(&self.plan.request.judging)?;
+        let limits = limits.of(&format!("{} {}", cell.test, cell.title), metric);
+        let of_matrix = limits.at(record.query.checkpoint.as_deref().unwrap_or_default()).growth;
+        let thresholds = match &record.threshold {
+            Some(threshold) => Thresholds::both(threshold),
+            None => of_matrix.unwrap_or_else(|| limits::usual(metric)),
+        };
+        let source = self.tracks[test].source();
+        let floor = source.and_then(evaluation::bound_of).unwrap_or_default();
+        let figures = &self.plan.request.judging.noise;
+        let known = noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref());
+        let noise = Noise { floor, known, provable: limits::is_counted(metric) };
+        let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
+        Ok(ChangeRule { thresholds, noise, most_runs })
+    }
+
+    /// Measures all tests of a commit for the first time.
+    pub fn measure(&mut self, commit: usize) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        self.build(commit)?;
+        let planned: Vec<PlannedCell> =
+            (0..self.tracks.len()).map(|test| self.planned(commit, test)).collect();
+        self.run(&planned, self.record.least_runs)?;
+        let built = self.notes.built.get();
+        self.note(Effort { commit, seconds: begun.elapsed().as_secs_f64(), built })?;
+        self.read_runs(commit)
+    }
+
+    /// Runs one test of a commit once more.
+    pub fn repeat(&mut self, commit: usize, test: usize) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let runs = u32::try_from(self.runs(commit, test)?.len()).unwrap_or(u32::MAX);
+        self.build(commit)?;
+        let planned = self.planned(commit, test);
+        self.run(&[planned], runs + 1)?;
+        if let Some(effort) = self.record.efforts.iter_mut().find(|effort| effort.commit == commit) {
+            effort.seconds += begun.elapsed().as_secs_f64();
+        }
+        self.save()?;
+        self.read_runs(commit)
+    }
+
+    /// Builds a commit, once. Before the first build of a search that continues, the good commit shows
+    /// whether commits still build as they did.
+    fn build(&mut self, commit: usize) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_continued) {
+            self.build_now(self.record.lineage.good)?;
+        }
+        if self.is_built[commit] { Ok(()) } else { self.build_now(commit) }
+    }
+
+    fn build_now(&mut self, commit: usize) -> anyhow::Result<()> {
+        if self.session.interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted::default().into());
+        }
+        self.builds[commit] = self.builder.build(commit)?;
+        let facts = session::facts(&self.builds[commit]);
+        same_builds::check(self.plan, self.folder, commit, &facts)?;
+        if self.builds[commit].entry().is_some() {
+            // What is measured from now on is compared with this build.
+            self.builder.settle_lockfile();
+        }
+        self.is_built[commit] = true;
+        self.facts.insert(commit.to_string(), facts);
+        write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
+    }
+
+    /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
+    fn planned(&self, commit: usize, test: usize) -> PlannedCell {
+        let cell = &self.record.cells[test];
+        let runs_ignored =
+            self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
+        let tests = session::listed(&self.builds[commit]);
+        let own = tests.as_ref().map(|tests| tests.iter().find(|test| is_of(test, &cell.cell)));
+        let not_measured = self.builds[commit].not_measured();
+        let status = match own {
+            None => CellStatus::BuildFailed,
+            Some(None) if not_measured.iter().any(|one| one.may_have(&cell.cell.test)) => {
+                CellStatus::NotMeasured
+            }
+            Some(None) => CellStatus::NotInThisRef,
+            Some(Some(test)) if test.ignored && !runs_ignored => CellStatus::Ignored,
+            Some(Some(_)) => CellStatus::Run,
+        };
+        PlannedCell { revision: commit, status, ..cell.clone() }
+    }
+
+    /// Runs the two commits of a step once more with call stacks.
+    pub fn explain(&mut self, pair: &StepPair, attribution: Attribution) -> anyhow::Result<()> {
+        pair.commits.into_iter().try_for_each(|commit| self.build(commit))?;
+        let mut cells = Vec::new();
+        for (revision, commit) in pair.commits.into_iter().enumerate() {
+            cells.push(PlannedCell { revision, ..self.planned(commit, pair.test) });
+        }
+        fs_err::create_dir_all(&pair.folder.0)?;
+        changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
+        let builds = pair.commits.map(|commit| self.builds[commit].clone());
+        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1 }];
+        self.count_memory();
+        let runner = self.common.runner(&pair.plan, &pair.folder, &builds, &cells)?;
+        let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
+        let recorded = attribution::record(&runner, &mut tree, attribution, &chosen);
+        self.common.devices.release();
+        match recorded {
+            Completion::Finished => Ok(()),
+            Completion::Interrupted(_) => Err(Interrupted::of_call_stacks(self.count_runs()).into()),
+        }
+    }
+
+    /// The number of runs of all commits.
+    fn count_runs(&self) -> usize {
+        self.tracks.iter().map(|track| track.observations.count_runs()).sum()
+    }
+
+    /// Finds the variables that make processes count GPU memory and `malloc`, once.
+    fn count_memory(&mut self) {
+        if self.common.counting.is_none() {
+            let mut counting = session::gpu_variables(|| self.builder.injection_library());
+            counting.extend(malloc_variables(&self.plan.request, || self.builder.malloc_library()));
+            self.common.counting = Some(counting);
+        }
+    }
+
+    /// Runs cells until each of them has this many runs.
+    fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
+        let cells: Vec<PlannedCell> =
+            cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
+        self.count_memory();
+        let runner = self.common.runner(self.plan, self.folder, &self.builds, &cells)?;
+        let ran = runner.run(&mut self.builder);
+        // Others may use the devices while the next commit is built.
+        self.common.devices.release();
+        match ran? {
+            Completion::Finished => Ok(()),
+            Completion::Interrupted(interrupted) => Err(interrupted.into()),
+        }
+    }
+
+    fn runs(&self, commit: usize, test: usize) -> anyhow::Result<Vec<Run>> {
+        stored::runs_of(self.folder, self.plan, commit, &self.record.cells[test].cell)
+    }
+
+    /// Reads the figures of a commit's runs, or the reasons why it has none.
+    fn read_runs(&mut self, commit: usize) -> anyhow::Result<()> {
+        for test in 0..self.tracks.len() {
+            let runs = self.runs(commit, test)?;
+            self.tracks[test].read(commit, &runs, &self.record.query);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, effort: Effort) -> anyhow::Result<()> {
+        self.record.efforts.retain(|known| known.commit != effort.commit);
+        self.record.efforts.push(effort);
+        self.save()
+    }
+
+    fn save(&self) -> anyhow::Result<()> {
+        sealed::write(&self.folder.search(), &self.record.sealed())
+    }
+}
+
+fn not_measured_text(executable: &NotMeasured) -> String {
+    format!("it is not measured: {executable}: {}", executable.reason)
+}
+
+/// Whether a revision runs this cell.
+fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
+    planned
+        .iter()
+        .any(|one| one.revision == revision && one.status == CellStatus::Run && is_same(&one.cell, cell))
+}
+
+/// Whether a cell runs this test or program.
+fn is_of(test: &DiscoveredTest, cell: &CellId) -> bool {
+    test.id == cell.test && test.is_program == cell.program.is_some()
+}
+
+/// Whether two cells are the same test with the same parameters. Their titles may differ.
+fn is_same(one: &CellId, other: &CellId) -> bool {
+    one.test == other.test && one.params == other.params && one.program == other.program
+}

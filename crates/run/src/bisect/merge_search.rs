@@ -1,0 +1,327 @@
+//! The search in a history with merges. It first searches the line from the good commit to the bad
+//! one. If a merge made the difference, it then searches the branch that was merged.
+//!
+//! Compared with the commit before it on the line, a merge changes by everything that its branch
+//! brings. The merge is the answer only if the branch itself differs by less, from its fork to its
+//! end.
+
+use crate::bisect::linear_search::{
+    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search,
+};
+use crate::bisect::observations::{ChangeRule, Observation, Observations};
+use memprof_build::git::lineage::Lineage;
+use memprof_judge::compare::comparison::Delta;
+
+/// A search in a range of commits.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeSearch<'a> {
+    /// The range.
+    pub lineage: &'a Lineage,
+    /// Which change to look for.
+    pub goal: SearchGoal,
+    /// What to do with a merge that made the difference.
+    pub merges: Merges,
+    /// How to tell a change from noise.
+    pub rule: &'a ChangeRule,
+}
+
+/// What to do with a merge that made the difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Merges {
+    /// Search the branch that it merged.
+    #[default]
+    Enter,
+    /// Name the merge as the answer.
+    Name,
+}
+
+impl MergeSearch<'_> {
+    /// Returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// The measurement that the search needs next.
+    pub fn answer(&self, observations: &Observations) -> Result<Answer, NextMeasurement> {
+        let line = self.lineage.suspects(self.lineage.good, self.lineage.bad);
+        match search(&line, self.goal, observations, self.rule)? {
+            Answer::Steps(steps) => Ok(Answer::Steps(self.traced_all(steps, observations)?)),
+            other => Ok(other),
+        }
+    }
+
+    fn traced_all(
+        &self,
+        steps: Vec<HistoryStep>,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
+        let mut traced = Vec::new();
+        for step in steps {
+            traced.extend(self.traced(step, observations)?);
+        }
+        Ok(traced)
+    }
+
+    /// Traces a difference between two commits to the commits that made it.
+    fn traced(
+        &self,
+        step: HistoryStep,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
+        if step.kind != StepKind::Commit {
+            return Ok(vec![step]);
+        }
+        let lineage = self.lineage;
+        let descendants = lineage.descendants(step.before);
+        let Some(parent) = lineage.parent_on_way(step.after, &descendants) else { return Ok(vec![step]) };
+        let whole = difference(observations, step.before, step.after);
+        let step = self.beside_its_parent(step, parent, whole, observations)?;
+        if step.kind != StepKind::Commit || self.merges == Merges::Name {
+            return Ok(vec![step]);
+        }
+        let Some((fork, tip)) = self.merged_branch(&step, whole, observations)? else {
+            return Ok(vec![step]);
+        };
+        match search(&lineage.suspects(fork, tip), self.goal, observations, self.rule)? {
+            Answer::Steps(steps) => self.traced_all(steps, observations),
+            Answer::Same | Answer::Unclear | Answer::Unmeasured => Ok(vec![step]),
+        }
+    }
+
+    /// Narrows a step to a commit and its parent. With `--paths`, the search skipped the commits
+    /// between them and assumed that they change nothing; this measures whether that is true.
+    fn beside_its_parent(
+        &self,
+        mut step: HistoryStep,
+        parent: usize,
+        whole: i128,
+        observations: &Observations,
+    ) -> Result<HistoryStep, NextMeasurement> {
+        if parent == step.before {
+            return Ok(step);
+        }
+        if !is_measured(observations, parent, Remaining { commits: 1, steps: 1 })? {
+            step.between = between(self.lineage, step.before, step.after);
+            step.kind = StepKind::Skipped;
+        } else if is_most(difference(observations, parent, step.after), whole) {
+            step.before = parent;
+        } else {
+            step.after = parent;
+            step.between = between(self.lineage, step.before, parent);
+            step.kind = StepKind::OutsidePaths;
+        }
+        Ok(step)
+    }
+
+    /// Returns fork and tip of the merged branch that makes up most of a merge's difference, if one
+    /// does.
+    fn merged_branch(
+        &self,
+        step: &HistoryStep,
+        whole: i128,
+        observations: &Observations,
+    ) -> Result<Option<(usize, usize)>, NextMeasurement> {
+        let lineage = self.lineage;
+        let mut largest: Option<(i128, usize, usize)> = None;
+        for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
+            let Some(fork) = lineage.fork(step.before, tip) else { continue };
+            let commits = lineage.suspects(fork, tip).len();
+            let remaining = Remaining { commits, steps: 2 + halvings(commits) };
+            let is_tip_measured = is_measured(observations, tip, remaining)?;
+            if !is_measured(observations, fork, remaining)? || !is_tip_measured {
+                continue;
+            }
+            let part = difference(observations, fork, tip);
+            if is_most(part, whole) && largest.is_none_or(|(most, ..)| part.abs() > most.abs()) {
+                largest = Some((part, fork, tip));
+            }
+        }
+        Ok(largest.map(|(_, fork, tip)| (fork, tip)))
+    }
+}
+
+/// Whether a commit has values, or cannot be measured.
+///
+/// # Errors
+///
+/// The measurement of this commit, if it was not tried yet.
+fn is_measured(
+    observations: &Observations,
+    commit: usize,
+    remaining: Remaining,
+) -> Result<bool, NextMeasurement> {
+    match observations.get(commit) {
+        None => Err(NextMeasurement::Measure(commit, remaining)),
+        Some(Observation::Skipped) => Ok(false),
+        Some(Observation::Samples(_)) => Ok(true),
+    }
+}
+
+fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
+    let value = |commit| observations.median(commit).unwrap_or_default();
+    Delta::between(value(before), value(after)).difference
+}
+
+/// Whether a part of a difference is at least half of it, in the same direction.
+fn is_most(part: i128, whole: i128) -> bool {
+    part.signum() == whole.signum() && part.abs() * 2 >= whole.abs()
+}
+
+/// Returns the commits on the way between two commits.
+fn between(lineage: &Lineage, before: usize, after: usize) -> Vec<usize> {
+    let way = lineage.way(before, after);
+    way.get(1..way.len().saturating_sub(1)).unwrap_or_default().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use memprof_build::git::lineage::samples::{lineage, with_a_branch};
+    use memprof_judge::verdict::significance::{Noise, Thresholds};
+    use memprof_plan::quantity::Threshold;
+
+    /// The answer if each commit has its figure. `None` means that a commit cannot be measured.
+    fn answer(
+        lineage: &Lineage,
+        goal: SearchGoal,
+        merges: Merges,
+        figures: &[Option<i64>],
+    ) -> Vec<HistoryStep> {
+        let threshold = Threshold { percent: None, bytes: Some(5) };
+        let noise = Noise { provable: true, ..Noise::default() };
+        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let search = MergeSearch { lineage, goal, merges, rule: &rule };
+        let mut observations = Observations::new(figures.len());
+        for _ in 0..figures.len() * 3 {
+            match search.answer(&observations) {
+                Ok(Answer::Steps(steps)) => return steps,
+                Ok(other) => panic!("{other:?}"),
+                Err(NextMeasurement::Measure(commit, _)) => {
+                    let samples = figures[commit].map(|figure| Observation::Samples(vec![figure]));
+                    observations.record(commit, samples.unwrap_or(Observation::Skipped));
+                }
+                Err(NextMeasurement::Repeat(commit)) => {
+                    let figure = figures[commit].unwrap();
+                    observations.record(commit, Observation::Samples(vec![figure; 2]));
+                }
+            }
+        }
+        panic!("the search does not end");
+    }
+
+    fn found(lineage: &Lineage, goal: SearchGoal, merges: Merges, figures: &[i64]) -> Vec<(usize, usize)> {
+        let figures: Vec<_> = figures.iter().copied().map(Some).collect();
+        answer(lineage, goal, merges, &figures).iter().map(|step| (step.before, step.after)).collect()
+    }
+
+    /// 5 is the commit on the branch that 6 merges.
+    const ON_BRANCH: [i64; 8] = [10, 10, 10, 10, 10, 90, 90, 90];
+
+    #[test]
+    fn the_commit_on_a_branch_is_found_through_its_merge() {
+        for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+            assert_eq!(found(&with_a_branch(), goal, Merges::Enter, &ON_BRANCH), [(4, 5)], "{goal:?}");
+            assert_eq!(found(&with_a_branch(), goal, Merges::Name, &ON_BRANCH), [(2, 6)], "{goal:?}");
+        }
+    }
+
+    #[test]
+    fn a_merge_that_made_the_difference_itself_is_named() {
+        let figures = [10, 10, 10, 10, 10, 10, 90, 90];
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(2, 6)]);
+    }
+
+    #[test]
+    fn a_change_that_a_branch_merged_from_the_main_line_is_not_the_branchs() {
+        // 2 made the difference; 4 has it by merging 2.
+        let figures = [10, 10, 90, 10, 90, 90, 90, 90];
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 2)]);
+        assert_eq!(found(&with_a_branch(), SearchGoal::All, Merges::Enter, &figures), [(1, 2)]);
+    }
+
+    #[test]
+    fn a_branch_in_a_branch_is_entered_too() {
+        // 3 made the difference, on the branch, before 4 merged the main line.
+        let figures = [10, 10, 10, 90, 90, 90, 90, 90];
+        assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 3)]);
+    }
+
+    #[test]
+    fn if_the_ends_of_a_branch_cannot_be_measured_the_merge_is_named() {
+        let mut figures = ON_BRANCH.map(Some);
+        figures[5] = None;
+        let steps = answer(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures);
+        assert_eq!((steps[0].before, steps[0].after, steps[0].kind), (2, 6, StepKind::Commit));
+    }
+
+    #[test]
+    fn a_change_outside_the_paths_is_not_blamed_on_a_commit_inside_them() {
+        let line = |touching: &[(usize, usize)]| Lineage {
+            touching: Some(touching.iter().copied().collect::<BTreeSet<_>>()),
+            ..lineage(&[&[], &[0], &[1], &[2], &[3], &[4]])
+        };
+        let figures = [10, 10, 10, 90, 90, 90].map(Some);
+        let right = answer(&line(&[(2, 3)]), SearchGoal::Largest, Merges::Enter, &figures);
+        assert_eq!((right[0].before, right[0].after, right[0].kind), (2, 3, StepKind::Commit));
+        let wrong = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &figures);
+        assert_eq!((wrong[0].before, wrong[0].after, wrong[0].kind), (1, 3, StepKind::OutsidePaths));
+        assert_eq!(wrong[0].between, [2]);
+        let mut unknown = figures;
+        unknown[3] = None;
+        let unsure = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &unknown);
+        assert_eq!((unsure[0].before, unsure[0].after, unsure[0].kind), (1, 4, StepKind::Skipped));
+    }
+
+    /// A history in which each commit has one earlier parent, or merges two.
+    fn history() -> impl Strategy<Value = Vec<Vec<usize>>> {
+        proptest::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8),
+            1..24,
+        )
+        .prop_map(|commits| {
+            let mut parents = vec![Vec::new()];
+            for (first, second, kind) in commits {
+                let mut of_commit = vec![first.index(parents.len())];
+                let second = second.index(parents.len());
+                if kind == 0 && second != of_commit[0] {
+                    of_commit.push(second);
+                }
+                parents.push(of_commit);
+            }
+            // The last commits merge all open branches, as a mainline does.
+            let mut has_child = vec![false; parents.len()];
+            parents.iter().flatten().for_each(|&parent| has_child[parent] = true);
+            let loose: Vec<usize> = (0..parents.len()).filter(|&commit| !has_child[commit]).collect();
+            for tip in loose {
+                let last = parents.len() - 1;
+                if tip != last {
+                    parents.push(vec![last, tip]);
+                }
+            }
+            parents
+        })
+    }
+
+    proptest! {
+        /// One commit makes the difference, and every commit after it has the difference too.
+        #[test]
+        fn the_one_commit_is_found_in_any_history(parents in history(), culprit: prop::sample::Index) {
+            let parents: Vec<&[usize]> = parents.iter().map(Vec::as_slice).collect();
+            let lineage = lineage(&parents);
+            prop_assume!(lineage.parents.len() > 1);
+            let culprit = 1 + culprit.index(lineage.parents.len() - 1);
+            let grown = lineage.descendants(culprit);
+            let figures: Vec<i64> = grown.iter().map(|grown| if *grown { 90 } else { 10 }).collect();
+            prop_assume!(grown[lineage.bad]);
+            for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+                let found = found(&lineage, goal, Merges::Enter, &figures);
+                prop_assert_eq!(found.len(), 1);
+                prop_assert_eq!(found[0].1, culprit, "{:?} in {:?}", goal, &lineage.parents);
+            }
+        }
+    }
+}

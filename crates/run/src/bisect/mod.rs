@@ -1,0 +1,18 @@
+//! Searches a history for the commit that changed a figure, or measures each of its commits.
+//! Measures commits through `run`; the searches themselves are pure.
+
+pub mod chart;
+pub mod commit_runner;
+pub mod end_without_figure;
+pub mod history;
+pub mod linear_search;
+pub mod lockfile;
+pub mod merge_search;
+pub mod metric_query;
+pub mod observations;
+pub mod record;
+pub mod replay;
+pub mod report_builder;
+pub mod report_data;
+pub mod step_comparison;
+pub mod track;

@@ -1,0 +1,124 @@
+//! Command lines that show a search's result again: the search's own flags, without those that
+//! `run` does not have.
+
+use std::ffi::OsStr;
+
+use memprof_support::process::shell_quoted;
+
+/// Flags of `bisect` and `history` that `run` does not have, and whether a value follows each.
+const SEARCH_FLAGS: [(&str, bool); 23] = [
+    ("--lockfile", true),
+    ("--good", true),
+    ("--old", true),
+    ("--bad", true),
+    ("--new", true),
+    ("--find", true),
+    ("--first-parent", false),
+    ("--every", true),
+    ("--at-most", true),
+    ("--tags", false),
+    ("--metric", true),
+    ("--checkpoint", true),
+    ("--threshold", true),
+    ("--repeat", true),
+    ("--format", true),
+    ("--output", true),
+    ("-o", true),
+    ("--no-wait", false),
+    ("--wait", true),
+    ("--quiet", false),
+    ("-q", false),
+    ("--verbose", false),
+    ("-v", false),
+];
+
+/// Flags without a value that `run` has, too. A range may follow them.
+const WITHOUT_VALUE: [&str; 12] = [
+    "--release",
+    "-r",
+    "--all-features",
+    "--no-default-features",
+    "--all-packages",
+    "--workspace",
+    "--lib",
+    "--ignored",
+    "--include-ignored",
+    "--clean-env",
+    "--offline",
+    "--locked",
+];
+
+/// Returns the command line that compares two commits as the search measured them. `arguments` are
+/// the search's own, including the name of its command.
+pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
+    let mut words =
+        vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
+    // Paths follow `--`.
+    let command_index = arguments.iter().position(|argument| argument == command);
+    let without_command = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != command_index);
+    let flags = without_command.map(|(_, word)| word).take_while(|word| *word != "--");
+    let mut skips_value = false;
+    let mut takes_value = false;
+    for word in flags {
+        if skips_value {
+            skips_value = false;
+            continue;
+        }
+        let own = SEARCH_FLAGS.iter().find(|(flag, _)| word == flag);
+        let joined = SEARCH_FLAGS
+            .iter()
+            .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
+        // The range of a search is the only word with dots that belongs to no flag.
+        let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
+        takes_value = word.starts_with('-') && !word.contains('=') && !WITHOUT_VALUE.contains(&word.as_str());
+        match own {
+            Some((_, value)) => {
+                skips_value = *value;
+                takes_value = false;
+            }
+            None if joined || is_range => {}
+            None => words.push(word.clone()),
+        }
+    }
+    words.iter().map(|word| shell_quoted(OsStr::new(word))).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> String {
+        let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        let command = if text.contains("bisect") { "bisect" } else { "history" };
+        comparison(command, &arguments, "aaa", "bbb")
+    }
+
+    #[test]
+    fn the_range_of_a_search_is_left_out_wherever_it_stands() {
+        for text in ["bisect v1..main -k hf --release", "bisect --release v1..main -k hf"] {
+            let words: Vec<String> = line(text).split(' ').map(str::to_owned).collect();
+            assert!(!words.contains(&"v1..main".to_owned()), "{words:?}");
+            assert!(words.contains(&"--release".to_owned()) && words.contains(&"hf".to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_has_the_searchs_flags_except_those_that_run_does_not_have() {
+        assert_eq!(
+            line(
+                "bisect --good v1 --bad=main -k hf --find all --metric heap.live -p bart --first-parent -- src/a"
+            ),
+            "cargo memprof --refs aaa,bbb -k hf -p bart"
+        );
+        assert_eq!(
+            line("history v1..main --every 3 --overlay ../m.rs=tests/m.rs -o out.csv --release"),
+            "cargo memprof --refs aaa,bbb --overlay ../m.rs=tests/m.rs --release"
+        );
+    }
+
+    #[test]
+    fn the_value_of_a_flag_is_not_taken_for_a_range_and_is_quoted_for_a_shell() {
+        let arguments = ["history", "v1..", "-k", "a..b or c"].map(str::to_owned);
+        assert_eq!(comparison("history", &arguments, "a", "b"), "cargo memprof --refs a,b -k 'a..b or c'");
+    }
+}

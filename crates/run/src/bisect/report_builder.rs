@@ -1,0 +1,289 @@
+//! Builds the report of a search from its observations and its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bisect::commit_runner::CommitRunner;
+use crate::bisect::history;
+use crate::bisect::linear_search::{Answer, HistoryStep, SearchGoal, StepKind};
+use crate::bisect::merge_search::Merges;
+use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
+use crate::bisect::record::{SearchRecord, Task};
+use crate::bisect::replay;
+use crate::bisect::report_data::{
+    self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
+};
+use crate::bisect::step_comparison::{ComparedStep, StepPair};
+use crate::bisect::track::Track;
+use memprof_build::git::commits::{self, CommitFacts};
+use memprof_build::git::lineage::Lineage;
+use memprof_build::git::repository::Repository;
+use memprof_judge::compare::comparison::Delta;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::why::explanations::Inquiry;
+use memprof_plan::metric::Unit;
+use memprof_plan::resolved::{CellId, Plan};
+
+/// Builds the report of a [`SearchOutcome`].
+pub struct ReportBuilder<'a> {
+    /// The commits and their observations.
+    pub runner: &'a CommitRunner<'a>,
+    /// Which of the record's tests it is.
+    pub test: usize,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The repository, for names and dates of commits.
+    pub repository: &'a Repository,
+}
+
+/// What a search found. Commits are indices into the plan's revisions.
+pub struct SearchOutcome {
+    /// The result of a bisection; `None` in a history.
+    pub result: Option<SearchResult>,
+    /// The steps.
+    pub steps: Vec<HistoryStep>,
+    /// The commits to list, ancestors first.
+    pub listed: Vec<usize>,
+    /// For each listed commit, the commit to compare it with.
+    pub compared_with: BTreeMap<usize, usize>,
+}
+
+impl SearchOutcome {
+    /// Returns the outcome of a bisection.
+    pub fn of_bisection(answer: Answer, lineage: &Lineage, observations: &Observations) -> Self {
+        let (result, mut steps) = match answer {
+            Answer::Steps(steps) => (SearchResult::Found, steps),
+            Answer::Same => (SearchResult::Same, Vec::new()),
+            Answer::Unclear | Answer::Unmeasured => (SearchResult::Unclear, Vec::new()),
+        };
+        steps.sort_by_key(|step| step.after);
+        let commits = 0..lineage.parents.len();
+        let listed: Vec<usize> = commits.filter(|&commit| observations.get(commit).is_some()).collect();
+        let compared_with =
+            listed.iter().filter(|&&commit| commit != lineage.good).map(|&commit| (commit, lineage.good));
+        Self { result: Some(result), steps, compared_with: compared_with.collect(), listed }
+    }
+
+    /// Returns the outcome of a history in which every commit was measured. `changes` are theirs.
+    pub fn of_history(
+        commits: &[usize],
+        changes: &[Option<HasChanged>],
+        lineage: &Lineage,
+        observations: &Observations,
+    ) -> Self {
+        let predecessors = history::predecessors(lineage, commits, observations);
+        let mut steps = Vec::new();
+        let mut compared_with = BTreeMap::new();
+        for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
+            let Some(before) = before else { continue };
+            compared_with.insert(after, before);
+            if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
+                let kind = StepKind::Commit;
+                steps.push(HistoryStep { before, after, between: Vec::new(), kind, change });
+            }
+        }
+        Self { result: None, steps, listed: commits.to_vec(), compared_with }
+    }
+}
+
+impl ReportBuilder<'_> {
+    fn track(&self) -> &Track {
+        &self.runner.tracks[self.test]
+    }
+
+    /// Builds the report.
+    ///
+    /// # Errors
+    ///
+    /// Git cannot read a commit.
+    pub fn report(&self, outcome: &SearchOutcome, rule: &ChangeRule) -> anyhow::Result<SearchReport> {
+        let record = &self.runner.record;
+        let facts = self.facts(outcome)?;
+        let cell = &record.cells[self.test].cell;
+        let observations = &self.track().observations;
+        let (find, first_parent) = match &record.task {
+            Task::Bisect { find, merges } => (Some(*find), *merges == Merges::Name),
+            Task::History { .. } => (None, false),
+        };
+        let (good, bad) = (record.lineage.good, record.lineage.bad);
+        let end = |commit: usize, name: &str| NamedCommit {
+            name: name.to_owned(),
+            facts: facts[&commit].clone(),
+            value: observations.median(commit),
+        };
+        let mut report = SearchReport {
+            version: report_data::VERSION,
+            tool: self.plan.tool.clone(),
+            id: self.plan.id.clone(),
+            created: self.plan.created.clone(),
+            command: record.task.command().to_owned(),
+            find,
+            result: outcome.result,
+            test: cell.full_name(),
+            title: cell.title.clone(),
+            params: cell.params.clone(),
+            query: record.query.clone(),
+            unit: Unit::of(&record.query.metric),
+            threshold: rule.threshold(observations).clone(),
+            good: end(good, &record.good),
+            bad: end(bad, &record.bad),
+            commits: record.lineage.commits(),
+            first_parent,
+            paths: record.paths.clone(),
+            lockfile: record.lockfile.clone(),
+            steps: self.steps(outcome, &facts)?,
+            measured: self.all_measured(outcome, &facts),
+            effort: self.effort(),
+            replay: Vec::new(),
+        };
+        report.replay = replays(&report, record);
+        Ok(report)
+    }
+
+    /// Reads the name and date of every commit that the report mentions.
+    fn facts(&self, outcome: &SearchOutcome) -> anyhow::Result<BTreeMap<usize, CommitFacts>> {
+        let lineage = &self.runner.record.lineage;
+        let mut mentioned: BTreeSet<usize> = outcome.listed.iter().copied().collect();
+        mentioned.extend([lineage.good, lineage.bad]);
+        for step in &outcome.steps {
+            mentioned.extend([step.before, step.after]);
+            mentioned.extend(step.between.iter().copied());
+        }
+        let hashes: Vec<&str> =
+            mentioned.iter().map(|&commit| self.plan.revisions[commit].commit.as_str()).collect();
+        Ok(mentioned.iter().copied().zip(commits::facts(self.repository, &hashes)?).collect())
+    }
+
+    fn steps(
+        &self,
+        outcome: &SearchOutcome,
+        facts: &BTreeMap<usize, CommitFacts>,
+    ) -> anyhow::Result<Vec<FoundStep>> {
+        outcome.steps.iter().map(|step| self.step(step, facts)).collect()
+    }
+
+    fn step(&self, step: &HistoryStep, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
+        let value = |commit| self.track().observations.median(commit).unwrap_or_default();
+        let delta = Delta::between(value(step.before), value(step.after));
+        let hash = |commit: usize| self.plan.revisions[commit].commit.as_str();
+        let candidate = |&commit: &usize| Candidate {
+            facts: facts[&commit].clone(),
+            skipped: self.track().reasons.get(&commit).cloned(),
+        };
+        let among = step.between.iter().chain([&step.after]);
+        let candidates =
+            if step.kind == StepKind::Commit { Vec::new() } else { among.map(candidate).collect() };
+        Ok(FoundStep {
+            kind: step.kind,
+            change: step.change,
+            commit: facts[&step.after].clone(),
+            before: facts[&step.before].clone(),
+            value_before: value(step.before),
+            value: value(step.after),
+            difference: delta.difference,
+            percent: delta.percent,
+            files: self.repository.changed_paths(hash(step.before), hash(step.after))?,
+            candidates,
+        })
+    }
+
+    fn all_measured(
+        &self,
+        outcome: &SearchOutcome,
+        facts: &BTreeMap<usize, CommitFacts>,
+    ) -> Vec<MeasuredCommit> {
+        let measured = |&commit: &usize| {
+            let is_step = outcome.steps.iter().any(|step| step.after == commit);
+            let compared_with = outcome.compared_with.get(&commit).copied();
+            self.measured(commit, facts[&commit].clone(), compared_with, is_step)
+        };
+        outcome.listed.iter().map(measured).collect()
+    }
+
+    fn measured(
+        &self,
+        commit: usize,
+        facts: CommitFacts,
+        compared_with: Option<usize>,
+        is_step: bool,
+    ) -> MeasuredCommit {
+        let (runner, track) = (self.runner, self.track());
+        let effort = runner.record.efforts.iter().find(|effort| effort.commit == commit);
+        let value = track.observations.median(commit);
+        let before = compared_with.and_then(|before| track.observations.median(before));
+        let tag = match &runner.record.task {
+            Task::History { tags, .. } => {
+                tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())
+            }
+            Task::Bisect { .. } => None,
+        };
+        MeasuredCommit {
+            facts,
+            tag,
+            value,
+            samples: track.observations.samples(commit).unwrap_or_default().to_vec(),
+            skipped: track.reasons.get(&commit).cloned(),
+            compared_with: compared_with.map(|before| self.plan.revisions[before].commit.clone()),
+            difference: before.zip(value).map(|(before, value)| Delta::between(before, value).difference),
+            is_step,
+            seconds: effort.map(|effort| effort.seconds),
+            built: effort.map(|effort| effort.built),
+        }
+    }
+
+    /// Returns a commit's measurement for a progress line, compared with the good commit.
+    pub fn progress(&self, commit: usize) -> MeasuredCommit {
+        let facts =
+            CommitFacts { commit: self.plan.revisions[commit].commit.clone(), ..CommitFacts::default() };
+        let good = self.runner.record.lineage.good;
+        self.measured(commit, facts, Some(good).filter(|good| *good != commit), false)
+    }
+
+    fn effort(&self) -> TotalEffort {
+        let (runner, track) = (self.runner, self.track());
+        let commits = 0..runner.record.lineage.parents.len();
+        let mut total = TotalEffort::default();
+        for observation in commits.filter_map(|commit| track.observations.get(commit)) {
+            match observation {
+                Observation::Samples(samples) => {
+                    total.measured += 1;
+                    total.runs += samples.len();
+                }
+                Observation::Skipped => total.skipped += 1,
+            }
+        }
+        for effort in &runner.record.efforts {
+            total.built += usize::from(effort.built);
+            total.seconds += effort.seconds;
+        }
+        total
+    }
+}
+
+fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
+    let replay = |shows: &str, line: String| Replay { shows: shows.to_owned(), line };
+    let mut lines = vec![replay("show this report again", format!("cargo memprof report {}", report.id))];
+    // Three are enough as an example: the command for the other steps differs only in the commits.
+    for step in report.steps.iter().take(3) {
+        let line =
+            replay::comparison(&report.command, &record.arguments, step.before.short(), step.commit.short());
+        lines.push(replay("compare the two commits", line));
+        if step.kind == StepKind::Commit && report.find != Some(SearchGoal::All) && report.find.is_some() {
+            lines.push(replay("show the change", format!("git show {}", step.commit.short())));
+        }
+    }
+    lines
+}
+
+/// Returns a full comparison of the two commits of each step of one of the search's tests, with the
+/// call sites that are asked for.
+pub fn compared_steps(
+    report: &SearchReport,
+    plan: &Plan,
+    folder: &RunFolder,
+    (test, cell): (usize, &CellId),
+    inquiry: Option<&Inquiry>,
+) -> anyhow::Result<Vec<ComparedStep>> {
+    let show = inquiry.map(|inquiry| (&report.query, inquiry));
+    let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, test, step, plan, folder));
+    pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()
+}

@@ -1,0 +1,472 @@
+//! Classifies how a test's process ended, by its exit, its output and its log.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use camino::Utf8Path;
+
+use crate::process_group::{Exit, FinishedProcess};
+use memprof_build::harness_library::HarnessLibrary;
+use memprof_build::store::WrongBuild;
+use memprof_judge::results::log_checksum::LogKey;
+use memprof_judge::results::outcome::{Outcome, Status};
+use memprof_judge::results::run_folder::file;
+use memprof_judge::results::sealed::{self, FileSeal};
+use memprof_judge::results::shim_log::MOST_OF_LOG;
+use memprof_support::bounded_lines;
+use memprof_support::bytes::Bytes;
+use memprof_support::regular_file;
+
+/// What a process is classified by, besides its exit.
+#[derive(Clone, Debug)]
+pub struct Evidence<'a> {
+    /// The run's folder, with log and output.
+    pub folder: &'a Utf8Path,
+    /// The key of the planned build.
+    pub key: &'a str,
+    /// The key of the log's checksum.
+    pub log_key: &'a LogKey,
+    /// Whether the shim in the build writes the checksum.
+    pub has_checksum: bool,
+    /// What the test did to its files, if that makes the run useless.
+    pub harm: Option<String>,
+    /// Whether libtest's harness should have run one test.
+    pub harness: bool,
+    /// The library that should have run one test or benchmark instead, and its name.
+    pub library: Option<(HarnessLibrary, &'a str)>,
+    /// The exit code that means success.
+    pub exit_code: u8,
+    /// The time limit in seconds, if there was one.
+    pub limit_seconds: u64,
+    /// Whether the kernel's out-of-memory killer was active during the run.
+    pub killed_by_kernel: bool,
+}
+
+/// How many bytes at the end of standard error are searched for a panic.
+const TAIL: u64 = 256 * 1024;
+
+/// How many bytes of a line are read, of the log and of the output. The lines that are searched for
+/// are much shorter.
+const MOST_OF_LINE: usize = 1 << 20;
+
+/// The start of the shim's message when it can no longer write its log, for example because the
+/// test closed its file descriptor or the disk is full.
+const END_OF_RECORDING: &str = "memprof: recording ends here, ";
+
+/// Returns the outcome of a run.
+pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Outcome {
+    let (status, message) = judge(process, evidence);
+    let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
+    let outcome = match (&evidence.harm, status) {
+        (Some(harm), Status::Ok | Status::Refused) => (Status::Refused, Some(harm.clone())),
+        (Some(harm), status) => {
+            (status, Some(message.map_or(harm.clone(), |text| format!("{text}\n{harm}"))))
+        }
+        (None, status) => (status, message),
+    };
+    Outcome { status: outcome.0, message: outcome.1, wall_nanoseconds }
+}
+
+/// Judges a run by its exit, its output and its log.
+fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<String>) {
+    // The test can do anything to these files. What cannot be read is `harm`, or it is missing
+    // below.
+    let stderr = tail(&evidence.folder.join(file::STDERR)).unwrap_or_default();
+    let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG)).unwrap_or_default();
+    let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
+    match process.exit {
+        Exit::Interrupted => (Status::Interrupted, None),
+        Exit::TimedOut => (Status::Timeout { limit_seconds: evidence.limit_seconds }, None),
+        Exit::Signalled(_) if out_of_memory.is_some() => {
+            (Status::OutOfMemory, out_of_memory.map(ToOwned::to_owned))
+        }
+        Exit::Signalled(libc::SIGKILL) if evidence.killed_by_kernel => {
+            (Status::OutOfMemory, Some("killed by the kernel's out-of-memory killer".to_owned()))
+        }
+        // C++ code threw an exception after the refusal and nobody caught it, or a panic could not
+        // unwind.
+        Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
+        Exit::Signalled(signal) => {
+            (Status::Killed { signal }, stack_overflow(&stderr).or_else(|| panic_message(&stderr)))
+        }
+        Exit::Code(code) if code == i32::from(evidence.exit_code) => judge_success(evidence, &stderr),
+        // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
+        // reason.
+        Exit::Code(_) if refused_by_gpu.is_some() => {
+            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+        }
+        Exit::Code(exit_code) => {
+            let other =
+                (evidence.exit_code != 0).then(|| format!("expected exit code {}", evidence.exit_code));
+            let said = panic_message(&stderr).or_else(|| loader_message(&stderr));
+            let is_of_limit = said.as_deref().is_some_and(is_of_memory_assertion);
+            let status = if is_of_limit { Status::OverLimit } else { Status::Failed { exit_code } };
+            (status, said.or_else(|| returned_error(&stderr)).or(other))
+        }
+    }
+}
+
+/// Returns the hashes of the run's files. The outcome says of a file that cannot be read that the
+/// test replaced it.
+pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
+    let seal = |name: &str| Some((name.to_owned(), sealed::of_file(&folder.join(name)).ok()??));
+    [file::LOG, file::STDOUT, file::STDERR].into_iter().filter_map(seal).collect()
+}
+
+/// Describes the last allocation that a GPU had no memory for, from the shim's log.
+fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
+    let log = regular_file::open_within(log, MOST_OF_LOG)?;
+    let mut last = None;
+    bounded_lines::each_line(BufReader::new(log), MOST_OF_LINE, |line| {
+        if memchr::memmem::find(line, b"\"event\":\"gpu_out_of_memory\"").is_some() {
+            last = serde_json::from_slice::<serde_json::Value>(line).ok().or_else(|| last.take());
+        }
+        true
+    })?;
+    let bytes =
+        |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
+    Ok(last.map(|event| {
+        let (requested, live) = (bytes(&event["requested"]), bytes(&event["live"]));
+        format!("GPU {} could not allocate {requested} ({live} live)", event["device"])
+    }))
+}
+
+/// Checks a process with exit code 0: the test must have run, and in the planned build.
+fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<String>) {
+    let refused = |reason: String| (Status::Refused, Some(reason));
+    match refusal(evidence) {
+        Ok(Some(reason)) => return refused(reason),
+        Ok(None) => {}
+        Err(error) => return refused(format!("its log cannot be read: {error}")),
+    }
+    if evidence.harness {
+        match harness_ran_a_test(&evidence.folder.join(file::STDOUT)) {
+            Ok(true) => {}
+            Ok(false) => return refused("the test harness ran no test".to_owned()),
+            Err(error) => return refused(format!("its output cannot be read: {error}")),
+        }
+    }
+    if let Some((library, name)) = evidence.library {
+        match library_ran(&evidence.folder.join(file::STDOUT), library, name) {
+            Ok(true) => {}
+            Ok(false) => return refused(format!("the executable did not say that it ran '{name}'")),
+            Err(error) => return refused(format!("its output cannot be read: {error}")),
+        }
+    }
+    let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
+    (Status::Ok, end.map(str::to_owned))
+}
+
+/// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
+/// `running 0 tests`.
+fn harness_ran_a_test(stdout: &Utf8Path) -> io::Result<bool> {
+    let mut ran = false;
+    bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
+        ran = line == b"running 1 test";
+        !ran
+    })?;
+    Ok(ran)
+}
+
+/// Whether a line of the output says that the benchmark or test ran.
+fn library_ran(stdout: &Utf8Path, library: HarnessLibrary, name: &str) -> io::Result<bool> {
+    let mut ran = false;
+    bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
+        ran = library.says_it_ran(line, name);
+        !ran
+    })?;
+    Ok(ran)
+}
+
+/// Returns why the log is not one of the planned build, or not only the shim's.
+fn refusal(evidence: &Evidence<'_>) -> io::Result<Option<String>> {
+    let path = evidence.folder.join(file::LOG);
+    let mut first = Vec::new();
+    match regular_file::open_within(&path, MOST_OF_LOG) {
+        Ok(log) => bounded_lines::read_line(&mut BufReader::new(log), MOST_OF_LINE, &mut first)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let reason = "the process wrote no log: it does not contain the shim, or the shim did not start";
+            return Ok(Some(reason.to_owned()));
+        }
+        Err(error) => return Err(error),
+    };
+    let begin: serde_json::Value = serde_json::from_slice(&first).unwrap_or_default();
+    let found = begin["build"].as_str().unwrap_or("unknown");
+    if found != evidence.key {
+        let other = WrongBuild::OtherBuild { found: found.to_owned(), expected: evidence.key.to_owned() };
+        return Ok(Some(other.to_string()));
+    }
+    let log = BufReader::with_capacity(1 << 18, regular_file::open(&path)?);
+    let forgery = evidence.log_key.check(log, evidence.has_checksum)?;
+    Ok(forgery.map(|forgery| forgery.to_string()))
+}
+
+fn tail(path: &Utf8Path) -> io::Result<String> {
+    let mut file = regular_file::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn is_allocation_failure(line: &str) -> bool {
+    line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
+}
+
+/// Joins the GPU's refusal and the test's panic. The test may have failed for another reason.
+fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
+    match (refusal, panic_message(stderr)) {
+        (Some(refusal), Some(panic)) => Some(format!("{refusal}\n{panic}")),
+        (refusal, panic) => refusal.or(panic),
+    }
+}
+
+/// Returns place and text of the first panic, without backtrace and notes.
+fn panic_message(stderr: &str) -> Option<String> {
+    let mut lines = stderr.lines().skip_while(|line| !line.contains("panicked at "));
+    let first = lines.next()?;
+    let place = first.split_once("panicked at ").map_or(first, |(_, place)| place).trim_end_matches(':');
+    let ends = |line: &&str| {
+        let line = line.trim_start();
+        !line.starts_with("note: ") && !line.starts_with("stack backtrace:") && !line.starts_with("test ")
+    };
+    let text: Vec<&str> = lines.take_while(ends).take(10).collect();
+    // Before Rust 1.73, the first line had the text in quotes, then the place.
+    Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
+}
+
+/// Returns what a test, or `main`, returned as `Err`: `Error: "bad result"`, with the lines below it.
+fn returned_error(stderr: &str) -> Option<String> {
+    let lines: Vec<&str> = stderr.lines().collect();
+    let first = lines.iter().rposition(|line| line.starts_with("Error: "))?;
+    Some(lines[first..].iter().take(10).copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
+}
+
+/// Whether the message is of a memory assertion that does not hold: one of the crate's macros, or an
+/// `assert!` that shows the `Usage`. If the figure is unavailable, nobody knows whether it holds.
+fn is_of_memory_assertion(message: &str) -> bool {
+    let of_macro = ["assert_heap_peak! at ", "assert_no_leak! at ", "assert_allocations! at "];
+    if of_macro.iter().any(|start| message.contains(start)) {
+        return !message.contains("nobody knows whether the limit");
+    }
+    message.contains("heap: consumed ") && message.contains("time: ") && !message.contains("unavailable")
+}
+
+/// Returns what Rust's handler of stack overflows printed, with what to do about it.
+fn stack_overflow(stderr: &str) -> Option<String> {
+    let line = stderr.lines().rev().find(|line| line.ends_with("has overflowed its stack"))?;
+    Some(format!("stack overflow: {}; a larger stack: --env RUST_MIN_STACK=16777216", line.trim()))
+}
+
+/// Returns the loader's message about a library, or a version of one, that this machine lacks. The
+/// process then exits with 1 or 127 (glibc's `elf/dl-error` and `elf/rtld`).
+fn loader_message(stderr: &str) -> Option<String> {
+    let is_loaders = |line: &&str| {
+        line.contains(": error while loading shared libraries: ")
+            || (line.contains(": version `") && line.contains("' not found (required by "))
+    };
+    stderr.lines().find(is_loaders).map(|line| line.trim().to_owned())
+}
+
+/// Returns how often the kernel's out-of-memory killer was active, on the machine and in our
+/// control group (version 2). Returns 0 if the kernel does not tell.
+pub fn kernel_kills() -> u64 {
+    let group = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let count = |file: String| -> Option<u64> {
+        let text = fs_err::read_to_string(file).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+    };
+    let of_group = count(format!("/sys/fs/cgroup{path}/memory.events")).unwrap_or_default();
+    of_group + count("/proc/vmstat".to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::process_group::LeftProcesses;
+
+    const KEY: &str = "k";
+
+    fn judged(exit: Exit, log: Option<&str>, stdout: &str, stderr: &str) -> (Status, Option<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        if let Some(log) = log {
+            fs_err::write(folder.join(file::LOG), log).unwrap();
+        }
+        fs_err::write(folder.join(file::STDOUT), stdout).unwrap();
+        fs_err::write(folder.join(file::STDERR), stderr).unwrap();
+        classified(folder, exit, None)
+    }
+
+    fn classified(folder: &Utf8Path, exit: Exit, harm: Option<&str>) -> (Status, Option<String>) {
+        let evidence = Evidence {
+            folder,
+            key: KEY,
+            log_key: &LogKey::random(),
+            has_checksum: true,
+            harm: harm.map(str::to_owned),
+            harness: true,
+            library: None,
+            exit_code: 0,
+            limit_seconds: 5,
+            killed_by_kernel: false,
+        };
+        let process =
+            FinishedProcess { exit, wall: Duration::from_millis(1), left: LeftProcesses::default() };
+        let outcome = outcome(&process, &evidence);
+        (outcome.status, outcome.message)
+    }
+
+    #[test]
+    fn what_a_test_does_to_its_files_is_its_outcome() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        for name in [file::LOG, file::STDOUT, file::STDERR] {
+            fs_err::create_dir(folder.join(name)).unwrap();
+        }
+        let harm = Some("the test replaced its log by a folder");
+        let (status, message) = classified(folder, Exit::Code(0), harm);
+        assert_eq!((status, message.as_deref()), (Status::Refused, harm));
+        let (status, message) = classified(folder, Exit::Code(101), harm);
+        assert_eq!((status, message.as_deref()), (Status::Failed { exit_code: 101 }, harm));
+        assert_eq!(classified(folder, Exit::TimedOut, None).0, Status::Timeout { limit_seconds: 5 });
+        assert!(seals(folder).is_empty());
+    }
+
+    #[test]
+    fn a_log_with_lines_of_others_is_refused() {
+        let end = "{\"event\":\"end\"}\n";
+        for (log, problem) in [
+            (format!("{BEGIN}{BEGIN}"), "its log begins twice"),
+            (format!("{BEGIN}{end}{BEGIN}"), "its log goes on after its end"),
+            (format!("{BEGIN}{end}"), "its log has other lines than the shim wrote"),
+        ] {
+            let (status, message) = judged(Exit::Code(0), Some(&log), "running 1 test\n", "");
+            assert_eq!((status, message.as_deref()), (Status::Refused, Some(problem)));
+        }
+    }
+
+    const BEGIN: &str = "{\"event\":\"begin\",\"build\":\"k\"}\n";
+
+    #[test]
+    fn success_needs_a_test_that_ran_in_the_planned_build() {
+        assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 1 test\n", "").0, Status::Ok);
+        assert_eq!(judged(Exit::Code(0), Some(BEGIN), "\nrunning 0 tests\n", "").0, Status::Refused);
+        let ended = "memprof: recording ends here, because the log cannot be written: Bad file descriptor (os error 9)";
+        let (status, message) =
+            judged(Exit::Code(0), Some(BEGIN), "running 1 test\n", &format!("a\n{ended}\nb\n"));
+        assert_eq!((status, message.as_deref()), (Status::Ok, Some(ended)));
+        let (status, message) = judged(Exit::Code(0), None, "running 1 test\n", "");
+        assert_eq!(status, Status::Refused);
+        assert!(message.unwrap().contains("no log"));
+        let (status, message) =
+            judged(Exit::Code(0), Some("{\"build\":\"other\"}\n"), "running 1 test\n", "");
+        assert_eq!(status, Status::Refused);
+        assert_eq!(message.unwrap(), "the test process reports build other, but the plan says k");
+    }
+
+    #[test]
+    fn a_panic_is_quoted_without_its_backtrace() {
+        let stderr = "\nthread 'a' panicked at src/lib.rs:5:9:\nassertion failed\n  left: 1\nnote: run with `RUST_BACKTRACE=1`\n";
+        let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
+        assert_eq!(status, Status::Failed { exit_code: 101 });
+        assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+    }
+
+    #[test]
+    fn a_memory_assertion_that_does_not_hold_is_no_usual_failure() {
+        let after = |message: &str| {
+            let stderr = format!("\nthread 'a' panicked at tests/a.rs:5:9:\n{message}\nnote: run with …\n");
+            judged(Exit::Code(101), Some(BEGIN), "", &stderr)
+        };
+        let usage = "heap: consumed 0 B, peaked 2.00 MiB, used 9 B; cpu: unavailable (no /proc); time: 1ms";
+        let held = "assert_heap_peak! at tests/a.rs:5: the heap rose by 2.00 MiB, and the limit is 1 B";
+        let (status, message) = after(&format!("{held}\n{usage}"));
+        assert_eq!(status, Status::OverLimit);
+        assert_eq!(message.unwrap(), format!("tests/a.rs:5:9: {held}\n{usage}"));
+        assert_eq!(after(&usage.replace("unavailable (no /proc)", "used 1 B")).0, Status::OverLimit);
+        let failed = Status::Failed { exit_code: 101 };
+        assert_eq!(after(usage).0, failed, "perhaps it is about the figure that is unavailable");
+        let unknown =
+            "assert_no_leak! at tests/a.rs:5: nobody knows whether the limit of 0 B holds, because …";
+        assert_eq!(after(unknown).0, failed);
+        assert_eq!(after("assertion failed: used").0, failed);
+    }
+
+    #[test]
+    fn an_error_that_a_test_returned_is_quoted() {
+        let failed = Some(Status::Failed { exit_code: 101 });
+        let of = |stderr: &str| {
+            let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
+            (Some(status), message)
+        };
+        assert_eq!(
+            of("said\nError: \"bad result\"\n"),
+            (failed.clone(), Some("Error: \"bad result\"".into()))
+        );
+        let caused = "Error: outer\n\nCaused by:\n    inner";
+        assert_eq!(of(&format!("Error: of a child\n{caused}\n")), (failed.clone(), Some(caused.into())));
+        assert_eq!(of("no error\n"), (failed, None));
+    }
+
+    #[test]
+    fn the_loaders_message_says_which_library_is_missing() {
+        let old =
+            "/s/0-t: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.39' not found (required by /s/0-t)\n";
+        let missing = "/s/0-t: error while loading shared libraries: liba.so: cannot open shared object file: No such \
+                       file or directory\n";
+        for (exit_code, stderr) in [(1, old), (127, missing)] {
+            let (status, message) = judged(Exit::Code(exit_code), None, "", stderr);
+            assert_eq!(status, Status::Failed { exit_code });
+            assert_eq!(message.unwrap(), stderr.trim());
+        }
+        assert_eq!(judged(Exit::Code(1), None, "", "version `2' not found\n").1, None);
+    }
+
+    #[test]
+    fn a_gpu_without_memory_is_why_a_test_failed() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":2048}\n";
+        let log = format!("{BEGIN}{refusal}");
+        let (status, message) = judged(Exit::Code(101), Some(&log), "", "");
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(message.unwrap(), "GPU 0 could not allocate 1.00 GiB (2.00 KiB live)");
+        assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
+        assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
+        assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
+        let overflow =
+            "\nthread 'deep' (7) has overflowed its stack\nfatal runtime error: stack overflow, aborting\n";
+        let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", overflow);
+        assert_eq!(status, Status::Killed { signal: 6 });
+        assert!(message.unwrap().starts_with("stack overflow: thread 'deep' (7) has overflowed its stack"));
+    }
+
+    #[test]
+    fn a_test_that_continued_after_the_gpus_refusal_is_quoted_with_its_panic() {
+        let refusal =
+            "{\"v\":1,\"event\":\"gpu_out_of_memory\",\"device\":0,\"requested\":1073741824,\"live\":0}\n";
+        let stderr = "thread 'a' panicked at src/lib.rs:5:9:\nthe smaller batch is wrong\nnote: run with …\n";
+        let (status, message) = judged(Exit::Code(101), Some(&format!("{BEGIN}{refusal}")), "", stderr);
+        assert_eq!(status, Status::OutOfMemory);
+        assert_eq!(
+            message.unwrap(),
+            "GPU 0 could not allocate 1.00 GiB (0 B live)\nsrc/lib.rs:5:9: the smaller batch is wrong"
+        );
+    }
+
+    #[test]
+    fn a_failed_allocation_is_distinguished_from_an_abort() {
+        let stderr = "memory allocation of 1099511627776 bytes failed\n";
+        let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", stderr);
+        assert_eq!(status, Status::OutOfMemory);
+        assert!(message.unwrap().contains("1099511627776"));
+        assert_eq!(judged(Exit::Signalled(6), Some(BEGIN), "", "").0, Status::Killed { signal: 6 });
+        assert_eq!(judged(Exit::TimedOut, Some(BEGIN), "", "").0, Status::Timeout { limit_seconds: 5 });
+    }
+}

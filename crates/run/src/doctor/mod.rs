@@ -1,0 +1,9 @@
+//! Finds out what can be measured on this machine, and how to get what is missing.
+//! Inspects the machine, loads its GPU libraries and creates temporary files; changes nothing.
+
+pub mod checks;
+pub mod diagnosis;
+pub mod facts;
+pub mod gpus;
+pub mod machine;
+pub mod text;

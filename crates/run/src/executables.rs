@@ -1,0 +1,82 @@
+//! The executables of this session: each is proven once to be the planned one, and put back if a
+//! test deletes it.
+
+use std::collections::HashMap;
+use std::fs::{File, Permissions};
+use std::io::{self, Seek};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use memprof_build::provenance::Executable;
+use memprof_build::store::Entry;
+use memprof_support::regular_file;
+
+/// The executables that were proven.
+#[derive(Default)]
+pub struct ProvenExecutables(HashMap<Utf8PathBuf, Proven>);
+
+struct Proven {
+    /// Open, so that the content stays available after the file is deleted.
+    file: File,
+    stamp: Stamp,
+}
+
+/// Device, inode, length, and the time of the last change, which only the kernel sets.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl ProvenExecutables {
+    /// Makes sure that an executable is the planned one, before it runs. Puts it back if an earlier
+    /// test deleted or replaced it. Returns `false` if that is necessary and `may_write` is not set.
+    pub fn prove(&mut self, entry: &Entry, executable: &Executable, may_write: bool) -> anyhow::Result<bool> {
+        let path = entry.folder.join(&executable.file);
+        if let Some(proven) = self.0.get_mut(&path) {
+            if stamp(&path) == Some(proven.stamp) {
+                return Ok(true);
+            }
+            // While another thread starts a process, that process has the new file open for writing,
+            // and the kernel would not execute it.
+            if !may_write {
+                return Ok(false);
+            }
+            put_back(&mut proven.file, &path).with_context(|| format!("cannot put {path} back"))?;
+        }
+        entry.verified(executable)?;
+        let file = regular_file::open(&path).with_context(|| format!("cannot open {path}"))?;
+        let stamp = stamp(&path).with_context(|| format!("{path} disappeared"))?;
+        self.0.insert(path, Proven { file, stamp });
+        Ok(true)
+    }
+
+    /// Returns what the test did to its executable and its current folder.
+    pub fn harm(&self, entry: &Entry, executable: &Executable) -> Option<String> {
+        let path = entry.folder.join(&executable.file);
+        match (stamp(&path), self.0.get(&path)) {
+            (None, _) => return Some("the test deleted its executable".to_owned()),
+            (Some(now), Some(proven)) if now != proven.stamp => {
+                return Some("the test changed or replaced its executable".to_owned());
+            }
+            (Some(_), _) => {}
+        }
+        let is_there = executable.directory.symlink_metadata().is_ok_and(|found| found.is_dir());
+        (!is_there).then(|| "the test deleted its current folder".to_owned())
+    }
+}
+
+fn stamp(path: &Utf8Path) -> Option<Stamp> {
+    let found = path.symlink_metadata().ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
+}
+
+/// Writes the content of a file that is still open, although it may have no name any more.
+fn put_back(file: &mut File, path: &Utf8Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    regular_file::remove(path)?;
+    file.rewind()?;
+    let mut copy = regular_file::create(path)?;
+    io::copy(file, &mut copy)?;
+    copy.set_permissions(Permissions::from_mode(0o755))
+}

@@ -1,0 +1,353 @@
+//! A comparison whose baseline was measured earlier (`--baseline-run`): whether the saved baseline
+//! fits, and its figures in the new run's folder.
+//!
+//! The kept revision is the last one of the plan, so the others keep their numbers while they are
+//! built without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context;
+use camino::Utf8Path;
+use serde_json::Value;
+
+use crate::merging::copy_tree;
+use crate::saved_baselines;
+use crate::stored_plan;
+use memprof_build::attempts::Build;
+use memprof_judge::results::environment;
+use memprof_judge::results::kept_baseline::{self, KeptBaseline};
+use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
+use memprof_judge::results::run_folder::{RunFolder, file};
+use memprof_judge::results::sealed;
+use memprof_judge::results::stored;
+use memprof_plan::cells::PlannedCell;
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::request::{BaselineRequest, RefRequest, Request};
+use memprof_plan::resolved::{CellId, Plan, Revision};
+use memprof_plan::side;
+use memprof_plan::side_lockfile::SideLockfile;
+use memprof_support::sealed_json;
+use memprof_support::user_error::UserError;
+use memprof_support::whole_file::write_whole;
+
+/// A saved baseline, opened.
+pub struct KeptRun {
+    record: KeptBaseline,
+    folder: RunFolder,
+    plan: Plan,
+}
+
+impl KeptRun {
+    /// Opens a saved baseline of this name. Its baseline is what the run compared with, or its only
+    /// revision.
+    pub fn open(folder: RunFolder, name: &str) -> anyhow::Result<Self> {
+        saved_baselines::check(&folder)?;
+        let plan: Plan = sealed::read(&folder.plan())?;
+        let record = KeptBaseline {
+            version: kept_baseline::VERSION,
+            name: name.to_owned(),
+            folder: folder.0.clone(),
+            revision: plan.baseline,
+        };
+        Ok(Self { record, folder, plan })
+    }
+
+    /// Opens the saved baseline of a run that began earlier. `None` if the run measures its baseline
+    /// itself.
+    pub fn of_run(folder: &RunFolder) -> anyhow::Result<Option<Self>> {
+        let Some(record) = KeptBaseline::read(folder)? else { return Ok(None) };
+        let kept = RunFolder(record.folder.clone());
+        let plan = sealed::read(&kept.plan())
+            .with_context(|| format!("the saved baseline {} is needed to continue", record.name))?;
+        Ok(Some(Self { record, folder: kept, plan }))
+    }
+
+    fn revision(&self) -> &Revision {
+        &self.plan.revisions[self.record.revision]
+    }
+
+    /// Puts the kept revision into a plan, in the place of the baseline that it has.
+    ///
+    /// # Errors
+    ///
+    /// The plan's baseline is another commit, or something else does not fit that is known before
+    /// anything is built.
+    pub fn join(&mut self, plan: &mut Plan, has_baseline: bool) -> anyhow::Result<()> {
+        if has_baseline {
+            self.take_place_of(plan)?;
+        }
+        self.check(plan)?;
+        let mut revision = self.revision().clone();
+        if plan.revisions.iter().any(|one| one.name == revision.name) {
+            revision.name = format!("{} ({})", revision.name, self.record.name);
+        }
+        let own = revision_request(&self.plan, self.record.revision);
+        plan.request.refs.push(RefRequest { name: Some(revision.name.clone()), ..own });
+        plan.request.baseline = BaselineRequest::Ref(revision.name.clone());
+        plan.notes.push(format!(
+            "the baseline {} {} was measured earlier, at {} (saved as {}): metrics that vary (cpu.*, time, \
+             gpu.N.device) may have drifted since",
+            revision.name,
+            revision.short(),
+            minute(&self.plan.created),
+            self.record.name
+        ));
+        plan.revisions.push(revision);
+        plan.baseline = plan.revisions.len() - 1;
+        Ok(())
+    }
+
+    /// Removes the baseline from a plan, if this is the same commit.
+    fn take_place_of(&mut self, plan: &mut Plan) -> anyhow::Result<()> {
+        let asked = plan.revisions.remove(plan.baseline);
+        let own = sealed_ref(plan.request.refs.remove(plan.baseline));
+        let same = |one: &Revision| one.commit == asked.commit || one.tree == asked.tree;
+        let commits: Vec<usize> =
+            (0..self.plan.revisions.len()).filter(|one| same(&self.plan.revisions[*one])).collect();
+        let Some(first) = commits.first() else {
+            let kept = self.revision();
+            let what =
+                format!("it has {} {}, and {} is {}", kept.name, kept.short(), asked.name, asked.short());
+            return Err(self.refused(plan, Some(&asked.spec), &[what]));
+        };
+        // One commit may be there twice, with other settings.
+        let is_alike =
+            |one: &&usize| side::settings(&revision_request(&self.plan, **one)) == side::settings(&own);
+        let Some(revision) = commits.iter().find(is_alike) else {
+            let kept = revision_request(&self.plan, *first);
+            return Err(self.refused(plan, Some(&asked.spec), &[other_settings(&kept, &own)]));
+        };
+        self.record.revision = *revision;
+        Ok(())
+    }
+
+    /// Compares the machine and the request with those of the saved run.
+    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        // As it is read again.
+        let now: Value = serde_json::from_slice(&serde_json::to_vec(&environment::facts())?)?;
+        let mut differing = kept_baseline::of_machines(&stored::environment_of(&self.folder)?, &now);
+        let asked = stored_plan::sealed(plan).request;
+        differing.extend(kept_baseline::of_requests(&self.plan.request, &asked)?);
+        if self.plan.workspace != plan.workspace {
+            differing.push(format!("the workspace: {} / {}", self.plan.workspace, plan.workspace));
+        }
+        if self.plan.overlay_commits != plan.overlay_commits {
+            differing.push("the commits that the overlay is from".to_owned());
+        }
+        if differing.is_empty() { Ok(()) } else { Err(self.refused(plan, None, &differing)) }
+    }
+
+    /// Notes in a new run's folder where its baseline is from.
+    pub fn note(&self, folder: &RunFolder) -> anyhow::Result<()> {
+        sealed::write(&folder.kept(), &self.record)
+    }
+
+    /// Completes the folder of a run whose other revisions are built: the baseline's facts, and its
+    /// runs of the planned cells.
+    ///
+    /// # Errors
+    ///
+    /// The builds do not fit, or a file of the saved baseline was changed.
+    pub fn complete(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        builds: &[Build],
+        cells: &[PlannedCell],
+    ) -> anyhow::Result<()> {
+        self.add_facts(plan, folder)?;
+        let planned: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
+        let selects_the_same = kept_baseline::select_the_same(&self.plan.request, &plan.request);
+        let mut kept: BTreeSet<CellId> = BTreeSet::new();
+        for (home, record) in self.records()? {
+            if !planned.contains(&record.cell) && !selects_the_same {
+                continue;
+            }
+            if let Some(problem) = stored::damage(&home) {
+                return Err(UserError::new(problem).help(self.save_again(&self.revision().spec)).into());
+            }
+            kept.insert(record.cell.clone());
+            let place = folder.cell(plan, plan.baseline, &record.cell, record.repeat);
+            copy_tree(&home, &place)?;
+            sealed::write(&place.join(file::OUTCOME), &RunRecord { revision: plan.baseline, ..record })?;
+        }
+        let gaps = stored::not_measured_of(&self.folder)?;
+        let gaps = gaps.get(&self.record.revision).map_or(&[][..], Vec::as_slice);
+        for cell in planned.iter().filter(|cell| !kept.contains(**cell)) {
+            let status = if selects_the_same {
+                absent(gaps, cell)
+            } else {
+                (Status::NotMeasured, Some(format!("the saved baseline {} did not run it", self.record.name)))
+            };
+            write_absent(plan, folder, plan.baseline, cell, status)?;
+        }
+        for cell in kept.iter().filter(|cell| !planned.contains(cell)) {
+            for (revision, build) in builds.iter().enumerate() {
+                let status = match build {
+                    Build::Done(_) => absent(&build.not_measured(), cell),
+                    Build::Failed(_) => (Status::BuildFailed, None),
+                };
+                write_absent(plan, folder, revision, cell, status)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the kept build to `builds.json` and `trace.json`, if it fits the others.
+    fn add_facts(&self, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
+        let kept_facts = stored::builds_of(&self.folder)?;
+        let of_kept = kept_facts.get(&self.record.revision).with_context(|| {
+            format!("the saved baseline {} has no build of {}", self.record.name, self.revision().name)
+        })?;
+        for (revision, facts) in stored::builds_of(folder)? {
+            let differing = kept_baseline::of_builds(of_kept, &facts);
+            if !differing.is_empty() && revision != plan.baseline {
+                return Err(self.refused(&without_kept(plan), None, &differing));
+            }
+        }
+        let mut facts = stored::build_facts_of(folder)?;
+        let own = stored::build_facts_of(&self.folder)?.remove(&self.record.revision.to_string());
+        facts.insert(plan.baseline.to_string(), own.unwrap_or_default());
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts)?)?;
+        if folder.trace().exists() && self.folder.trace().exists() {
+            let mut traces: BTreeMap<usize, Value> = sealed::read(&folder.trace())?;
+            let mut kept: BTreeMap<usize, Value> = sealed::read(&self.folder.trace())?;
+            traces.extend(kept.remove(&self.record.revision).map(|facts| (plan.baseline, facts)));
+            sealed::write(&folder.trace(), &traces)?;
+        }
+        Ok(())
+    }
+
+    /// The kept revision's runs, with their folders.
+    fn records(&self) -> anyhow::Result<Vec<(camino::Utf8PathBuf, RunRecord)>> {
+        let mut records = Vec::new();
+        for entry in walkdir::WalkDir::new(self.folder.cells()).sort_by_file_name() {
+            let entry = entry?;
+            if entry.file_name() == file::OUTCOME && entry.file_type().is_file() {
+                let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
+                let record: RunRecord = sealed::read(path)?;
+                if record.revision == self.record.revision {
+                    records.push((path.parent().unwrap_or(path).to_owned(), record));
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// The error for a saved baseline that does not fit a plan without it. `asked` is the ref that the
+    /// user wants as the baseline.
+    fn refused(&self, plan: &Plan, asked: Option<&str>, differing: &[String]) -> anyhow::Error {
+        let baseline = asked.unwrap_or(&self.revision().spec);
+        let candidates: Vec<&str> = plan.request.refs.iter().map(|one| one.spec.as_str()).collect();
+        let name = &self.record.name;
+        UserError::new(format!("the saved baseline {name} does not fit: {}", differing.join("; ")))
+            .help(format!(
+                "to measure both: cargo memprof {baseline} {}\n{}",
+                candidates.join(" "),
+                self.save_again(baseline)
+            ))
+            .into()
+    }
+
+    fn save_again(&self, baseline: &str) -> String {
+        format!("to save it again: cargo memprof {baseline} --save-baseline {}", self.record.name)
+    }
+}
+
+/// Returns the plan of what is built: all but the kept revision.
+pub fn without_kept(plan: &Plan) -> Plan {
+    let mut built = plan.clone();
+    built.revisions.truncate(plan.baseline);
+    built.request.refs.truncate(plan.baseline);
+    built.request.baseline = BaselineRequest::First;
+    built.baseline = 0;
+    built
+}
+
+/// Why a revision has no run of a cell that it did not leave out.
+fn absent(gaps: &[NotMeasured], cell: &CellId) -> (Status, Option<String>) {
+    match gaps.iter().find(|gap| gap.may_have(&cell.test)) {
+        Some(gap) => (Status::NotMeasured, Some(format!("{gap}: {}", gap.reason))),
+        None => (Status::NotInThisRef, None),
+    }
+}
+
+fn write_absent(
+    plan: &Plan,
+    folder: &RunFolder,
+    revision: usize,
+    cell: &CellId,
+    (status, message): (Status, Option<String>),
+) -> anyhow::Result<()> {
+    let place = folder.cell(plan, revision, cell, 0);
+    fs_err::create_dir_all(&place)?;
+    let record = RunRecord {
+        version: outcome::VERSION,
+        revision,
+        cell: cell.clone(),
+        repeat: 0,
+        outcome: Outcome { status, message, wall_nanoseconds: None },
+        build: None,
+        marks: Vec::new(),
+        withdrawn: BTreeMap::new(),
+        devices: None,
+        files: BTreeMap::new(),
+    };
+    sealed::write(&place.join(file::OUTCOME), &record)
+}
+
+/// Returns a ref as a plan stores it, with marks in place of secrets.
+fn sealed_ref(one: RefRequest) -> RefRequest {
+    let mut plan = Request { refs: vec![one], ..Request::default() };
+    stored_plan::seal_request(&mut plan);
+    plan.refs.remove(0)
+}
+
+/// Says which settings the saved baseline has, and which the user gives to it now.
+fn other_settings(kept: &RefRequest, now: &RefRequest) -> String {
+    let request = Request::default();
+    let mut words = side::differences(&request, kept, now);
+    for (of, than, not) in [(now, kept, ""), (kept, now, "not ")] {
+        let only = of.with.iter().filter(|one| !than.with.contains(one));
+        words.extend(only.map(|one| format!("{not}with {one}")));
+    }
+    if kept.lockfile != now.lockfile {
+        let written = now.lockfile.as_ref().map_or("its own", SideLockfile::written);
+        words.push(format!("the lock file {written}"));
+    }
+    format!("it was measured with other settings than the baseline has now: {}", words.join(", "))
+}
+
+fn revision_request(plan: &Plan, revision: usize) -> RefRequest {
+    plan.request.refs.get(revision).cloned().unwrap_or_default()
+}
+
+/// `2026-11-20 14:02 UTC`.
+fn minute(created: &str) -> String {
+    match created.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => created.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_the_settings_that_the_saved_baseline_lacks_or_has() {
+        let kept = RefRequest { features: vec!["simd".into()], ..RefRequest::default() };
+        let now = RefRequest {
+            env: [("POOL".to_owned(), "8".to_owned())].into(),
+            with: vec!["serde@1.0.200".parse().unwrap()],
+            lockfile: Some(SideLockfile::Ref { spec: "main".into(), commit: "c".into() }),
+            ..RefRequest::default()
+        };
+        assert_eq!(
+            other_settings(&kept, &now),
+            "it was measured with other settings than the baseline has now: without feature simd, POOL=8, \
+             with serde@1.0.200, the lock file main"
+        );
+        assert_ne!(side::settings(&kept), side::settings(&now));
+    }
+}

@@ -1,0 +1,593 @@
+//! Test files that only one revision has: puts them into the revisions that lack them, so that both
+//! sides are measured. What cannot be put there stays one-sided, with the reason.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::files_beside;
+use memprof_build::attempts::Build;
+use memprof_build::builder::Builder;
+use memprof_build::failure::BuildFailure;
+use memprof_build::git::repository::Repository;
+use memprof_build::inject::committed_package;
+use memprof_build::inject::overlay::OverlayFile;
+use memprof_build::provenance::Executable;
+use memprof_judge::results::added_test::AddedTest;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::request::MERGE_BASE;
+use memprof_plan::request::{OverlayMode, TargetKind};
+use memprof_plan::resolved::{CellId, Plan, Revision};
+use memprof_support::counted::counted;
+use memprof_support::event::{Event, Sink};
+
+/// How often a revision is built again without the files that did not compile.
+const MOST_BUILDS: usize = 4;
+
+/// How many warnings about files a revision gets.
+const MOST_WARNINGS: usize = 5;
+
+/// What became of the test files that a revision lacks.
+#[derive(Debug, Default)]
+pub struct Completed {
+    /// Notes for the report, on files that are not in the revision.
+    pub notes: Vec<String>,
+    /// The files that were put into the revision, and those that do not compile there.
+    pub added: Vec<AddedTest>,
+}
+
+/// What became of missing test files, by the index of the revision that lacks them.
+pub type AllCompleted = BTreeMap<usize, Completed>;
+
+/// Name at most this many tests of a file.
+const MOST_NAMES: usize = 5;
+
+/// The revisions to complete, and where to report.
+pub struct Completion<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// The run's folder, for the logs of builds that fail.
+    pub folder: &'a RunFolder,
+    /// Where warnings go.
+    pub sink: &'a dyn Sink,
+}
+
+/// Tests of one target that a revision lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gap {
+    /// The revision that lacks them.
+    revision: usize,
+    /// A revision that has them.
+    donor: usize,
+    package: String,
+    binary: String,
+    kind: TargetKind,
+    /// Their names.
+    tests: Vec<String>,
+}
+
+impl Gap {
+    /// Whether the other tests are of the same target, revision and donor.
+    fn is_of_same_target(&self, other: &Self) -> bool {
+        let key = |gap: &Self| (gap.revision, gap.donor, gap.kind);
+        key(self) == key(other) && self.package == other.package && self.binary == other.binary
+    }
+}
+
+/// Returns ` (a, b and 3 more)`; nothing without a name.
+fn names(tests: &[String]) -> String {
+    let first = tests[..tests.len().min(MOST_NAMES)].join(", ");
+    match tests.len().saturating_sub(MOST_NAMES) {
+        _ if tests.is_empty() => String::new(),
+        0 => format!(" ({first})"),
+        more => format!(" ({first} and {more} more)"),
+    }
+}
+
+/// A test target at the revision that has it.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    package: &'a str,
+    /// Its root file, relative to the package's folder.
+    root: &'a Utf8Path,
+    donor: &'a Revision,
+    /// The package's folder at the donor.
+    folder: &'a Utf8Path,
+}
+
+impl Target<'_> {
+    fn file(&self, destination: &Utf8Path, content: Vec<u8>) -> OverlayFile {
+        let package = Some(self.package.to_owned());
+        OverlayFile { package, destination: destination.to_owned(), content, mode: OverlayMode::Package }
+    }
+}
+
+/// A gap and the files that would close it.
+struct Offer {
+    gap: Gap,
+    /// The target's root at the donor, relative to the repository's root.
+    path: Utf8PathBuf,
+    files: Vec<OverlayFile>,
+}
+
+/// Why a gap stays open.
+struct Refusal {
+    message: String,
+    help: String,
+    /// If the revision has a file of this name with other tests: what is counted in one message.
+    other_version: Option<OtherVersion>,
+}
+
+/// A test file that differs between two revisions, and the tests that only one of them has.
+struct OtherVersion {
+    donor: usize,
+    path: Utf8PathBuf,
+    tests: usize,
+}
+
+impl Completion<'_> {
+    /// Builds each revision again with the test files that it lacks. `cells` are those of the builds
+    /// so far.
+    ///
+    /// # Errors
+    /// The tool itself failed. A file that does not compile is no error.
+    pub fn complete(
+        &self,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+        cells: &[PlannedCell],
+    ) -> anyhow::Result<AllCompleted> {
+        let mut gaps = gaps(cells, self.plan.baseline);
+        gaps.extend(unnamed_targets(self.plan, builds));
+        self.tell_of_other_targets(&gaps);
+        let mut by_revision: BTreeMap<usize, Vec<Gap>> = BTreeMap::new();
+        for gap in gaps.into_iter().filter(|gap| gap.kind == TargetKind::Test) {
+            by_revision.entry(gap.revision).or_default().push(gap);
+        }
+        let mut packages = Packages { repository: self.repository, known: HashMap::new() };
+        let mut all = AllCompleted::new();
+        for (revision, gaps) in by_revision {
+            let mut refusals = Vec::new();
+            let mut offers = Vec::new();
+            for gap in one_donor_each(gaps) {
+                match self.offer(gap, builds, &mut packages)? {
+                    Ok(offer) => offers.push(offer),
+                    Err(refusal) => refusals.push(refusal),
+                }
+            }
+            let added = self.close(revision, offers, builder, builds, &mut refusals)?;
+            let refusals = self.with_other_versions_in_one(revision, refusals);
+            self.warn(&refusals);
+            let notes = refusals.into_iter().map(|refusal| refusal.message).collect();
+            all.insert(revision, Completed { notes, added });
+        }
+        Ok(all)
+    }
+
+    /// Builds the revision with the offered files, and again without those that do not compile.
+    /// Returns the files that were tried.
+    fn close(
+        &self,
+        revision: usize,
+        mut offers: Vec<Offer>,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+        refusals: &mut Vec<Refusal>,
+    ) -> anyhow::Result<Vec<AddedTest>> {
+        let mut tried = Vec::new();
+        let log = self.folder.build_log(self.plan, revision).with_extension("overlay.log");
+        for build in 1..=MOST_BUILDS {
+            if offers.is_empty() {
+                break;
+            }
+            let mut files: Vec<OverlayFile> = Vec::new();
+            for file in offers.iter().flat_map(|offer| &offer.files) {
+                // Several tests may read one file.
+                if !files.contains(file) {
+                    files.push(file.clone());
+                }
+            }
+            let failure = match builder.build_with(revision, files, &log)? {
+                Build::Failed(failure) => failure,
+                done @ Build::Done(_) => {
+                    builds[revision] = done;
+                    tried.extend(offers.iter().map(|offer| self.added(offer, true)));
+                    return Ok(tried);
+                }
+            };
+            let is_named = |file: &OverlayFile| failure.first_errors.contains(file.destination.as_str());
+            let is_blamed = |offer: &Offer| offer.files.iter().any(is_named);
+            let is_any_blamed = offers.iter().any(is_blamed);
+            let gives_up = build == MOST_BUILDS || !is_any_blamed;
+            let (refused, rest): (Vec<_>, Vec<_>) =
+                offers.into_iter().partition(|offer| gives_up || is_blamed(offer));
+            refusals.extend(refused.iter().map(|offer| self.not_compiled(offer, &failure)));
+            tried.extend(refused.iter().map(|offer| self.added(offer, false)));
+            offers = rest;
+        }
+        Ok(tried)
+    }
+
+    /// Returns the files that would close the gap, or why there are none.
+    fn offer(
+        &self,
+        gap: Gap,
+        builds: &[Build],
+        packages: &mut Packages<'_>,
+    ) -> anyhow::Result<Result<Offer, Refusal>> {
+        let donor = &self.plan.revisions[gap.donor];
+        let revision = &self.plan.revisions[gap.revision];
+        let root = match packages.folder(donor, &gap.package)? {
+            Some(folder) => root_of(self.repository, donor, &folder, &gap.binary).map(|root| (folder, root)),
+            None => None,
+        };
+        let Some((folder, root)) = root else {
+            let what = format!("{}::{}", gap.package, gap.binary);
+            let reason = format!("its file in {} is not tests/{}.rs", donor.name, gap.binary);
+            return Ok(Err(self.refusal(&gap, &what, &reason, OWN_FILE.to_owned())));
+        };
+        let path = folder.join(&root);
+        let command = self.command(&gap, &path);
+        let refuse = |reason: String| Ok(Err(self.refusal(&gap, path.as_str(), &reason, command.clone())));
+        if self.plan.request.no_auto_overlay {
+            return refuse("--no-auto-overlay keeps it there".to_owned());
+        }
+        if self.plan.request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External) {
+            return refuse("an external overlay is built without the package's own tests".to_owned());
+        }
+        if executable(&builds[gap.donor], &gap).is_some_and(|executable| !executable.harness) {
+            return refuse("it needs the `[[test]]` entry with `harness = false` in Cargo.toml".to_owned());
+        }
+        let Some(folder_there) = packages.folder(revision, &gap.package)? else {
+            return refuse(format!("{} has no package '{}'", revision.name, gap.package));
+        };
+        for taken in roots(&gap.binary) {
+            let taken = folder_there.join(taken);
+            if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
+                let reason = format!("{} has another {taken}, which is not replaced", revision.name);
+                let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
+                refusal.other_version = Some(OtherVersion { donor: gap.donor, path, tests: gap.tests.len() });
+                return Ok(Err(refusal));
+            }
+        }
+        let target = Target { package: &gap.package, root: &root, donor, folder: &folder };
+        let mut files = self.files(&target)?;
+        self.add_files_beside(&target, (revision, &folder_there), &mut files)?;
+        Ok(Ok(Offer { gap, path, files }))
+    }
+
+    /// Returns the target's files at the donor: its root, or the whole folder of a `main.rs`.
+    fn files(&self, target: &Target<'_>) -> anyhow::Result<Vec<OverlayFile>> {
+        let Target { root, donor, folder, .. } = *target;
+        let is_folder = root.file_name() == Some("main.rs");
+        let below = root.parent().filter(|_| is_folder).unwrap_or(root);
+        let mut files = Vec::new();
+        for name in self.repository.files(&donor.commit, folder.join(below).as_str())? {
+            let Some(content) = self.repository.show(&donor.commit, &name)? else { continue };
+            files.push(target.file(Utf8Path::new(&name).strip_prefix(folder)?, content));
+        }
+        // The root comes first, because errors are searched for its name.
+        files.sort_by_key(|file| file.destination != root);
+        Ok(files)
+    }
+
+    /// Adds the donor's files that the target's text names, and that the revision lacks.
+    fn add_files_beside(
+        &self,
+        target: &Target<'_>,
+        (revision, folder_there): (&Revision, &Utf8Path),
+        files: &mut Vec<OverlayFile>,
+    ) -> anyhow::Result<()> {
+        let listed = |commit: &str, folder: &Utf8Path| -> anyhow::Result<Vec<Utf8PathBuf>> {
+            let names = self.repository.files(commit, folder.as_str())?.into_iter();
+            Ok(names
+                .filter_map(|name| Some(Utf8Path::new(&name).strip_prefix(folder).ok()?.to_owned()))
+                .collect())
+        };
+        let there: HashSet<Utf8PathBuf> = listed(&revision.commit, folder_there)?.into_iter().collect();
+        let mut others = listed(&target.donor.commit, target.folder)?;
+        others.retain(|path| !there.contains(path) && !files.iter().any(|file| file.destination == *path));
+        let mut text = String::new();
+        let mut read = 0;
+        // A module may name further files.
+        while read < files.len() {
+            for file in files[read..].iter().filter(|file| file.destination.extension() == Some("rs")) {
+                text.push_str(&String::from_utf8_lossy(&file.content));
+                text.push('\n');
+            }
+            read = files.len();
+            let (named, rest): (Vec<_>, Vec<_>) =
+                others.into_iter().partition(|path| files_beside::is_named(path, &text));
+            others = rest;
+            for path in named {
+                // A link and an LFS pointer have no content of their own. The test says what it lacks.
+                if let Ok(Some(content)) =
+                    self.repository.show(&target.donor.commit, target.folder.join(&path).as_str())
+                {
+                    files.push(target.file(&path, content));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shown(&self, revision: usize) -> String {
+        self.plan.revisions[revision].named()
+    }
+
+    fn added(&self, offer: &Offer, compiles: bool) -> AddedTest {
+        let Gap { package, binary, donor, .. } = &offer.gap;
+        AddedTest {
+            package: package.clone(),
+            binary: binary.clone(),
+            file: offer.path.clone(),
+            files_beside: offer.files.len() - 1,
+            donor: self.shown(*donor),
+            compiles,
+        }
+    }
+
+    fn refusal(&self, gap: &Gap, what: &str, reason: &str, help: String) -> Refusal {
+        let tests = counted(gap.tests.len(), "test");
+        let are = if gap.tests.len() == 1 { "is" } else { "are" };
+        let (donor, revision) = (self.shown(gap.donor), self.shown(gap.revision));
+        let message = format!(
+            "{what}: {tests}{} {are} only comparable in {donor}, because {revision} has none: {reason}",
+            names(&gap.tests)
+        );
+        Refusal { message, help, other_version: None }
+    }
+
+    /// Merges the refusals about files that differ: one message for each donor.
+    fn with_other_versions_in_one(&self, revision: usize, refusals: Vec<Refusal>) -> Vec<Refusal> {
+        let (differing, mut rest): (Vec<_>, Vec<_>) =
+            refusals.into_iter().partition(|refusal| refusal.other_version.is_some());
+        let mut by_donor: BTreeMap<usize, Vec<(OtherVersion, Refusal)>> = BTreeMap::new();
+        for mut refusal in differing {
+            if let Some(other) = refusal.other_version.take() {
+                by_donor.entry(other.donor).or_default().push((other, refusal));
+            }
+        }
+        for (donor, mut files) in by_donor {
+            if files.len() > 1 {
+                let tests = files.iter().map(|(other, _)| other.tests).sum();
+                files.sort_by_key(|(other, _)| std::cmp::Reverse(other.tests));
+                let message = format!(
+                    "{} of {} are only comparable there, because {} has other versions of {}: {} and {} more",
+                    counted(tests, "test"),
+                    self.shown(donor),
+                    self.shown(revision),
+                    counted(files.len(), "test file"),
+                    files[0].0.path,
+                    files.len() - 1,
+                );
+                files.truncate(1);
+                files[0].1.message = message;
+            }
+            rest.extend(files.into_iter().map(|(_, refusal)| refusal));
+        }
+        rest
+    }
+
+    fn not_compiled(&self, offer: &Offer, failure: &BuildFailure) -> Refusal {
+        let error = failure.first_errors.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let reason = format!("it does not build there ({})", error.trim());
+        self.refusal(&offer.gap, offer.path.as_str(), &reason, OWN_FILE.to_owned())
+    }
+
+    /// Returns the command that puts the donor's file into every revision.
+    fn command(&self, gap: &Gap, path: &Utf8Path) -> String {
+        let donor = &self.plan.revisions[gap.donor];
+        // A path on the disk is relative to where the user is.
+        let start = self.repository.start().strip_prefix(self.repository.root()).unwrap_or(Utf8Path::new(""));
+        let source = match path.strip_prefix(start) {
+            Ok(relative) if donor.working_tree => relative.to_string(),
+            Err(_) if donor.working_tree => self.repository.root().join(path).to_string(),
+            // The plan's own name for the merge base is no name that git knows.
+            _ if donor.spec == MERGE_BASE => format!("{}:{path}", donor.commit),
+            _ => format!("{}:{path}", donor.spec),
+        };
+        format!("only {} has it; `--overlay {source}` puts it into both", donor.name)
+    }
+
+    fn warn(&self, refusals: &[Refusal]) {
+        for Refusal { message, help, .. } in refusals.iter().take(MOST_WARNINGS) {
+            self.sink.emit(Event::Warning { message: message.clone(), help: Some(help.clone()) });
+        }
+        if let Some(left) = refusals.len().checked_sub(MOST_WARNINGS).filter(|left| *left > 0) {
+            let files = counted(left, "more test file");
+            let message = format!("{files} of one revision only; the report's notes name them");
+            self.sink.emit(Event::Warning { message, help: None });
+        }
+    }
+
+    /// Warns once per pair of revisions of tests that are not in files of their own.
+    fn tell_of_other_targets(&self, gaps: &[Gap]) {
+        let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for gap in gaps.iter().filter(|gap| gap.kind != TargetKind::Test) {
+            *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests.len();
+        }
+        for ((donor, revision), count) in counts {
+            let are = if count == 1 { "is" } else { "are" };
+            let message = format!(
+                "{} of {} {are} only comparable there, because {} has none, and they are not in files of their own in tests/",
+                counted(count, "test"),
+                self.shown(donor),
+                self.shown(revision),
+            );
+            self.sink.emit(Event::Warning { message, help: Some(OWN_FILE.to_owned()) });
+        }
+    }
+}
+
+/// What helps if a file cannot be put into a revision as it is.
+const OWN_FILE: &str = "write a test that compiles in both, and add it: --overlay FILE=tests/NAME.rs";
+
+/// Returns the tests that run at one revision and that another one lacks, by target.
+fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
+    let mut donors: HashMap<&CellId, usize> = HashMap::new();
+    for cell in cells.iter().filter(|cell| cell.status == CellStatus::Run) {
+        let donor = donors.entry(&cell.cell).or_insert(cell.revision);
+        if cell.revision == baseline {
+            *donor = baseline;
+        }
+    }
+    let mut gaps: Vec<Gap> = Vec::new();
+    // A program needs its own package's code.
+    let is_test = |cell: &&PlannedCell| cell.cell.program.is_none();
+    for cell in cells.iter().filter(is_test).filter(|cell| cell.status == CellStatus::NotInThisRef) {
+        let Some(&donor) = donors.get(&cell.cell) else { continue };
+        let test = &cell.cell.test;
+        let gap = Gap {
+            revision: cell.revision,
+            donor,
+            package: test.package.clone(),
+            binary: test.binary.clone(),
+            kind: test.kind,
+            tests: vec![cell.cell.title.clone()],
+        };
+        match gaps.iter_mut().find(|known| known.is_of_same_target(&gap)) {
+            Some(known) => known.tests.extend(gap.tests),
+            None => gaps.push(gap),
+        }
+    }
+    gaps
+}
+
+/// Returns one gap for each target: the one with the most tests, because a file comes from one
+/// revision.
+fn one_donor_each(mut gaps: Vec<Gap>) -> Vec<Gap> {
+    gaps.sort_by_key(|gap| Reverse(gap.tests.len()));
+    let mut seen = HashSet::new();
+    gaps.retain(|gap| seen.insert((gap.package.clone(), gap.binary.clone())));
+    gaps
+}
+
+/// Returns the targets of `--test` that a revision lacks, so that cargo refused to build it.
+fn unnamed_targets(plan: &Plan, builds: &[Build]) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for (revision, build) in builds.iter().enumerate() {
+        let is_refused = |failure: &BuildFailure| failure.first_errors.contains("no test target named");
+        if !build.failure().is_some_and(is_refused) {
+            continue;
+        }
+        for name in &plan.request.build.tests {
+            let of = |donor: usize| {
+                let executables = &builds[donor].entry()?.provenance.executables;
+                executables.iter().find(|one| one.kind == TargetKind::Test && one.binary == *name)
+            };
+            let mut donors = std::iter::once(plan.baseline).chain(0..builds.len());
+            let found = donors.find_map(|donor| Some((donor, of(donor)?)));
+            gaps.extend(found.map(|(donor, executable)| Gap {
+                revision,
+                donor,
+                package: executable.package.clone(),
+                binary: name.clone(),
+                kind: TargetKind::Test,
+                tests: executable.tests.iter().map(|test| test.name.clone()).collect(),
+            }));
+        }
+    }
+    gaps
+}
+
+fn executable<'a>(build: &'a Build, gap: &Gap) -> Option<&'a Executable> {
+    let executables = &build.entry()?.provenance.executables;
+    executables
+        .iter()
+        .find(|one| one.package == gap.package && one.binary == gap.binary && one.kind == gap.kind)
+}
+
+/// Returns the files in a package that cargo takes for the root of a test target.
+fn roots(binary: &str) -> [Utf8PathBuf; 2] {
+    [format!("tests/{binary}.rs").into(), format!("tests/{binary}/main.rs").into()]
+}
+
+/// Returns which of these files a revision has. A link has no content of its own.
+fn root_of(
+    repository: &Repository,
+    revision: &Revision,
+    folder: &Utf8Path,
+    binary: &str,
+) -> Option<Utf8PathBuf> {
+    let is_file = |root: &Utf8PathBuf| {
+        matches!(repository.show(&revision.commit, folder.join(root).as_str()), Ok(Some(_)))
+    };
+    roots(binary).into_iter().find(is_file)
+}
+
+/// The packages' folders by commit, each searched for once.
+struct Packages<'a> {
+    repository: &'a Repository,
+    known: HashMap<(String, String), Option<Utf8PathBuf>>,
+}
+
+impl Packages<'_> {
+    fn folder(&mut self, revision: &Revision, name: &str) -> anyhow::Result<Option<Utf8PathBuf>> {
+        let key = (revision.commit.clone(), name.to_owned());
+        if let Some(folder) = self.known.get(&key) {
+            return Ok(folder.clone());
+        }
+        let folder = committed_package::folder(self.repository, &revision.commit, name)?;
+        self.known.insert(key, folder.clone());
+        Ok(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_plan::repeat::Repeat;
+    use memprof_plan::resolved::TestId;
+
+    fn cell(test: &str, kind: TargetKind, revision: usize, status: CellStatus) -> PlannedCell {
+        let (binary, name) = test.split_once("::").unwrap();
+        let test = TestId { package: "bart".into(), binary: binary.into(), kind, name: name.into() };
+        PlannedCell {
+            cell: CellId { test, params: Vec::new(), title: name.to_owned(), program: None },
+            revision,
+            status,
+            env: BTreeMap::new(),
+            args: Vec::new(),
+            exit_code: 0,
+            timeout_seconds: None,
+            repeat: Repeat::Times(1),
+            devices: None,
+        }
+    }
+
+    #[test]
+    fn the_tests_that_a_revision_lacks_are_taken_from_the_baseline_if_it_has_them() {
+        use CellStatus::{Ignored, NotInThisRef, NotMeasured, Run};
+        use TargetKind::{Lib, Test};
+        let cells = [
+            cell("mem::a", Test, 0, NotInThisRef),
+            cell("mem::a", Test, 1, Run),
+            cell("mem::a", Test, 2, Run),
+            cell("mem::b", Test, 0, NotInThisRef),
+            cell("mem::b", Test, 1, Run),
+            cell("mem::b", Test, 2, NotInThisRef),
+            cell("bart::unit", Lib, 0, Run),
+            cell("bart::unit", Lib, 2, NotInThisRef),
+            // These have nothing to put into another revision, or are not missing.
+            cell("mem::c", Test, 0, Ignored),
+            cell("mem::c", Test, 1, NotInThisRef),
+            cell("mem::d", Test, 0, NotMeasured),
+            cell("mem::d", Test, 1, Run),
+        ];
+        let shown = |baseline: usize| -> Vec<String> {
+            let gaps = gaps(&cells, baseline);
+            let shown =
+                |gap: Gap| format!("{} {}<-{} {}", gap.binary, gap.revision, gap.donor, gap.tests.len());
+            gaps.into_iter().map(shown).collect()
+        };
+        assert_eq!(shown(0), ["mem 0<-1 2", "mem 2<-1 1", "bart 2<-0 1"]);
+        let gaps_of_main = one_donor_each(gaps(&cells, 2)).into_iter().filter(|gap| gap.revision == 0);
+        assert_eq!(gaps_of_main.count(), 1, "a file comes from one revision");
+        assert_eq!(shown(2), ["mem 0<-2 1", "mem 0<-1 1", "mem 2<-1 1", "bart 2<-0 1"]);
+    }
+}

@@ -1,0 +1,60 @@
+//! How a test process records call stacks, and the variables that tell it.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use memprof_judge::symbols::kept_table;
+
+/// How a process records call stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Where it keeps the site of a block.
+    pub blocks: Blocks,
+    /// One allocation of so many bytes is recorded on average.
+    pub sample: Option<u64>,
+}
+
+/// Where a process keeps the site of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// In 16 bytes before it.
+    Headers,
+    /// In a table: slower, but a program may free the block by any means.
+    Table,
+}
+
+impl Recording {
+    /// Returns the variables that make a process record, for this executable.
+    pub fn variables(self, executable: &Utf8Path) -> BTreeMap<&'static str, String> {
+        let blocks = match self.blocks {
+            Blocks::Headers => "headers",
+            Blocks::Table => "table",
+        };
+        let mut variables = BTreeMap::from([("MEMPROF_STACKS", blocks.to_owned())]);
+        let table = kept_table::beside(executable);
+        // Without a table, as on a full or read-only disk, the log says that there is none, and the
+        // unwinder walks: slower, with the same result.
+        if matches!(kept_table::keep(executable, &table), Ok(Ok(()))) {
+            variables.insert("MEMPROF_UNWIND_TABLE", table.into_string());
+        }
+        if let Some(sample) = self.sample {
+            variables.insert("MEMPROF_STACKS_SAMPLE", sample.to_string());
+        }
+        variables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_unwind_table_a_process_records_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = Utf8Path::from_path(folder.path()).unwrap().join("gone");
+        let recording = Recording { blocks: Blocks::Table, sample: Some(4096) };
+        let expected = [("MEMPROF_STACKS", "table".to_owned()), ("MEMPROF_STACKS_SAMPLE", "4096".to_owned())];
+        assert_eq!(recording.variables(&gone), expected.into());
+    }
+}

@@ -1,0 +1,183 @@
+//! What runs need: the plan, the builds, the cells, the devices. How an interrupted session ended.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use camino::Utf8PathBuf;
+
+use crate::delay::Delay;
+use crate::estimate::{PastTimes, TimeLeft};
+use crate::executables::ProvenExecutables;
+use crate::finished::FinishedRuns;
+use crate::follow::Follow;
+use crate::home;
+use crate::recording::Recording;
+use memprof_build::attempts::Build;
+use memprof_build::provenance::Executable;
+use memprof_build::store::Entry;
+use memprof_gpu::devices::CudaDevice;
+use memprof_gpu::visible_devices;
+use memprof_gpu::watch::DeviceWatch;
+use memprof_judge::results::outcome::RunRecord;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_plan::cells::PlannedCell;
+use memprof_plan::resolved::{CellId, Plan};
+use memprof_support::counted::counted;
+use memprof_support::event::Sink;
+
+/// How the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Every cell has its outcomes.
+    Finished,
+    /// The user stopped it; the outcomes so far are kept.
+    Interrupted(Interrupted),
+}
+
+/// The user interrupted the command. All finished measurements are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted{}", after(*finished, *planned, *is_explaining))]
+pub struct Interrupted {
+    /// How many runs have an outcome, of this session or an earlier one.
+    pub finished: usize,
+    /// How many runs were planned so far; 0 before the tests are known.
+    pub planned: usize,
+    /// Whether a test was interrupted that had not run before; what it logged is in the report.
+    pub is_cut_off: bool,
+    /// Whether the comparison is complete, and tests ran once more with call stacks.
+    pub is_explaining: bool,
+}
+
+impl Interrupted {
+    /// An interrupt while tests ran with call stacks, after all others.
+    pub fn of_call_stacks(runs: usize) -> Self {
+        Self { finished: runs, planned: runs, is_cut_off: false, is_explaining: true }
+    }
+}
+
+fn after(finished: usize, planned: usize, is_explaining: bool) -> String {
+    match planned {
+        _ if is_explaining => " after all runs, while tests ran once more with call stacks".to_owned(),
+        0 => String::new(),
+        planned => format!(" after {finished} of {}", counted(planned, "run")),
+    }
+}
+
+/// Runs the cells of a plan.
+#[derive(Clone)]
+pub struct Runner<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Where outcomes go.
+    pub folder: &'a RunFolder,
+    /// The build of each revision.
+    pub builds: &'a [Build],
+    /// The cells to run.
+    pub cells: &'a [PlannedCell],
+    /// Variables that make test processes count GPU memory, on a machine with a GPU, and the C
+    /// library's allocator, if that was requested.
+    pub counting: &'a BTreeMap<&'static str, String>,
+    /// The devices that runs may use.
+    pub devices: &'a DeviceWatch<'a>,
+    /// The pause between two runs.
+    pub delay: &'a Delay,
+    /// How long tests took before.
+    pub past: &'a PastTimes,
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Set by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+    /// What to show of a test while it runs.
+    pub follow: Follow,
+    /// How the processes record call stacks; `None` if they do not.
+    pub recording: Option<Recording>,
+}
+
+/// What is known of the runs so far.
+pub(super) struct Progress<'a> {
+    pub(super) executables: Mutex<ProvenExecutables>,
+    pub(super) finished: FinishedRuns,
+    pub(super) time_left: TimeLeft<'a>,
+    /// The first runs of cells that the user interrupted.
+    pub(super) cut_off: Vec<RunRecord>,
+    /// The cells that did not go well beside others. Their further runs are alone.
+    pub(super) apart: HashSet<CellId>,
+    /// The cells whose figures would depend on others. All their runs are alone.
+    pub(super) alone: HashSet<CellId>,
+}
+
+/// A run that has no outcome yet.
+#[derive(Clone, Copy)]
+pub(super) struct Pending<'a> {
+    pub(super) planned: &'a PlannedCell,
+    pub(super) repeat: u32,
+}
+
+impl Runner<'_> {
+    pub(super) fn run_folder(&self, planned: &PlannedCell, repeat: u32) -> Utf8PathBuf {
+        self.folder.cell(self.plan, planned.revision, &planned.cell, repeat)
+    }
+
+    /// Returns the name of a cell's test, with its target if another target has a test of that name.
+    pub(super) fn shown_title(&self, cell: &CellId) -> String {
+        let is_namesake =
+            |other: &PlannedCell| other.cell.title == cell.title && other.cell.test != cell.test;
+        if !self.cells.iter().any(is_namesake) {
+            cell.title.clone()
+        } else if cell.title == cell.test.name {
+            cell.test.to_string()
+        } else {
+            format!("{} {}", cell.test, cell.title)
+        }
+    }
+
+    /// Returns the build and the executable of a cell.
+    pub(crate) fn executable(&self, planned: &PlannedCell) -> anyhow::Result<(&Entry, &Executable)> {
+        let entry = self.builds[planned.revision].entry().context("a cell without a build is not run")?;
+        let executable = executable_of(entry, &planned.cell)
+            .with_context(|| format!("the build has no test {}", planned.cell.test))?;
+        Ok((entry, executable))
+    }
+
+    pub(super) fn devices_of(
+        &self,
+        planned: &PlannedCell,
+        executable: &Executable,
+    ) -> anyhow::Result<CellDevices> {
+        if let Some(names) = &planned.devices {
+            let places = self.devices.given(names)?;
+            return Ok(CellDevices { given: Some(visible_devices::value(&places)), places });
+        }
+        let variable = |name: &str| {
+            let set = planned.env.get(name).or_else(|| executable.environment.get(name));
+            set.cloned().or_else(|| std::env::var(name).ok())
+        };
+        Ok(CellDevices { given: None, places: self.devices.visible(variable) })
+    }
+
+    /// Writes an outcome, in the place of whatever is there.
+    pub(super) fn record(&self, record: &RunRecord) -> anyhow::Result<()> {
+        let folder = self.folder.cell(self.plan, record.revision, &record.cell, record.repeat);
+        home::record(&self.folder.0, &folder, record)
+    }
+}
+
+/// The devices of a cell's runs.
+pub(super) struct CellDevices {
+    /// The value for `CUDA_VISIBLE_DEVICES`, if the user gave the cell devices.
+    pub(super) given: Option<String>,
+    /// The devices that its runs can see, either way.
+    pub(super) places: Vec<CudaDevice>,
+}
+
+fn executable_of<'a>(entry: &'a Entry, cell: &CellId) -> Option<&'a Executable> {
+    let test = &cell.test;
+    entry.provenance.executables.iter().find(|executable| {
+        executable.package == test.package
+            && executable.binary == test.binary
+            && executable.kind == test.kind
+            && executable.is_program == cell.program.is_some()
+    })
+}

@@ -1,0 +1,152 @@
+//! Whether a run that continues has the same builds as before. Figures of two builds are not one
+//! figure.
+
+use camino::Utf8Path;
+use serde_json::Value;
+
+use memprof_judge::results::run_folder::{RunFolder, file};
+use memprof_judge::results::stored;
+use memprof_plan::resolved::Plan;
+use memprof_support::user_error::UserError;
+
+/// The facts of `builds.json` that decide a build, and what to call them.
+const FACTS: [(&str, &str); 12] = [
+    ("toolchain", "the toolchain"),
+    ("profile", "the profile"),
+    ("features", "the features"),
+    ("target", "the target"),
+    ("lock", "the lock file"),
+    ("packages", "the versions of dependencies"),
+    ("configuration", "cargo's configuration"),
+    ("environment", "variables"),
+    ("flags", "RUSTFLAGS"),
+    ("overlay", "the overlay's files"),
+    ("shim", "the version of cargo-memprof"),
+    ("sources", "the sources"),
+];
+
+/// Refuses a build that differs from the one that finished runs of this revision were measured with.
+/// `now` is the build's entry in `builds.json`, which is not written yet.
+///
+/// If that file is damaged, it is written anew. Runs of another build are then found one by one
+/// ([`rounds`](crate::rounds)), because each has the key of its own.
+///
+/// # Errors
+/// The message says what differs.
+pub fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Value) -> anyhow::Result<()> {
+    if now["key"].is_null() || !has_outcome(&folder.cells_of(plan, revision))? {
+        return Ok(());
+    }
+    let Ok(known) = stored::build_facts_of(folder) else { return Ok(()) };
+    match known.get(&revision.to_string()).and_then(|known| differences(known, now)) {
+        Some(differences) => {
+            let (id, name) = (&plan.id, &plan.revisions[revision].name);
+            let message =
+                format!("{name} has finished runs of another build than it gets now: {differences}");
+            let help = format!(
+                "undo what was changed, and continue {id} with --resume\n\
+                 to measure everything again: leave out --resume"
+            );
+            Err(UserError::new(message).help(help).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns what differs between two builds, by their facts; `None` if it is one build, or if there was
+/// none.
+fn differences(known: &Value, now: &Value) -> Option<String> {
+    let keys = [known, now].map(|facts| facts["key"].as_str());
+    let [Some(old), Some(new)] = keys else { return None };
+    if old == new {
+        return None;
+    }
+    let differs = FACTS.iter().filter(|(fact, _)| known[*fact] != now[*fact]);
+    let words: Vec<&str> = differs.map(|(_, word)| *word).collect();
+    Some(match words.as_slice() {
+        [] => "an option of the build differs".to_owned(),
+        [one] if !one.ends_with('s') || one.ends_with("RUSTFLAGS") => format!("{one} differs"),
+        _ => format!("{} differ", words.join(" and ")),
+    })
+}
+
+/// Whether a run of any cell is finished.
+fn has_outcome(revision: &Utf8Path) -> anyhow::Result<bool> {
+    if !revision.exists() {
+        return Ok(false);
+    }
+    for cell in revision.read_dir_utf8()? {
+        let cell = cell?;
+        if !cell.file_type()?.is_dir() {
+            continue;
+        }
+        for run in cell.path().read_dir_utf8()? {
+            if run?.path().join(file::OUTCOME).exists() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use memprof_plan::request::Request;
+    use memprof_support::sealed_json;
+
+    #[test]
+    fn another_build_is_said_with_what_differs() {
+        let old = json!({"key": "a", "configuration": "1", "environment": {"X": "1"}, "profile": "dev"});
+        let with = |key: &str, fact: &str, value: Value| {
+            let mut facts = old.clone();
+            facts["key"] = json!(key);
+            facts[fact] = value;
+            differences(&old, &facts)
+        };
+        assert_eq!(with("a", "profile", json!("release")), None, "the key decides");
+        assert_eq!(with("b", "configuration", json!("2")).unwrap(), "cargo's configuration differs");
+        assert_eq!(with("b", "environment", json!({})).unwrap(), "variables differ");
+        assert_eq!(with("b", "x", json!(1)).unwrap(), "an option of the build differs");
+        assert_eq!(differences(&json!({"build_failed": "no"}), &old), None, "it failed before");
+        assert_eq!(differences(&Value::Null, &old), None);
+    }
+
+    #[test]
+    fn a_damaged_file_of_builds_does_not_stop_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = RunFolder(folder.path().to_path_buf().try_into().unwrap());
+        let revision = serde_json::from_value(json!({
+            "name": "main", "spec": "main", "commit": "4f1c2aa", "tree": "t", "subject": "", "time": 0, "working_tree": false,
+        }));
+        let plan = Plan { revisions: vec![revision.unwrap()], ..Plan::sample(Request::default()) };
+        let run = folder.cells_of(&plan, 0).join("cell/0");
+        fs_err::create_dir_all(&run).unwrap();
+        fs_err::write(run.join(file::OUTCOME), "{}").unwrap();
+        let facts = |key: &str| json!({"key": key, "toolchain": key});
+        let kept = BTreeMap::from([("0".to_owned(), facts("a"))]);
+        fs_err::write(folder.builds(), sealed_json::sealed(&kept).unwrap()).unwrap();
+        assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
+        let refused = check(&plan, &folder, 0, &facts("b")).unwrap_err().to_string();
+        assert!(refused.ends_with("another build than it gets now: the toolchain differs"), "{refused}");
+        let damaged = fs_err::read_to_string(folder.builds()).unwrap().replace("\"a\"", "\"c\"");
+        fs_err::write(folder.builds(), damaged).unwrap();
+        assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
+    }
+
+    #[test]
+    fn only_a_finished_run_binds() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        assert!(!has_outcome(&folder.join("absent")).unwrap());
+        fs_err::create_dir_all(folder.join("cell/0")).unwrap();
+        fs_err::write(folder.join("a file"), "").unwrap();
+        assert!(!has_outcome(folder).unwrap());
+        fs_err::write(folder.join("cell/0").join(file::OUTCOME), "{}").unwrap();
+        assert!(has_outcome(folder).unwrap());
+    }
+}

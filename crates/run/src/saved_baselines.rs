@@ -1,0 +1,166 @@
+//! The saved baselines of a workspace: copies of finished runs, which `--save-baseline` makes and
+//! `cargo memprof clean` keeps.
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::merging::copy_tree;
+use memprof_judge::results::kept_baseline::{SavedBaseline, VERSION};
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::sealed;
+use memprof_judge::results::shard_record;
+use memprof_support::durable::{sync_names, sync_tree};
+use memprof_support::suggest;
+use memprof_support::user_error::UserError;
+
+/// Returns the folder of all saved baselines, beside the runs.
+pub fn folder(runs: &Utf8Path) -> Utf8PathBuf {
+    runs.join("baselines")
+}
+
+/// Returns the names of all saved baselines, sorted.
+pub fn names(runs: &Utf8Path) -> Vec<String> {
+    let entries = folder(runs).read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> = entries
+        .filter(|entry| RunFolder(entry.path().to_owned()).saved_baseline().exists())
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| check_name(name).is_ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Checks a name, which becomes that of a folder.
+pub fn check_name(name: &str) -> Result<String, String> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(is_plain) || name.len() > 100 {
+        return Err(format!("'{name}' is no name: use letters, digits, `.`, `_` and `-`"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Saves a finished run under a name, in the place of an earlier baseline of that name. Returns its
+/// folder.
+pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8PathBuf> {
+    let baselines = folder(runs);
+    fs_err::create_dir_all(&baselines)?;
+    let partial = tempfile::Builder::new().prefix(".saving-").tempdir_in(&baselines)?;
+    let copy = RunFolder(Utf8PathBuf::try_from(partial.path().join("run"))?);
+    fs_err::create_dir_all(&copy.0)?;
+    for file in [run.plan(), run.environment(), run.builds(), run.trace()] {
+        if file.exists() {
+            fs_err::copy(&file, copy.0.join(file.file_name().unwrap_or_default()))?;
+        }
+    }
+    copy_tree(&run.cells(), &copy.cells())?;
+    let record = SavedBaseline {
+        version: VERSION,
+        name: name.to_owned(),
+        saved: jiff::Timestamp::now().to_string(),
+        outcomes: Some(shard_record::outcomes(&copy)?),
+    };
+    sync_tree(partial.path()).with_context(|| format!("cannot sync {}", copy.0))?;
+    sealed::write(&copy.saved_baseline(), &record)?;
+    let place = baselines.join(name);
+    let replaced = partial.path().join("replaced");
+    if place.exists() {
+        fs_err::rename(&place, &replaced)?;
+    }
+    fs_err::rename(&copy.0, &place)?;
+    sync_names(baselines.as_std_path()).with_context(|| format!("cannot sync {baselines}"))?;
+    Ok(place)
+}
+
+/// Checks that a saved baseline still has all its runs.
+pub fn check(baseline: &RunFolder) -> anyhow::Result<()> {
+    let record: SavedBaseline = sealed::read(&baseline.saved_baseline())?;
+    let found = shard_record::outcomes(baseline)?;
+    match record.outcomes {
+        Some(saved) if saved != found => Err(UserError::new(format!(
+            "{} has {found} of the {saved} runs that were saved: files are missing",
+            baseline.0
+        ))
+        .help("copy the whole folder again, or save the baseline again with --save-baseline")
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// Finds a saved baseline by its name or its folder.
+pub fn find(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<RunFolder> {
+    let places = [folder(runs).join(name), start.join(name)];
+    let is_saved = |place: &RunFolder| place.saved_baseline().exists();
+    if let Some(found) = places.iter().cloned().map(RunFolder).find(is_saved) {
+        return Ok(RunFolder(found.0.canonicalize_utf8().context("a saved baseline")?));
+    }
+    let is_run = |place: &Utf8Path| RunFolder(place.to_owned()).plan().exists();
+    if is_run(&runs.join(name)) || is_run(&start.join(name)) {
+        return Err(UserError::new(format!("the run {name} was not saved as a baseline"))
+            .help(format!("cargo memprof run --resume {name} --save-baseline NAME"))
+            .into());
+    }
+    let known = names(runs);
+    let save = "to save one: cargo memprof main --save-baseline NAME";
+    let help = match known.as_slice() {
+        [] => save.to_owned(),
+        known => {
+            let all = format!("saved baselines: {}\n{save}", known.join(", "));
+            let suggestion = suggest::did_you_mean(name, known.iter().map(String::as_str));
+            suggestion.map_or(all.clone(), |suggestion| format!("{suggestion}\n{all}"))
+        }
+    };
+    Err(UserError::new(format!("no saved baseline '{name}'")).help(help).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(folder: &Utf8Path, text: &str) -> RunFolder {
+        let run = RunFolder(folder.to_owned());
+        fs_err::create_dir_all(run.cells().join("0-main/one/0")).unwrap();
+        fs_err::write(run.plan(), text).unwrap();
+        fs_err::write(run.cells().join("0-main/one/0/outcome.json"), text).unwrap();
+        run
+    }
+
+    #[test]
+    fn a_saved_run_is_found_by_name_and_replaced_and_unknown_names_list_what_there_is() {
+        let temporary = tempfile::tempdir().unwrap();
+        let runs = Utf8Path::from_path(temporary.path()).unwrap();
+        assert!(find(runs, runs, "v1").unwrap_err().to_string().contains("no saved baseline 'v1'"));
+        for text in ["first", "second"] {
+            let place = save(&run(&runs.join(text), text), runs, "v1").unwrap();
+            assert_eq!(fs_err::read_to_string(place.join("cells/0-main/one/0/outcome.json")).unwrap(), text);
+        }
+        assert_eq!(names(runs), ["v1"]);
+        assert_eq!(folder(runs).read_dir_utf8().unwrap().count(), 1, "nothing else is left");
+        let saved = find(runs, runs, "v1").unwrap();
+        assert!(saved.plan().exists());
+        check(&saved).unwrap();
+        let outcome = saved.cells().join("0-main/one/0/outcome.json");
+        fs_err::remove_file(&outcome).unwrap();
+        for make in [&|| (), &|| fs_err::create_dir(&outcome).unwrap()] as [&dyn Fn(); 2] {
+            make();
+            let missing = check(&saved).unwrap_err().to_string();
+            assert!(
+                missing.ends_with("v1 has 0 of the 1 runs that were saved: files are missing"),
+                "{missing}"
+            );
+        }
+        let unknown = find(runs, runs, "v2").unwrap_err().downcast::<UserError>().unwrap().rendered();
+        assert!(unknown.contains("saved baselines: v1"), "{unknown}");
+        let unsaved = find(runs, runs, "first").unwrap_err().downcast::<UserError>().unwrap().rendered();
+        assert!(unsaved.contains("run --resume first --save-baseline"), "{unsaved}");
+    }
+
+    #[test]
+    fn a_name_is_one_plain_word() {
+        for good in ["v1", "main-2026.11", "a_b"] {
+            assert_eq!(check_name(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "..", ".hidden", "-x", "a/b", "a b"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,591 @@
+//! One comparison from its plan to its results: builds, tests, cells, runs. `--resume` repeats this
+//! on the same folder, which does only what is missing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use anyhow::Context;
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err::os::unix::fs::symlink;
+use serde_json::json;
+
+use crate::attribution::Attribution;
+use crate::changed_sources;
+use crate::delay::Delay;
+use crate::estimate::PastTimes;
+use crate::follow::Follow;
+use crate::malloc_variables::malloc_variables;
+use crate::narrower_build;
+use crate::one_sided_tests::{self, AllCompleted};
+use crate::runner::{Completion, Interrupted, Runner};
+use crate::same_builds;
+use crate::spread;
+use crate::stdin_files;
+use crate::stored_plan;
+use memprof_build::attempts::Build;
+use memprof_build::builder::Builder;
+use memprof_build::cargo::configuration::CargoConfig;
+use memprof_build::checkout::cache::{self, Cache};
+use memprof_build::checkout::kept;
+use memprof_build::checkout::size_limit;
+use memprof_build::failure::{BuildFailure, Fault};
+use memprof_build::git::repository::Repository;
+use memprof_build::provenance::ListedTest;
+use memprof_build::store;
+use memprof_gpu::cupti;
+use memprof_gpu::nvml;
+use memprof_gpu::variables::{GpuTools, gpu_environment};
+use memprof_gpu::watch::DeviceWatch;
+use memprof_judge::results::environment;
+use memprof_judge::results::run_folder::{self, RunFolder};
+use memprof_judge::results::sealed;
+use memprof_judge::results::shard_record::ShardRecord;
+use memprof_judge::results::stored::{self, FailureFacts};
+use memprof_judge::results::trace_facts::TraceFacts;
+use memprof_judge::why::explanations::Why;
+use memprof_plan::cells::{self, PlannedCell};
+use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
+use memprof_plan::resolved::{Plan, TestId};
+use memprof_plan::sharding::{self, AllTests};
+use memprof_support::event::{Event, Sink};
+use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_support::paths;
+use memprof_support::redaction;
+use memprof_support::regular_file;
+use memprof_support::sealed_json;
+use memprof_support::suggest;
+use memprof_support::user_error::UserError;
+use memprof_support::whole_file::{self, write_whole};
+
+/// What every command on a repository needs.
+pub struct Session<'a> {
+    /// The user's repository.
+    pub repository: &'a Repository,
+    /// Its folder in the cache.
+    pub cache: Cache,
+    /// Where events go.
+    pub sink: &'a dyn Sink,
+    /// Set by Ctrl-C.
+    pub interrupt: &'a AtomicBool,
+    /// What to show of a test while it runs.
+    pub follow: Follow,
+    /// Which tests run once more with call stacks.
+    pub attribution: Attribution,
+}
+
+/// The builds of a plan, and the cells that follow from them.
+pub struct Prepared<'a> {
+    /// Brings the checkout to a revision.
+    pub builder: Builder<'a>,
+    /// The build of each revision.
+    pub builds: Vec<Build>,
+    /// The cells to run.
+    pub cells: Vec<PlannedCell>,
+    /// The tests of all shards, if this is one of several.
+    pub all_tests: Option<AllTests>,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the cache of a repository.
+    pub fn open(
+        repository: &'a Repository,
+        sink: &'a dyn Sink,
+        interrupt: &'a AtomicBool,
+    ) -> anyhow::Result<Self> {
+        let cache = Cache::open(&cache::home()?, repository)?;
+        Ok(Self {
+            repository,
+            cache,
+            sink,
+            interrupt,
+            follow: Follow::default(),
+            attribution: Attribution::NONE,
+        })
+    }
+
+    /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
+    /// garbage collection.
+    pub fn lock(&self, when_held: WhenHeld) -> anyhow::Result<Lock> {
+        let lock_file = LockFile::of_folder(self.cache.lock());
+        let lock = Lock::acquire(&lock_file, when_held, self.interrupt, self.sink)?;
+        kept::forget(self.repository)?;
+        Ok(lock)
+    }
+
+    /// Returns the functions of each revision that the request's patterns match, without building.
+    /// The caller holds the lock.
+    pub fn traceable(&self, plan: &Plan) -> anyhow::Result<Vec<TraceFacts>> {
+        let scratch = tempfile::tempdir()?;
+        let folder = RunFolder(paths::utf8(scratch.path().to_owned())?);
+        let mut builder =
+            Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
+        builder.check_patterns()?;
+        (0..plan.revisions.len()).map(|index| builder.traceable(index)).collect()
+    }
+
+    /// Builds every revision and finds the cells. The caller holds the lock.
+    pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
+        whole_file::sweep(&folder.0).with_context(|| format!("cannot clean up {}", folder.0))?;
+        stdin_files::keep(folder, plan)?;
+        let mut builder =
+            Builder::new(plan, self.repository, &self.cache, folder, self.sink, self.interrupt)?;
+        builder.provide_sides()?;
+        builder.check_patterns()?;
+        let limit = size_limit::limit()?;
+        let began = SystemTime::now();
+        let mut builds = Vec::new();
+        while builds.len() < plan.revisions.len() {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Interrupted::default().into());
+            }
+            let build = builder.build(builds.len())?;
+            builds.push(build);
+            if builder.take_outdated() {
+                // All refs without a lock file share one. It was replaced, so these builds are repeated.
+                builds.clear();
+            }
+        }
+        let mut completed = self.complete(plan, folder, &mut builder, &mut builds)?;
+        completed.entry(plan.baseline).or_default().notes.extend(builder.notes());
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted::default().into());
+        }
+        let failures: Vec<_> = builds.iter().filter_map(Build::failure).collect();
+        if failures.len() == builds.len()
+            && let Some(user_error) = BuildFailure::of_all(&failures)
+        {
+            return Err(user_error.into());
+        }
+        for (index, build) in builds.iter().enumerate() {
+            if let Some(failure) = build.failure().filter(|failure| failure.fault == Fault::Request) {
+                builder.report_failure(index, failure);
+            }
+        }
+        let facts = facts_of(plan, &builds, completed);
+        for revision in 0..builds.len() {
+            same_builds::check(plan, folder, revision, &facts[&revision.to_string()])?;
+        }
+        write_whole(&folder.builds(), &sealed_json::sealed(&facts)?)?;
+        self.store_trace(plan, folder, &builds)?;
+        if self.attribution.why != Why::Never {
+            changed_sources::keep(self.repository, plan, folder)?;
+        }
+        let has_new = self.limit_cache(limit, began, &builds)?;
+        let mut cells = self.cells(plan, &builds)?;
+        if let Some(text) = narrower_build::advice(&plan.request, &builds, &cells).filter(|_| has_new) {
+            self.sink.emit(Event::BuiltMore { text });
+        }
+        // Other machines have other pasts, and all must agree on who runs what.
+        let all_tests = plan.request.shard.map(|own| sharding::keep(&mut cells, own, &BTreeMap::new()));
+        Ok(Prepared { builder, builds, cells, all_tests })
+    }
+
+    /// Puts test files that only one revision has into the others.
+    fn complete(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        builder: &mut Builder<'_>,
+        builds: &mut [Build],
+    ) -> anyhow::Result<AllCompleted> {
+        if builds.len() < 2 || self.interrupt.load(Ordering::Relaxed) {
+            return Ok(AllCompleted::new());
+        }
+        // A mistake in the request is reported when the cells of the final builds are planned.
+        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
+        let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
+        let cells = cells::cells(&plan.request, &listed_revisions(plan, builds, &tests, &not_measured));
+        let cells = cells.map(|cells| cells.cells).unwrap_or_default();
+        let completion =
+            one_sided_tests::Completion { plan, repository: self.repository, folder, sink: self.sink };
+        completion.complete(builder, builds, &cells)
+    }
+
+    /// Notes which builds are used, and keeps the cache below its limit if a build was added. Returns
+    /// whether one was.
+    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<bool> {
+        let used: Vec<&Utf8Path> =
+            builds.iter().filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
+        let is_new = |build: &&Utf8Path| {
+            let written = build.join(store::PROVENANCE).metadata().and_then(|metadata| metadata.modified());
+            written.is_ok_and(|written| written >= began)
+        };
+        let has_new = used.iter().any(is_new);
+        for build in &used {
+            size_limit::note_use(build);
+        }
+        if let Some(limit) = limit.filter(|_| has_new) {
+            size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
+        }
+        Ok(has_new)
+    }
+
+    /// Stores which functions are traced in the run's folder, and warns of those that cannot be.
+    fn store_trace(&self, plan: &Plan, folder: &RunFolder, builds: &[Build]) -> anyhow::Result<()> {
+        if plan.request.trace.is_empty() {
+            return Ok(());
+        }
+        let facts = |build: &Build| build.entry().map(|entry| entry.provenance.trace.clone());
+        let traces: BTreeMap<usize, TraceFacts> =
+            builds.iter().enumerate().filter_map(|(index, build)| Some((index, facts(build)?))).collect();
+        for (index, facts) in &traces {
+            let name = &plan.revisions[*index].name;
+            let dropped: Vec<_> = facts.dropped().collect();
+            if let Some((function, reason)) = dropped.first() {
+                let others = match dropped.len() - 1 {
+                    0 => String::new(),
+                    others => {
+                        format!(" (and {} more)", memprof_support::counted::counted(others, "function"))
+                    }
+                };
+                let message = format!("{} of {name} is not traced{others}: {reason}", function.path);
+                self.sink.emit(Event::Warning { message, help: None });
+            }
+        }
+        sealed::write(&folder.trace(), &traces)
+    }
+
+    fn cells(&self, plan: &Plan, builds: &[Build]) -> anyhow::Result<Vec<PlannedCell>> {
+        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
+        let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
+        for (build, revision) in builds.iter().zip(&plan.revisions) {
+            let executables = build.entry().into_iter().flat_map(|entry| &entry.provenance.executables);
+            for executable in executables {
+                if let Some(reason) = &executable.unlisted {
+                    let name = format!("{}::{}", executable.package, executable.binary);
+                    let message = format!("cannot list the tests of {name} in {}: {reason}", revision.name);
+                    self.sink.emit(Event::Warning { message, help: None });
+                }
+            }
+        }
+        let listed = listed_revisions(plan, builds, &tests, &not_measured);
+        if tests.iter().all(Option::is_none) {
+            // Every build failed, and each failure was reported. There are no cells without a test.
+            return Ok(Vec::new());
+        }
+        let cells = cells::cells(&plan.request, &listed)?;
+        for warning in cells.warnings {
+            self.sink.emit(Event::Warning { message: warning.to_string(), help: warning.help });
+        }
+        Ok(cells.cells)
+    }
+
+    /// Runs every cell that has no outcome yet.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        prepared: &mut Prepared<'_>,
+        devices: &DeviceWatch<'_>,
+    ) -> anyhow::Result<()> {
+        let mut counting = gpu_variables(|| prepared.builder.injection_library());
+        counting.extend(malloc_variables(&plan.request, || prepared.builder.malloc_library()));
+        let runner = Runner {
+            plan,
+            counting: &counting,
+            devices,
+            delay: &Delay::of(&plan.request),
+            past: &past_times(folder),
+            folder,
+            builds: &prepared.builds,
+            cells: &prepared.cells,
+            sink: self.sink,
+            interrupt: self.interrupt,
+            follow: self.follow,
+            recording: None,
+        };
+        let note = |is_finished| {
+            ShardRecord::write(folder, plan.request.shard, prepared.all_tests.as_ref(), is_finished)
+        };
+        note(false)?;
+        let files = [folder.plan(), folder.environment(), folder.builds(), folder.trace(), folder.changes()];
+        prepared.builder.guard(files, &prepared.builds);
+        let completion = spread::run_and_explain(&runner, &mut prepared.builder, self.attribution)?;
+        prepared.builder.restore_guarded()?;
+        match completion {
+            Completion::Finished => note(true),
+            Completion::Interrupted(interrupted) => Err(interrupted.into()),
+        }
+    }
+}
+
+/// Returns the variables that make test processes count GPU memory. Without a GPU driver, there are
+/// none, and nothing is searched.
+pub fn gpu_variables(
+    injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
+) -> BTreeMap<&'static str, String> {
+    if !nvml::may_have_devices() {
+        return BTreeMap::new();
+    }
+    let (cupti, injection) = (cupti::find(), injection());
+    let inherited = std::env::var("CUDA_INJECTION64_PATH").ok();
+    let tools = GpuTools {
+        cupti: cupti.as_deref().map_err(String::as_str),
+        injection: injection.as_deref().map_err(String::as_str),
+        inherited: inherited.as_deref(),
+    };
+    gpu_environment(tools)
+}
+
+/// Returns the tests of a build, named as in the cells.
+pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
+    let entry = build.entry()?;
+    let mut tests = Vec::new();
+    for executable in &entry.provenance.executables {
+        let id = |name: &str| TestId {
+            package: executable.package.clone(),
+            binary: executable.binary.clone(),
+            kind: executable.kind,
+            name: name.to_owned(),
+        };
+        let is_program = executable.is_program;
+        if executable.harness || executable.library.is_some() {
+            let listed = |test: &ListedTest| (id(&test.name), test.ignored);
+            let own = executable.tests.iter().map(listed);
+            tests.extend(own.map(|(id, ignored)| DiscoveredTest { id, ignored, is_program }));
+        } else {
+            tests.push(DiscoveredTest { id: id(""), ignored: false, is_program });
+        }
+    }
+    Some(tests)
+}
+
+/// Returns the revisions with their tests and with the executables that cannot be measured.
+fn listed_revisions<'a>(
+    plan: &'a Plan,
+    builds: &'a [Build],
+    tests: &'a [Option<Vec<DiscoveredTest>>],
+    not_measured: &'a [Vec<NotMeasured>],
+) -> Vec<ListedRevision<'a>> {
+    let revisions = plan.revisions.iter().zip(builds).zip(tests).zip(not_measured);
+    revisions
+        .map(|(((revision, build), tests), not_measured)| ListedRevision {
+            revision,
+            tests: tests.as_deref(),
+            not_measured,
+            known_programs: build.known_programs(),
+        })
+        .collect()
+}
+
+/// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
+fn facts_of(plan: &Plan, builds: &[Build], completed: AllCompleted) -> BTreeMap<String, serde_json::Value> {
+    let mut all: BTreeMap<String, serde_json::Value> =
+        builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect();
+    for (index, build) in builds.iter().enumerate() {
+        let own = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
+        if let Some(facts) = all.get_mut(&index.to_string()).filter(|_| !own.is_empty()) {
+            facts["notes"] = json!(own);
+        }
+    }
+    for (index, completed) in completed {
+        if let Some(serde_json::Value::Object(facts)) = all.get_mut(&index.to_string()) {
+            if !completed.added.is_empty() {
+                facts.insert(stored::ADDED_TESTS.to_owned(), json!(completed.added));
+            }
+            let known = facts.entry("notes").or_insert_with(|| json!([]));
+            if let Some(known) = known.as_array_mut() {
+                known.extend(completed.notes.into_iter().map(serde_json::Value::from));
+            }
+        }
+    }
+    all
+}
+
+/// Returns a revision's entry in `builds.json`.
+pub(crate) fn facts(build: &Build) -> serde_json::Value {
+    match build {
+        Build::Done(entry) => {
+            let provenance = &entry.provenance;
+            let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
+            // As they are stored: a build may be new, or of the store.
+            let inputs = provenance.key_inputs.redacted();
+            let is_run = provenance.key_inputs.arguments.first().is_some_and(|command| command == "run");
+            let usual_profile = if is_run { "dev" } else { "test" };
+            let profile = provenance.key_inputs.arguments.windows(2).find(|pair| pair[0] == "--profile");
+            json!({
+                "key": provenance.key,
+                "commit": provenance.commit,
+                "sources": provenance.sources,
+                "toolchain": toolchain,
+                "profile": profile.map_or(usual_profile, |pair| pair[1].as_str()),
+                "target": provenance.target,
+                "features": provenance.key_inputs.overlay.get("external").cloned()
+                    .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
+                "lock": provenance.lock,
+                "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
+                "shim": provenance.key_inputs.shim,
+                "environment": hashes_of(&inputs.environment),
+                "configuration": inputs.configuration,
+                "overlay": (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay)),
+                "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
+                "not_measured": entry.not_measured(),
+            })
+        }
+        Build::Failed(failure) => json!(FailureFacts {
+            build_failed: failure.first_errors.clone(),
+            lockfile: failure.lockfile.clone(),
+        }),
+    }
+}
+
+/// Returns a line for each input, with a hash in the place of its value: `RUSTC 0123456789abcdef`.
+fn hashes_of(inputs: &BTreeMap<String, String>) -> String {
+    let line = |(name, value): (&String, &String)| {
+        let hash = blake3::hash(value.as_bytes()).to_hex();
+        format!("{name} {}", &hash[..16])
+    };
+    inputs.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn features_of(arguments: &[String]) -> String {
+    let value = arguments.windows(2).find(|pair| pair[0] == "--features").map(|pair| pair[1].clone());
+    let flags = ["--all-features", "--no-default-features"];
+    let flags = arguments.iter().filter(|argument| flags.contains(&argument.as_str())).cloned();
+    flags.chain(value).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the folder for the runs of the user's workspace, below cargo's target folder. Git
+/// ignores it.
+pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    if repository.is_bare() {
+        // A bare repository has no working tree and so no target folder.
+        return Ok(repository.start().join("memprof-runs"));
+    }
+    let workspace = repository.root().join(workspace);
+    let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
+    let target = match named.filter(|folder| !folder.is_empty()) {
+        Some(folder) => repository.start().join(paths::utf8(folder.into())?),
+        None => match CargoConfig::read(&workspace, &[])?.target_directory() {
+            Some(folder) => paths::utf8(folder)?,
+            None => workspace.join("target"),
+        },
+    };
+    Ok(run_folder::runs(&target))
+}
+
+/// Creates the folder of a new run, and points the link `latest` to it.
+pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
+    let folder = RunFolder(runs.join(&plan.id));
+    fill_folder(&folder, plan)?;
+    announce(runs, &plan.id)?;
+    Ok(folder)
+}
+
+/// Points the link `latest` to a new run, and lets git ignore the runs.
+pub fn announce(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
+    ignore_runs(runs)?;
+    point_latest(runs, id)
+}
+
+/// Lets git ignore the runs. The user may not ignore the target folder, but a run must not be part of
+/// the working tree that it measures.
+pub fn ignore_runs(runs: &Utf8Path) -> anyhow::Result<()> {
+    let ignored = runs.join(".gitignore");
+    if regular_file::read(&ignored).ok().as_deref() != Some(b"*\n") {
+        write_whole(&ignored, b"*\n")?;
+    }
+    Ok(())
+}
+
+/// Points the link `latest` to a run. A file or a folder of that name is the user's, and stays.
+fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
+    let latest = runs.join("latest");
+    if latest.exists() && !latest.is_symlink() {
+        return Ok(());
+    }
+    let partial = tempfile::Builder::new().prefix(".latest-").make_in(runs, |path| symlink(id, path))?;
+    partial.into_temp_path().persist(&latest).with_context(|| format!("could not point {latest} to {id}"))
+}
+
+/// Removes a run without results, and points `latest` to the run before it.
+pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
+    fs_err::remove_dir_all(&folder.0)?;
+    match kept_runs(runs).last() {
+        Some(newest) => point_latest(runs, newest),
+        None if runs.join("latest").is_symlink() => Ok(fs_err::remove_file(runs.join("latest"))?),
+        None => Ok(()),
+    }
+}
+
+/// Returns the ids of the stored runs, oldest first.
+pub fn kept_runs(runs: &Utf8Path) -> Vec<String> {
+    let mut known: Vec<String> = runs
+        .read_dir_utf8()
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        // `latest` is a link to one of them.
+        .filter(|entry| !entry.path().is_symlink() && entry.path().join("plan.json").exists())
+        .map(|entry| entry.file_name().to_owned())
+        .collect();
+    known.sort();
+    known
+}
+
+/// The runs whose times are read for an estimate.
+const PAST_RUNS: usize = 3;
+
+/// Returns how long tests took in the newest runs beside this one.
+pub fn past_times(folder: &RunFolder) -> PastTimes {
+    folder.0.parent().map_or_else(PastTimes::default, |runs| times_in(runs, Some(folder)))
+}
+
+/// Returns how long tests took in the newest of these runs, apart from one.
+pub fn times_in(runs: &Utf8Path, but: Option<&RunFolder>) -> PastTimes {
+    let newest_first = kept_runs(runs).into_iter().rev().map(|id| RunFolder(runs.join(id)));
+    PastTimes::of_runs(newest_first.filter(|one| Some(one) != but).take(PAST_RUNS))
+}
+
+/// Writes the files of a new run that are known before its first test.
+pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    fs_err::create_dir_all(&folder.0)?;
+    sealed::write(&folder.environment(), &environment::facts())?;
+    sealed::write(&folder.plan(), &stored_plan::sealed(plan))
+}
+
+/// Finds a stored run by its id, its folder, or `latest`.
+pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<RunFolder> {
+    let places = [start.join(name), runs.join(name)];
+    if let Some(folder) = places.into_iter().map(RunFolder).find(|folder| folder.plan().exists()) {
+        let folder = folder.0.canonicalize_utf8().context("a run's folder")?;
+        return Ok(RunFolder(folder));
+    }
+    let known = kept_runs(runs);
+    let help = match known.last() {
+        Some(newest) => match suggest::did_you_mean(name, known.iter().map(String::as_str)) {
+            Some(suggestion) => format!("{suggestion} (all runs are in {runs})"),
+            None => format!("write {newest} in its place, the newest run; all runs are in {runs}"),
+        },
+        None => "there are no runs yet; make one with `cargo memprof --refs main,.`".to_owned(),
+    };
+    Err(UserError::new(format!("no run '{name}' found")).help(help).into())
+}
+
+/// Reads the plan of a stored run.
+pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
+    sealed::read(&folder.plan())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latest_is_a_link_to_the_newest_run_and_a_folder_of_that_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = Utf8Path::from_path(folder.path()).unwrap();
+        let latest = runs.join("latest");
+        for id in ["one", "two"] {
+            point_latest(runs, id).unwrap();
+            assert_eq!(latest.read_link_utf8().unwrap(), id);
+        }
+        fs_err::remove_file(&latest).unwrap();
+        fs_err::create_dir(&latest).unwrap();
+        fs_err::write(latest.join("notes.txt"), "precious").unwrap();
+        point_latest(runs, "three").unwrap();
+        assert_eq!(fs_err::read_to_string(latest.join("notes.txt")).unwrap(), "precious");
+        assert_eq!(runs.read_dir_utf8().unwrap().count(), 1, "nothing else is left");
+    }
+}

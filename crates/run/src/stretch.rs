@@ -1,0 +1,395 @@
+//! The runs of one revision and one round, which may run beside each other: what is done before and
+//! after each of them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::num::NonZero;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use camino::Utf8PathBuf;
+
+use crate::estimate::TimeLeft;
+use crate::executables::ProvenExecutables;
+use crate::finished::FinishedRuns;
+use crate::home::{self, RunHome};
+use crate::one_run::OneRun;
+use crate::runner::{Pending, Progress, Runner};
+use crate::schedule::{Needs, Schedule};
+use crate::side_by_side::{self, Ending, Stage, Work};
+use crate::test_command::TestCommand;
+use memprof_build::test_tree::TestTree;
+use memprof_gpu::devices::CudaDevice;
+use memprof_gpu::neighbours::Interference;
+use memprof_gpu::watch::OccupancyBefore;
+use memprof_judge::results::log_checksum::LogKey;
+use memprof_judge::results::outcome::{Outcome, RunRecord, Status};
+use memprof_judge::results::run_folder::file;
+use memprof_judge::verdict::limits::Limits;
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::jobs::OF_NEIGHBOURS;
+use memprof_plan::resolved::CellId;
+use memprof_support::counted::counted;
+use memprof_support::event::Event;
+use memprof_support::regular_file;
+
+/// A device of a pool on which no run can begin.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{device}: {reason}")]
+pub struct DeviceGone {
+    /// The device.
+    pub device: CudaDevice,
+    /// Why.
+    pub reason: String,
+}
+
+/// Runs these, beside each other where that changes no figure. Returns `false` if the user
+/// interrupted them.
+pub(super) fn run_all<'p>(
+    runner: &Runner<'_>,
+    tree: &mut dyn TestTree,
+    pending: &[Pending<'p>],
+    done: usize,
+    progress: &mut Progress<'p>,
+) -> anyhow::Result<bool> {
+    let jobs = runner.jobs();
+    let total = done + pending.len();
+    let mut done = done;
+    for runs in pending.chunk_by(|one, next| one.repeat == next.repeat && revision(one) == revision(next)) {
+        let mut schedule = Schedule::new(jobs, in_order(runner, runs, jobs, progress)?);
+        let Progress { executables, finished, time_left, cut_off, apart, alone } = progress;
+        let mut stretch = Stretch {
+            runner,
+            tree: &mut *tree,
+            runs,
+            jobs,
+            executables,
+            finished,
+            time_left,
+            cut_off,
+            apart,
+            alone,
+            before: HashMap::new(),
+            unchecked: Vec::new(),
+            retried: HashMap::new(),
+            outcomes: HashMap::new(),
+            done,
+            total,
+            last_end: Instant::now(),
+        };
+        let is_complete = side_by_side::run(&mut stretch, &mut schedule, runner.interrupt, runner.sink)?;
+        done = stretch.done;
+        if !is_complete {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn revision(pending: &Pending<'_>) -> usize {
+    pending.planned.revision
+}
+
+/// Returns the runs with what they need. Beside others, those that take longest start first, so that
+/// none of them is left at the end.
+fn in_order(
+    runner: &Runner<'_>,
+    runs: &[Pending<'_>],
+    jobs: usize,
+    progress: &Progress<'_>,
+) -> anyhow::Result<Vec<(usize, Needs)>> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    if jobs > 1 {
+        let longest =
+            |run: &usize| progress.time_left.expected(&runs[*run].planned.cell).unwrap_or(Duration::MAX);
+        order.sort_by_key(|run| std::cmp::Reverse(longest(run)));
+    }
+    let needs = |run: usize| {
+        let planned = runs[run].planned;
+        let (_, executable) = runner.executable(planned)?;
+        let machine = progress.alone.contains(&planned.cell) || progress.apart.contains(&planned.cell);
+        let devices = runner.devices_of(planned, executable)?.places.into_iter().collect();
+        Ok((run, Needs { machine, devices }))
+    };
+    order.into_iter().map(needs).collect()
+}
+
+impl Runner<'_> {
+    /// Returns how many tests may run at once.
+    pub(super) fn jobs(&self) -> usize {
+        let request = &self.plan.request;
+        let tests = || {
+            let of_runs = self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
+            of_runs.map(|planned| &planned.cell).collect::<HashSet<_>>().len()
+        };
+        // With a pool, each cell has one device of it.
+        let devices = match request.device_pool {
+            Some(_) => {
+                self.cells.iter().filter_map(|cell| cell.devices.as_ref()).collect::<HashSet<_>>().len()
+            }
+            None => 1,
+        };
+        if self.recording.is_some() || tests() < 2 {
+            return 1;
+        }
+        request.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
+    }
+
+    /// Returns the cells that run alone, because a figure of theirs that is shown or judged depends
+    /// on the tests beside them.
+    pub(super) fn alone(&self) -> anyhow::Result<HashSet<CellId>> {
+        let request = &self.plan.request;
+        let limits = Limits::new(&request.judging)?;
+        let is_shown = request.alone_for.is_some() || !request.trace.is_empty();
+        let is_judged = |cell: &CellId| {
+            let test = format!("{} {}", cell.test, cell.title);
+            self.of_neighbours().any(|metric| limits.of(&test, metric).is_asked())
+        };
+        let cells = self.cells.iter().map(|planned| &planned.cell);
+        Ok(cells.filter(|cell| is_shown || is_judged(cell)).cloned().collect())
+    }
+
+    /// Returns the metrics of the runs that depend on the tests beside them.
+    fn of_neighbours(&self) -> impl Iterator<Item = &'static str> {
+        let on_request = &self.plan.request.on_request;
+        OF_NEIGHBOURS
+            .into_iter()
+            .filter(|metric| *metric == "time" || on_request.iter().any(|one| one == metric))
+    }
+}
+
+struct Stretch<'s, 't, 'r, 'p> {
+    runner: &'s Runner<'r>,
+    tree: &'t mut dyn TestTree,
+    runs: &'s [Pending<'p>],
+    jobs: usize,
+    executables: &'s Mutex<ProvenExecutables>,
+    finished: &'t mut FinishedRuns,
+    time_left: &'t mut TimeLeft<'p>,
+    cut_off: &'t mut Vec<RunRecord>,
+    apart: &'t mut HashSet<CellId>,
+    alone: &'s HashSet<CellId>,
+    /// What was on the devices of the runs that are under way.
+    before: HashMap<usize, (OccupancyBefore, Utf8PathBuf, Option<Vec<String>>)>,
+    /// The runs that were under way since the checkout was last found unchanged.
+    unchecked: Vec<usize>,
+    /// The runs that are repeated alone, with what became of them beside others.
+    retried: HashMap<usize, String>,
+    /// The outcomes of the runs that are being written.
+    outcomes: HashMap<usize, Outcome>,
+    done: usize,
+    total: usize,
+    last_end: Instant,
+}
+
+impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
+    type Outcome = RunRecord;
+
+    fn settle(&mut self) -> anyhow::Result<Vec<usize>> {
+        let Some(first) = self.unchecked.first().filter(|_| self.jobs > 1) else { return Ok(Vec::new()) };
+        let planned = self.runs[*first].planned;
+        let (entry, _) = self.runner.executable(planned)?;
+        if self.tree.holds(planned.revision, entry, true)? {
+            self.unchecked.clear();
+            return Ok(Vec::new());
+        }
+        self.disturbed()
+    }
+
+    fn begin(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<Work<'s, RunRecord>>> {
+        let runner = self.runner;
+        let Pending { planned, repeat } = self.runs[run];
+        runner.delay.before_run(runner.interrupt, runner.sink);
+        if runner.interrupt.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (entry, executable) = runner.executable(planned)?;
+        let name = runner.plan.revisions[planned.revision].name.as_str();
+        // What is changed while a test runs would change under it.
+        let is_idle = running.is_empty();
+        if is_idle {
+            self.emit_start(planned, name, 0);
+            self.tree.bring_to(planned.revision, entry)?;
+        } else if !self.tree.holds(planned.revision, entry, false)? {
+            return Ok(None);
+        }
+        let mut executables = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
+        if !executables.prove(entry, executable, is_idle)? {
+            return Ok(None);
+        }
+        drop(executables);
+        if !is_idle {
+            self.emit_start(planned, name, running.len());
+        }
+        self.unchecked.retain(|one| running.contains(one));
+        self.unchecked.push(run);
+        if is_idle {
+            self.last_end = Instant::now();
+        }
+        let devices = runner.devices_of(planned, executable)?;
+        self.check_devices(&devices.places)?;
+        let home = RunHome::create(&runner.folder.0, &runner.run_folder(planned, repeat))?;
+        let (key, log) = (LogKey::random(), home.0.path.join(file::LOG));
+        let recording = match runner.recording {
+            Some(recording) => recording.variables(&entry.folder.join(&executable.file)),
+            None => BTreeMap::new(),
+        };
+        let command = TestCommand {
+            planned,
+            entry,
+            executable,
+            request: &runner.plan.request,
+            counting: runner.counting,
+            devices: devices.given.as_deref(),
+            repeat,
+            log: &log,
+            folder: runner.folder,
+        };
+        let command = command.command()?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
+        let given = devices.given.is_some();
+        let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
+        self.before.insert(run, (runner.devices.before(devices.places), log, uuids));
+        let (executables, follow) = (self.executables, runner.follow);
+        let one =
+            OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow };
+        Ok(Some(Box::new(move |sink, stop| one.perform(sink, stop))))
+    }
+
+    fn end(&mut self, run: usize, record: RunRecord, is_beside: bool) -> anyhow::Result<Ending<'s>> {
+        let record = self.completed(run, record)?;
+        let Pending { planned, repeat } = self.runs[run];
+        let status = &record.outcome.status;
+        if *status == Status::Interrupted {
+            // Later repeats and call stacks would add nothing to the report.
+            if repeat == 0 && self.runner.recording.is_none() {
+                self.cut_off.push(record);
+            }
+            return Ok(Ending::Interrupted);
+        }
+        if !status.is_ok() {
+            let (_, executable) = self.runner.executable(planned)?;
+            self.check_devices(&self.runner.devices_of(planned, executable)?.places)?;
+        }
+        if is_beside && !status.is_ok() {
+            // Perhaps because of the others: a port, a file, the machine's memory, the time limit.
+            self.retried.insert(run, status.to_string());
+            return Ok(Ending::Again);
+        }
+        if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
+            self.keep_apart(planned, &beside);
+        }
+        self.outcomes.insert(run, record.outcome.clone());
+        let runner = self.runner;
+        let (root, folder) = (runner.folder.0.as_path(), runner.run_folder(planned, repeat));
+        Ok(Ending::Done(Box::new(move || home::record(root, &folder, &record))))
+    }
+
+    fn kept(&mut self, run: usize) {
+        let Pending { planned, repeat } = self.runs[run];
+        self.finished.add(&self.runner.run_folder(planned, repeat));
+        if let Some(outcome) = self.outcomes.remove(&run) {
+            self.emit_end(planned, &outcome);
+        }
+    }
+}
+
+impl Stretch<'_, '_, '_, '_> {
+    /// Refuses to begin a run, or to believe a failure, on a device of a pool that is lost or taken.
+    fn check_devices(&self, devices: &[CudaDevice]) -> Result<(), DeviceGone> {
+        let is_spread = self.runner.plan.request.device_pool.is_some();
+        let gone = |device: &CudaDevice| {
+            let reason = self.runner.devices.trouble(device)?;
+            Some(DeviceGone { device: device.clone(), reason })
+        };
+        devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
+    }
+
+    fn is_alone(&self, run: usize) -> bool {
+        self.alone.contains(&self.runs[run].planned.cell)
+    }
+
+    fn emit_start(&self, planned: &PlannedCell, name: &str, running: usize) {
+        let (test, name) = (self.runner.shown_title(&planned.cell), name.to_owned());
+        let index = self.done + running + 1;
+        let (total, left) = (self.total, self.time_left.left());
+        self.runner.sink.emit(Event::RunStarted { test, name, index, total, left });
+    }
+
+    fn emit_end(&mut self, planned: &PlannedCell, outcome: &Outcome) {
+        self.done += 1;
+        let (index, total) = (self.done, self.total);
+        let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
+        self.time_left.end(&planned.cell, took);
+        let busy = if self.jobs > 1 { self.last_end.elapsed() } else { took };
+        self.last_end = Instant::now();
+        let name = self.runner.plan.revisions[planned.revision].name.clone();
+        let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
+        let outcome = outcome.status.to_string();
+        self.runner.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took, busy });
+    }
+
+    /// Notes a test that passed alone after it had not passed beside others.
+    fn keep_apart(&mut self, planned: &PlannedCell, beside: &str) {
+        let name = &self.runner.plan.revisions[planned.revision].name;
+        let message =
+            format!("{} at {name} {beside} beside other tests, and passed alone", planned.cell.title);
+        let help = Some("it runs alone from here on; to run all tests alone: --jobs 1".to_owned());
+        self.runner.sink.emit(Event::Warning { message, help });
+        self.apart.insert(planned.cell.clone());
+    }
+
+    /// Removes the outcomes of runs that a changed checkout may have disturbed, and returns them.
+    fn disturbed(&mut self) -> anyhow::Result<Vec<usize>> {
+        let disturbed = std::mem::take(&mut self.unchecked);
+        if let [only] = disturbed[..] {
+            // It was alone, so it has changed the files.
+            self.apart.insert(self.runs[only].planned.cell.clone());
+            return Ok(Vec::new());
+        }
+        let message = format!(
+            "one of {} changed files of the checkout beside the others",
+            counted(disturbed.len(), "test")
+        );
+        let help = Some("they run again, one at a time".to_owned());
+        self.runner.sink.emit(Event::Warning { message, help });
+        let mut again = Vec::new();
+        for run in disturbed {
+            let Pending { planned, repeat } = self.runs[run];
+            let folder = self.runner.run_folder(planned, repeat);
+            // One that did not pass is repeated anyway.
+            if self.finished.remove(&folder) {
+                regular_file::remove(&folder.join(file::OUTCOME))?;
+                again.push(run);
+                self.done -= 1;
+                let beside = if self.is_alone(run) { 1 } else { self.jobs };
+                self.time_left.add(&planned.cell, self.runner.past, beside);
+            }
+        }
+        Ok(again)
+    }
+
+    /// Completes a record with what other processes did to its figures.
+    fn completed(&mut self, run: usize, mut record: RunRecord) -> anyhow::Result<RunRecord> {
+        let before = self.before.remove(&run);
+        let (before, log, devices) = before.context("a run that ends has begun")?;
+        let Interference { mut marks, withdrawn } =
+            self.runner.devices.after(before, &log, record.outcome.status.is_ok())?;
+        marks.append(&mut record.marks);
+        record.marks = marks;
+        record.withdrawn = withdrawn;
+        record.devices = devices;
+        if self.jobs > 1 && !self.is_alone(run) {
+            let request = &self.runner.plan.request;
+            let flag = match &request.device_pool {
+                Some(names) => format!("--devices {}", names.join(",")),
+                None => format!("--jobs {}", request.jobs),
+            };
+            let reason = format!("tests ran beside each other ({flag})");
+            let of_neighbours = self.runner.of_neighbours().map(|metric| (metric.to_owned(), reason.clone()));
+            record.withdrawn.extend(of_neighbours);
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,152 @@
+//! The command of a run: the executable of the test, or the program, as cargo would run it, with the variables of the
+//! shim and of what counts memory.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use crate::malloc_variables;
+use crate::stdin_files;
+use memprof_build::provenance::Executable;
+use memprof_build::store::Entry;
+use memprof_build::test_listing::as_cargo_would_run;
+use memprof_gpu::visible_devices;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::symbols::test_body::TestBody;
+use memprof_plan::cells::PlannedCell;
+use memprof_plan::request::{Request, TraceRequest};
+use memprof_support::process::Command;
+
+/// What the command of a run depends on.
+pub struct TestCommand<'a> {
+    /// The cell.
+    pub planned: &'a PlannedCell,
+    /// Its build.
+    pub entry: &'a Entry,
+    /// Its executable.
+    pub executable: &'a Executable,
+    /// The request.
+    pub request: &'a Request,
+    /// Variables that make the process count GPU memory and the C library's allocator.
+    pub counting: &'a BTreeMap<&'static str, String>,
+    /// The value for `CUDA_VISIBLE_DEVICES`, if the user chose devices.
+    pub devices: Option<&'a str>,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Where the process writes its log.
+    pub log: &'a Utf8Path,
+    /// The folder of the comparison, which has the standard inputs of programs.
+    pub folder: &'a RunFolder,
+}
+
+impl TestCommand<'_> {
+    /// Returns the command, with all variables that the test process gets.
+    ///
+    /// # Errors
+    /// The standard input of a program is not as it was when the comparison was planned.
+    pub fn command(&self) -> anyhow::Result<Command> {
+        let Self { planned, entry, executable, request, counting, devices, repeat, log, folder } = *self;
+        let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
+        let cell = format!("{} {:?}", planned.cell.full_name(), planned.cell.params);
+        let seed = request.random.seed(&cell, repeat);
+        let command = test_command(entry, executable, planned, request, log)
+            .envs(counting)
+            .envs(self.preload())
+            .envs(seed.map(|seed| ("MEMPROF_RANDOM", seed)))
+            .envs(request.trim.then_some(("MEMPROF_TRIM", "1")))
+            .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
+            .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
+        let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());
+        Ok(match stdin {
+            Some(stdin) => command.input_file(stdin_files::verified(folder, request, stdin)?),
+            None => command,
+        })
+    }
+
+    /// Returns the loader's variable that loads the library in front of the C library's allocator, if
+    /// there is one.
+    fn preload(&self) -> Option<(&'static str, String)> {
+        let library = self.counting.get(malloc_variables::LIBRARY)?;
+        let name = malloc_variables::PRELOAD;
+        let set = self.planned.env.get(name).or_else(|| self.executable.environment.get(name));
+        let users = set.cloned().or_else(|| std::env::var(name).ok());
+        Some((name, malloc_variables::preload(library, users.as_deref())))
+    }
+}
+
+/// Returns the variables for tracing; none if nothing is traced.
+fn trace_variables(request: &TraceRequest) -> BTreeMap<&'static str, String> {
+    if request.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut variables = BTreeMap::from([("MEMPROF_TRACE_EVENTS", request.max_events.to_string())]);
+    if request.every > 1 {
+        variables.insert("MEMPROF_TRACE_EVERY", request.every.to_string());
+    }
+    if request.lines_per_call {
+        variables.insert("MEMPROF_TRACE_PER_CALL", "1".to_owned());
+    }
+    if !request.columns.is_empty() {
+        let columns: Vec<&str> = request.columns.iter().map(|column| column.as_str()).collect();
+        variables.insert("MEMPROF_TRACE_COLUMNS", columns.join(","));
+    }
+    variables
+}
+
+/// Returns the variable that tells the shim where the test's body is called, or why that is unknown.
+fn body_variable(body: &TestBody) -> (&'static str, String) {
+    match body {
+        TestBody::At(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(|address| format!("{address:x}")).collect();
+            ("MEMPROF_BODY", addresses.join(","))
+        }
+        TestBody::Unknown(reason) => ("MEMPROF_BODY_ABSENT", reason.clone()),
+    }
+}
+
+/// Returns `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's
+/// path.
+fn test_command(
+    entry: &Entry,
+    executable: &Executable,
+    planned: &PlannedCell,
+    request: &Request,
+    log: &Utf8Path,
+) -> Command {
+    let path = entry.folder.join(&executable.file);
+    let runner = &entry.provenance.runner;
+    let (directory, environment) = (&executable.directory, &executable.environment);
+    let mut command = as_cargo_would_run(&path, runner, directory, environment, request.clean_env.as_ref());
+    let trace = trace_variables(&request.trace);
+    if executable.is_program {
+        command = command.args(&planned.args);
+    }
+    if executable.harness {
+        let name = planned.cell.test.name.as_str();
+        command = command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = command.args(ignored.then_some("--include-ignored"));
+    }
+    if let Some(library) = executable.library {
+        let name = planned.cell.test.name.as_str();
+        let ignored = executable.tests.iter().any(|test| test.name == name && test.ignored);
+        command = library.run_one(command, name, ignored);
+    }
+    let inherited = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let command = inherited.filter(|name| name.starts_with("MEMPROF_LOG")).fold(command, Command::env_remove);
+    let body = executable.body.as_ref().map(body_variable);
+    let shim: BTreeMap<&str, &str> = [("MEMPROF_LOG", log.as_str())]
+        .into_iter()
+        .chain(trace.iter().map(|(name, value)| (*name, value.as_str())))
+        .chain(executable.heap_absent.as_deref().map(|reason| ("MEMPROF_HEAP_ABSENT", reason)))
+        .chain(executable.harness.then_some(("MEMPROF_HARNESS_TEST", planned.cell.test.name.as_str())))
+        .chain(body.as_ref().map(|(name, value)| (*name, value.as_str())))
+        .collect();
+    // A backtrace keeps tens of MiB of symbols on the heap, even one that a `should_panic` test
+    // catches.
+    let configured = executable.environment.contains_key("RUST_BACKTRACE");
+    let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
+    // With TERM set, libtest reads that terminal's description. The figures would then depend on
+    // where the tool was started.
+    command.env_remove("TERM").envs(&planned.env).envs(shim)
+}

@@ -1,0 +1,117 @@
+//! The flags about call sites.
+
+use std::time::Duration;
+
+use clap::Args;
+use regex::Regex;
+
+use memprof_judge::why::difference::CheckpointName;
+use memprof_judge::why::explanations::{Inquiry, Why};
+use memprof_judge::why::grouping::{GroupBy, Grouping};
+use memprof_plan::quantity;
+use memprof_run::attribution::Attribution;
+
+/// Tests that are explained without a flag.
+const TESTS: usize = 10;
+/// How long this may take without a flag.
+const TIME: Duration = Duration::from_mins(5);
+/// Frames of each site without a flag.
+const FRAMES: usize = 1;
+
+/// Which call sites to show, and how.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Call sites")]
+pub struct WhyArguments {
+    /// Which tests run once more with call stacks: never, changed, or always (if nothing follows)
+    /// [default: changed on a terminal and in markdown, else never]
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_enum,
+        num_args = 0..=1,
+        default_missing_value = "always",
+        hide_possible_values = true
+    )]
+    pub why: Option<Why>,
+    /// What call sites have in common in a line: site, line, function, module, crate or hunk
+    /// [default: line]
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
+    pub why_by: Option<GroupBy>,
+    /// Show only call stacks with a function or a file and line that match; the innermost match
+    /// names the site
+    #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
+    pub focus: Option<Regex>,
+    /// Frames to show of each call stack [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub frames: Option<u16>,
+    /// Show what is live at this checkpoint, in place of what changed: done, "parsed#2"
+    #[arg(long, value_name = "LABEL", value_parser = checkpoint)]
+    pub why_at: Option<CheckpointName>,
+    /// With --why-at: show what became live since this checkpoint
+    #[arg(long, value_name = "LABEL", value_parser = checkpoint, requires = "why_at")]
+    pub why_from: Option<CheckpointName>,
+    /// Record one allocation of so many bytes on average, for programs that allocate much: 512KiB.
+    /// The figures of call sites are then estimates
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub why_sample: Option<u64>,
+    /// Explain at most this many tests [default: 10]
+    #[arg(long, value_name = "N")]
+    pub why_tests: Option<usize>,
+    /// Start no further runs with call stacks after this time: 30s, 10m [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub why_time: Option<Duration>,
+}
+
+/// Reads a checkpoint's label, with `#2` for its second occurrence.
+// Clap needs a `Result`.
+#[expect(clippy::unnecessary_wraps, reason = "a value parser may fail")]
+fn checkpoint(text: &str) -> Result<CheckpointName, String> {
+    let numbered = text.rsplit_once('#').and_then(|(label, number)| Some((label, number.parse().ok()?)));
+    let (label, occurrence) = numbered.unwrap_or((text, 1));
+    Ok(CheckpointName { label: label.to_owned(), occurrence })
+}
+
+impl PartialEq for WhyArguments {
+    fn eq(&self, other: &Self) -> bool {
+        let focus = |one: &Self| one.focus.as_ref().map(Regex::to_string);
+        (self.why, self.why_by, self.frames, self.why_tests, self.why_time)
+            == (other.why, other.why_by, other.frames, other.why_tests, other.why_time)
+            && (&self.why_at, &self.why_from, self.why_sample)
+                == (&other.why_at, &other.why_from, other.why_sample)
+            && focus(self) == focus(other)
+    }
+}
+
+impl Eq for WhyArguments {}
+
+impl WhyArguments {
+    /// Returns which tests run with call stacks. `is_shown` says whether a report for people is asked
+    /// for, which shows the call sites of changed tests.
+    pub fn which(&self, is_shown: bool, is_comparison: bool) -> Why {
+        self.why.unwrap_or(if is_shown && is_comparison { Why::Changed } else { Why::Never })
+    }
+
+    /// Returns what is asked about the recorded tests.
+    pub fn inquiry(&self) -> Inquiry {
+        Inquiry {
+            grouping: Grouping { by: self.why_by.unwrap_or_default(), focus: self.focus.clone() },
+            at: self.why_at.clone(),
+            from: self.why_from.clone(),
+        }
+    }
+
+    /// Returns how many frames of each site are shown.
+    pub fn shown_frames(&self) -> usize {
+        self.frames.map_or(FRAMES, usize::from)
+    }
+
+    /// Returns how tests are recorded. Without a flag, none is.
+    pub fn attribution(&self) -> Attribution {
+        Attribution {
+            why: self.why.unwrap_or(Why::Never),
+            tests: self.why_tests.unwrap_or(TESTS),
+            time: self.why_time.unwrap_or(TIME),
+            sample: self.why_sample,
+        }
+    }
+}

@@ -1,6 +1,0 @@
-//! The demo's repository, made from the fixture that the program embeds.
-//! Imports nothing of this crate.
-//! Writes files and runs git, in a folder of its own.
-
-pub mod fixture;
-pub mod repository;

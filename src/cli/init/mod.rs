@@ -1,6 +1,0 @@
-//! A first memprof.yaml for a repository: what is known of the repository, and the text.
-//! Imports git, cargo, inject and plan.
-//! Reads the repository and runs cargo metadata; the text is pure.
-
-pub mod facts;
-pub mod template;

@@ -1,0 +1,70 @@
+//! `bisect`: finds the commit that changed a test's memory.
+
+use anyhow::Context;
+
+use crate::arguments::search::BisectArguments;
+use crate::commands::context::CommandContext;
+use crate::search::lockfiles::{self, LockfileRange, WarningsOnly};
+use crate::search::plan::{SearchPlan, SearchRequest, ends};
+use crate::search::session::search;
+use memprof_build::git::repository::Repository;
+use memprof_run::bisect::merge_search::Merges;
+use memprof_run::bisect::record::Task;
+use memprof_support::event::Sink;
+use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
+
+/// Starts a bisect, or continues one.
+pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
+    let console = context.console;
+    search("bisect", &arguments.measuring, &arguments.why, context, |repository| match &arguments.lockfile {
+        Some(range) => lockfile_plan(range, arguments, repository, context),
+        None => plan(arguments, repository, console),
+    })
+}
+
+/// Plans a search over the updates between two lock files.
+fn lockfile_plan(
+    range: &str,
+    arguments: &BisectArguments,
+    repository: &Repository,
+    context: CommandContext<'_>,
+) -> anyhow::Result<SearchPlan> {
+    let range = LockfileRange::read(range, |name| repository.start().join(name).is_file())?;
+    let code = arguments.range.as_deref();
+    if let Some(code) = code.filter(|code| code.contains("..")) {
+        return Err(UserError::new(format!("--lockfile searches one code base, and {code} is a range"))
+            .help("name one ref: cargo memprof bisect main --lockfile OLD..NEW")
+            .into());
+    }
+    let measuring = &arguments.measuring;
+    if let Some(with) = measuring.with.first() {
+        return Err(UserError::new(format!("--lockfile searches updates, and --with {with} makes one"))
+            .help("leave one of them out")
+            .into());
+    }
+    let history = lockfiles::history(&range, code, measuring, repository, context)?;
+    let [good, bad] = &history.ends;
+    let request = SearchRequest { good, bad, paths: &[], measuring };
+    let find = arguments.find;
+    let mut planned = request.plan(repository, &WarningsOnly(context.console), |_| {
+        Ok(Task::Bisect { find, merges: Merges::Name })
+    })?;
+    planned.name_updates(&history.names);
+    range.old.clone_into(&mut planned.search.good);
+    range.new.clone_into(&mut planned.search.bad);
+    planned.search.lockfile = Some(history.search);
+    Ok(planned)
+}
+
+fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {
+    let (good, bad) = if let Some(range) = &arguments.range {
+        ends(range)?
+    } else {
+        let good = arguments.good.as_deref().context("clap requires --good")?;
+        (good, arguments.bad.as_deref().context("clap requires --bad")?)
+    };
+    let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
+    let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
+    request.plan(repository, sink, |_| Ok(Task::Bisect { find: arguments.find, merges }))
+}

@@ -1,0 +1,226 @@
+//! `yield` and `restore`, and what `--courtesy` does around a comparison.
+
+use std::fmt::Write as _;
+
+use crate::arguments::courtesy::{CourtesyTarget, RestoreArguments, YieldArguments};
+use crate::commands::context::CommandContext;
+use memprof_gpu::courtesy::candidate::Place;
+use memprof_gpu::courtesy::note::{Note, Notes};
+use memprof_gpu::courtesy::process::{CONSENT, ProcessFacts};
+use memprof_gpu::courtesy::refusal::{Refusal, Stopped};
+use memprof_gpu::courtesy::taking::{Courtesy, Selection, SetAside, Wanted, outcome};
+use memprof_gpu::devices::CudaDevice;
+use memprof_gpu::visible_devices;
+use memprof_gpu::watch::DeviceWatch;
+use memprof_plan::resolved::Plan;
+use memprof_support::bytes::Bytes;
+use memprof_support::event::{Event, Sink};
+use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
+
+/// Sets processes aside, and leaves them so.
+pub fn yield_memory(context: CommandContext<'_>, arguments: &YieldArguments) -> anyhow::Result<ExitCode> {
+    let courtesy = Courtesy::open(context.console, context.interrupt)?;
+    let wanted = match &arguments.device[..] {
+        [] => Wanted::Processes(arguments.processes.clone()),
+        names => Wanted::OptedIn(visible_devices::named(courtesy.devices(), names)?),
+    };
+    let selection = courtesy.select(&wanted)?;
+    list_refused(context, &selection);
+    if let (Wanted::OptedIn(devices), []) = (&wanted, &selection.candidates[..]) {
+        return Err(nobody_opted_in(devices, &selection.refused).into());
+    }
+    let before = courtesy.places();
+    let aside = match courtesy.set_aside(&selection.candidates) {
+        Ok(aside) => aside,
+        Err(error) => return Ok(not_set_aside(context, &error)),
+    };
+    let mut text = String::new();
+    for line in aside.lines() {
+        _ = writeln!(text, "set aside {line}");
+    }
+    _ = write!(text, "{}", differences(&before, &aside.places()));
+    let ids: Vec<String> = selection.candidates.iter().map(|one| one.process.id.to_string()).collect();
+    _ = writeln!(text, "to restore: cargo memprof restore {}", ids.join(" "));
+    aside.keep()?;
+    context.print(&text)
+}
+
+/// Prints why nothing was set aside. Runs and `--resume`, which other commands name after Ctrl-C, do
+/// not exist here.
+fn not_set_aside(context: CommandContext<'_>, error: &anyhow::Error) -> ExitCode {
+    if !error.is::<Stopped>() {
+        return context.console.fail(error);
+    }
+    let own = |note: &Note| note.by.process == std::process::id();
+    let left: Vec<String> = Notes::open().own().iter().filter(|it| own(it)).map(Note::to_string).collect();
+    context.console.show_error(&match &left[..] {
+        [] => UserError::new("interrupted; nothing is set aside"),
+        left => UserError::new(format!("interrupted; still set aside: {}", left.join(", ")))
+            .help("cargo memprof restore"),
+    });
+    ExitCode::Interrupted
+}
+
+/// Restores processes.
+pub fn restore(context: CommandContext<'_>, arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
+    let notes = Notes::open().own();
+    if arguments.processes.is_empty() && notes.is_empty() {
+        return context.print("nothing is set aside\n");
+    }
+    let courtesy = Courtesy::open(context.console, context.interrupt)?;
+    let chosen = match &arguments.processes[..] {
+        [] => not_in_use(context, notes),
+        ids => named(&courtesy, &notes, ids)?,
+    };
+    let mut failures = Vec::new();
+    for note in chosen {
+        match courtesy.put_back(&note) {
+            Ok(returned) => context.console.print(&format!("restored {}\n", outcome(&note, returned)))?,
+            Err(error) => failures.push(error),
+        }
+    }
+    // Each is an error of its own process, and the others were still restored.
+    let codes = failures.iter().map(|error| context.console.fail(error));
+    Ok(codes.fold(ExitCode::Success, ExitCode::worst))
+}
+
+/// Returns the notes without those that a comparison under way needs.
+fn not_in_use(context: CommandContext<'_>, notes: Vec<Note>) -> Vec<Note> {
+    let (in_use, free): (Vec<Note>, Vec<Note>) = notes.into_iter().partition(Note::is_in_use);
+    for note in in_use {
+        context.console.emit(Event::Warning {
+            message: format!("{note} stays aside: {} restores it at its end", note.by),
+            help: Some(format!("to restore it now: cargo memprof restore {}", note.process)),
+        });
+    }
+    free
+}
+
+fn named(courtesy: &Courtesy<'_>, notes: &[Note], ids: &[u32]) -> anyhow::Result<Vec<Note>> {
+    let note = |id: &u32| -> anyhow::Result<Note> {
+        if let Some(note) = notes.iter().find(|note| note.process == *id) {
+            return Ok(note.clone());
+        }
+        let process =
+            ProcessFacts::read(*id).ok_or_else(|| UserError::new(format!("there is no process {id}")))?;
+        let found = courtesy.found_aside(&process)?;
+        found.ok_or_else(|| UserError::new(format!("{process} is not set aside")).into())
+    };
+    ids.iter().map(note).collect()
+}
+
+fn list_refused(context: CommandContext<'_>, selection: &Selection) {
+    for refusal in &selection.refused {
+        let (message, help) = (refusal.reason.clone(), refusal.help.clone());
+        context.console.emit(Event::Warning { message, help });
+    }
+}
+
+fn nobody_opted_in(devices: &[CudaDevice], refused: &[Refusal]) -> UserError {
+    let devices: Vec<String> = devices.iter().map(CudaDevice::to_string).collect();
+    let others = if refused.is_empty() { "no process of yours is there" } else { "see above" };
+    UserError::new(format!("no process on {} can be set aside ({others})", devices.join(", "))).help(format!(
+        "name processes (cargo memprof yield PID), or start them with {CONSENT}=1 in their environment"
+    ))
+}
+
+/// Returns a line for each device whose use changed.
+fn differences(before: &[Place], after: &[Place]) -> String {
+    let mut text = String::new();
+    for ((device, before), (_, after)) in before.iter().zip(after) {
+        if let (Ok(before), Ok(after)) = (&before.used, &after.used)
+            && before != after
+        {
+            _ = writeln!(text, "{device}: {} were in use, now {}", Bytes(*before), Bytes(*after));
+        }
+    }
+    text
+}
+
+/// Says which processes a killed run of this program left aside.
+fn offer_abandoned(sink: &dyn Sink) {
+    for note in Notes::open().own().into_iter().filter(Note::is_abandoned) {
+        sink.emit(Event::Warning {
+            message: format!("{note} is still set aside, since {}: {} was killed", note.since, note.by),
+            help: Some(format!("cargo memprof restore {}", note.process)),
+        });
+    }
+}
+
+/// Checks `--courtesy` before anything is built, and says what an earlier run left aside.
+pub fn check(
+    context: CommandContext<'_>,
+    target: Option<&CourtesyTarget>,
+    plan: &Plan,
+    devices: &DeviceWatch<'_>,
+) -> anyhow::Result<()> {
+    offer_abandoned(context.console);
+    let Some(target) = target else { return Ok(()) };
+    Courtesy::open(context.console, context.interrupt)?.select(&wanted(target, plan, devices)?)?;
+    Ok(())
+}
+
+/// Sets aside what `--courtesy` names, until the result is dropped.
+pub fn take<'a>(
+    context: CommandContext<'a>,
+    target: Option<&CourtesyTarget>,
+    plan: &Plan,
+    devices: &DeviceWatch<'_>,
+) -> anyhow::Result<Option<SetAside<'a>>> {
+    let Some(target) = target else { return Ok(None) };
+    if plan.request.device_pool.is_none() {
+        // First in line, then set aside: processes need not wait for this run's turn. Of a pool, the
+        // run takes what is free.
+        devices.hold(&used(plan, devices)?.into_iter().collect())?;
+    }
+    let courtesy = Courtesy::open(context.console, context.interrupt)?;
+    let selection = courtesy.select(&wanted(target, plan, devices)?)?;
+    list_refused(context, &selection);
+    if selection.candidates.is_empty() {
+        context.console.emit(Event::Warning {
+            message: "no process is set aside: none on the tests' GPUs can be".to_owned(),
+            help: Some(format!("start it with {CONSENT}=1 in its environment, or name it: --courtesy PID")),
+        });
+        return Ok(None);
+    }
+    let aside = courtesy.set_aside(&selection.candidates)?;
+    for text in aside.lines() {
+        context.console.emit(Event::MemorySetAside { text });
+    }
+    Ok(Some(aside))
+}
+
+/// Restores what was set aside. Returns the code for processes that could not be restored.
+pub fn put_back(aside: Option<SetAside<'_>>) -> ExitCode {
+    if aside.is_none_or(SetAside::put_back) { ExitCode::Success } else { ExitCode::Incomplete }
+}
+
+fn wanted(target: &CourtesyTarget, plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Wanted, UserError> {
+    match target {
+        CourtesyTarget::Processes(ids) => Ok(Wanted::Processes(ids.clone())),
+        CourtesyTarget::OptedIn => Ok(Wanted::OptedIn(used(plan, devices)?)),
+    }
+}
+
+/// Returns the devices that the tests can use, as far as this is known before they are built.
+fn used(plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Vec<CudaDevice>, UserError> {
+    let variable = |name: &str| plan.request.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let given: Vec<_> = plan.request.tests.iter().map(|test| test.devices.as_ref()).collect();
+    let mut used = Vec::new();
+    let pool = plan.request.device_pool.as_ref();
+    if let Some(pool) = pool {
+        used.extend(devices.pool(pool)?);
+    }
+    for names in if given.is_empty() { vec![None] } else { given } {
+        used.extend(match names {
+            Some(names) => devices.given(names)?,
+            // It runs on a device of the pool, whatever else it could see.
+            None if pool.is_some() => Vec::new(),
+            None => devices.visible(variable),
+        });
+    }
+    used.sort();
+    used.dedup();
+    Ok(used)
+}

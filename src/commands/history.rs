@@ -1,0 +1,99 @@
+//! `history`: measures a range of commits.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+
+use crate::arguments::search::{HistoryArguments, MeasuringArguments};
+use crate::arguments::why::WhyArguments;
+use crate::commands::context::CommandContext;
+use crate::search::plan::{SearchPlan, SearchRequest, ends};
+use crate::search::session::search;
+use memprof_build::git::commits::{self, Range};
+use memprof_build::git::repository::Repository;
+use memprof_judge::why::explanations::Why;
+use memprof_report::options::Format;
+use memprof_run::bisect::history as sample;
+use memprof_run::bisect::record::Task;
+use memprof_support::counted::counted;
+use memprof_support::event::Sink;
+use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
+
+/// Starts a history, or continues one.
+pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
+    let console = context.console;
+    // The text of a history is one figure of many commits. Its page has the call sites of each step.
+    let MeasuringArguments { format, output, .. } = &arguments.measuring;
+    let is_page = output.iter().filter_map(|file| Format::of_file(file)).chain(format.iter().copied());
+    let why =
+        if is_page.into_iter().any(|format| format == Format::Html) { Why::Changed } else { Why::Never };
+    let why = WhyArguments { why: Some(why), ..WhyArguments::default() };
+    search("history", &arguments.measuring, &why, context, |repository| plan(arguments, repository, console))
+}
+
+fn plan(
+    arguments: &HistoryArguments,
+    repository: &Repository,
+    sink: &dyn Sink,
+) -> anyhow::Result<SearchPlan> {
+    let range = arguments.range.as_deref().context("clap requires a range")?;
+    let (good, bad) = ends(range)?;
+    let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
+    request.plan(repository, sink, |range| task(arguments, repository, range, (good, bad)))
+}
+
+/// Which commits of the range to measure.
+fn task(
+    arguments: &HistoryArguments,
+    repository: &Repository,
+    range: &Range,
+    (good, bad): (&str, &str),
+) -> anyhow::Result<Task> {
+    let lineage = &range.lineage;
+    let mut listed = if arguments.first_parent {
+        lineage.suspects(lineage.good, lineage.bad)
+    } else {
+        lineage.all_suspects()
+    };
+    let mut tags: BTreeMap<usize, String> = BTreeMap::new();
+    if arguments.tags {
+        for (name, commit) in commits::tags(repository)? {
+            if let Some(index) = range.hashes.iter().position(|hash| *hash == commit) {
+                // If a commit has several tags, the highest version comes last.
+                tags.insert(index, name);
+            }
+        }
+        listed.retain(|commit| tags.contains_key(commit));
+        if listed.len() < 2 {
+            let count = counted(listed.len(), "tagged commit");
+            return Err(UserError::new(format!(
+                "a history needs two tagged commits; {good}..{bad} has {count}"
+            ))
+            .help("without --tags, every commit is measured")
+            .into());
+        }
+    }
+    let size = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
+    let mut commits = match (size(arguments.every), size(arguments.at_most)) {
+        (Some(n), _) => sample::every(&listed, n),
+        (_, Some(most)) => sample::at_most(&listed, most),
+        _ => listed,
+    };
+    commits.dedup();
+    Ok(Task::History { commits, tags: tags.into_iter().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_two_ends_and_the_last_one_may_be_head() {
+        assert_eq!(ends("v1..main").unwrap(), ("v1", "main"));
+        assert_eq!(ends("v1..").unwrap(), ("v1", "HEAD"));
+        for wrong in ["v1", "..main", "v1...main"] {
+            assert!(ends(wrong).unwrap_err().rendered().contains("FROM..TO"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! `notebook`: the memory of each cell of a Jupyter notebook with Rust code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use camino::Utf8Path;
+
+use crate::arguments::notebook::NotebookArguments;
+use crate::arguments::presentation::PresentationArguments;
+use crate::commands::context::CommandContext;
+use crate::notebook::commits::{self, NotebookPlan};
+use crate::notebook::place::Place;
+use crate::output::destinations::{Output, outputs};
+use crate::output::present::Presentation;
+use crate::request::reconcile::{on_request, reconcile, trace_shown};
+use crate::request::refs::RefsNeeded;
+use crate::request::surroundings::Surroundings;
+use memprof_build::git::workspace_folder;
+use memprof_build::notebook::document::report_output;
+use memprof_build::notebook::error_places;
+use memprof_build::trace::notebook_cells;
+use memprof_gpu::nvml;
+use memprof_gpu::watch::DeviceWatch;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored::{self, Results};
+use memprof_plan::config::matrix::Matrix;
+use memprof_plan::metric::derived;
+use memprof_plan::request::{LockfileRequest, Request};
+use memprof_report::options::View;
+use memprof_run::session::{Session, create_folder, runs_folder};
+use memprof_run::stored_plan;
+use memprof_support::event::{Event, Sink};
+use memprof_support::exit_code::ExitCode;
+use memprof_support::output_file;
+use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
+
+/// Translates the notebook, runs it, and reports each cell.
+pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> anyhow::Result<ExitCode> {
+    let mut presentation = arguments.presentation.clone();
+    if presentation.view == View::default() {
+        presentation.view = View::Scopes;
+    }
+    let outputs = outputs(&presentation.format, &presentation.output)?;
+    let place = Place::find(&arguments.file, !arguments.refs.is_empty())?;
+    let metrics = metrics(&presentation);
+    let request = request(arguments, &place, &metrics)?;
+    let skip: BTreeSet<usize> = arguments.skip_cell.iter().copied().collect();
+    let planned = commits::plan(&place, request, &skip, context.console)?;
+    refuse_unknown_cells(&arguments.trace_cell, &planned)?;
+    let writes = arguments.write.as_deref().map(|copy| Writes::new(copy, &place, &planned)).transpose()?;
+    let run = NotebookRun { context, place: &place, planned: &planned, arguments };
+    let folder = run.folder()?;
+    let presented = Presented { presentation: &presentation, outputs: &outputs, metrics: &metrics };
+    let built = run.measure(&folder, &presented)?;
+    let results = run.results(&folder)?;
+    let code = presented.presentation().of_run(context.console, &results, &folder)?;
+    if let Some(writes) = writes {
+        writes.write(&planned, &results, presentation.compact)?;
+        context.console.emit(Event::Exported { path: writes.to.to_string() });
+    }
+    Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
+}
+
+/// Returns the metrics to show: those of the flags, or else heap, resident memory and GPUs.
+fn metrics(presentation: &PresentationArguments) -> Vec<String> {
+    if presentation.all || !presentation.metrics.is_empty() {
+        return presentation.metrics.clone();
+    }
+    let families = if nvml::may_have_devices() { &["heap", "cpu", "gpu.*"][..] } else { &["heap", "cpu"] };
+    families
+        .iter()
+        .flat_map(|family| ["consumed", "peaked", "used"].map(|part| format!("{family}.{part}")))
+        .collect()
+}
+
+/// Returns the request. memprof.yaml is about the repository's tests, and not read.
+fn request(arguments: &NotebookArguments, place: &Place, metrics: &[String]) -> anyhow::Result<Request> {
+    let root = place.repository.root();
+    let current = place.repository.start();
+    let exists = |path: &Utf8Path| path.exists();
+    let surroundings = Surroundings { repository: root, current, matrix: current, exists: &exists };
+    let mut asked = arguments.request();
+    let program = commits::target(&place.file);
+    for number in &arguments.trace_cell {
+        asked.trace.trace_lines.push(notebook_cells::pattern(&program, *number).parse()?);
+    }
+    let mut request = reconcile(&asked, &Matrix::default(), surroundings, RefsNeeded::Any)?;
+    request.no_auto_overlay = true;
+    if place.is_made {
+        // As evcxr does, cargo chooses the versions; there are no others to keep to.
+        request.lockfile = Some(LockfileRequest::Today);
+    }
+    request.on_request = on_request(metrics, &request.judging.rules);
+    trace_shown(&mut request.trace, &arguments.presentation.metrics);
+    request.derived = derived(metrics.iter().map(String::as_str));
+    if !arguments.device.is_empty() {
+        request.give_devices(&arguments.device);
+    }
+    stored_plan::learn(&request);
+    Ok(request)
+}
+
+/// Refuses numbers of cells without code. Their lines would be missing without a word.
+fn refuse_unknown_cells(numbers: &[usize], planned: &NotebookPlan) -> Result<(), UserError> {
+    let known: Vec<usize> = planned.labels().iter().map(|(number, _)| *number).collect();
+    let Some(unknown) = numbers.iter().find(|number| !known.contains(number)) else { return Ok(()) };
+    let known = known.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    Err(UserError::new(format!("--trace-cell {unknown}: there is no cell {unknown} with Rust code"))
+        .help(format!("the cells that are measured have the numbers {known}")))
+}
+
+/// How the report is shown.
+struct Presented<'a> {
+    presentation: &'a PresentationArguments,
+    outputs: &'a [Output],
+    metrics: &'a [String],
+}
+
+impl Presented<'_> {
+    fn presentation(&self) -> Presentation<'_> {
+        Presentation { arguments: self.presentation, outputs: self.outputs, metrics: self.metrics }
+    }
+}
+
+/// A planned run of a notebook.
+struct NotebookRun<'a> {
+    context: CommandContext<'a>,
+    place: &'a Place,
+    planned: &'a NotebookPlan,
+    arguments: &'a NotebookArguments,
+}
+
+impl NotebookRun<'_> {
+    /// Creates the folder of the run, among those of the workspace around the notebook.
+    fn folder(&self) -> anyhow::Result<RunFolder> {
+        let repository = &self.place.repository;
+        let found = workspace_folder::find(repository, None, &[]);
+        // A repository of notebooks alone has no manifest.
+        let workspace = found.map(|found| found.workspace).unwrap_or_default();
+        create_folder(&runs_folder(repository, &workspace)?, &self.planned.plan)
+    }
+
+    /// Builds and runs the program of each revision. Returns whether all were built.
+    fn measure(&self, folder: &RunFolder, presented: &Presented<'_>) -> anyhow::Result<bool> {
+        let CommandContext { console, interrupt } = self.context;
+        let plan = &self.planned.plan;
+        let sink = |event: Event| console.emit(self.in_cells(event));
+        let when_held = self.arguments.waiting.when_held();
+        let devices = DeviceWatch::open(when_held, console, interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let session = Session {
+            follow: self.arguments.follow(),
+            ..Session::open(&self.place.repository, &sink, interrupt)?
+        };
+        let lock = session.lock(when_held)?;
+        let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
+        let ran = session.run(plan, folder, &mut prepared, &devices);
+        let built = prepared.builds.iter().all(|build| build.entry().is_some());
+        drop((prepared, devices, lock));
+        ran.map_err(|error| presented.presentation().as_far_as_it_got(console, folder, error))?;
+        Ok(built)
+    }
+
+    /// Reads the results. Places in messages are those in cells.
+    fn results(&self, folder: &RunFolder) -> anyhow::Result<Results> {
+        let mut results = stored::read(folder)?;
+        for failed in results.failed_builds.values_mut() {
+            failed.errors = self.text_in_cells(&failed.errors);
+        }
+        for run in &mut results.runs {
+            let measured = &run.measurement;
+            let ended = |label: &str| measured.checkpoints().iter().any(|one| measured.label(one) == label);
+            let outcome = &mut run.record.outcome;
+            let unfinished = self.planned.unfinished(run.record.revision, ended);
+            if let (true, Some(number)) = (outcome.status.is_ok(), unfinished) {
+                // The cells after it would be missing without a word.
+                outcome.status = Status::Failed { exit_code: 0 };
+                outcome.message = Some(format!(
+                    "cell {number} ended the program with exit code 0; from there on, no cell has figures"
+                ));
+            }
+            outcome.message = outcome.message.as_deref().map(|message| self.text_in_cells(message));
+        }
+        Ok(results)
+    }
+
+    fn text_in_cells(&self, text: &str) -> String {
+        error_places::as_cells(text, &self.planned.target, self.planned.stride)
+    }
+
+    fn in_cells(&self, event: Event) -> Event {
+        match event {
+            Event::BuildFailed { name, commit, first_errors, log, hints } => {
+                let first_errors = self.text_in_cells(&first_errors);
+                Event::BuildFailed { name, commit, first_errors, log, hints }
+            }
+            Event::RunFinished { test, name, index, total, outcome, ok, took, busy } => {
+                let outcome = self.text_in_cells(&outcome);
+                Event::RunFinished { test, name, index, total, outcome, ok, took, busy }
+            }
+            other => other,
+        }
+    }
+
+    fn error_in_cells(&self, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast::<UserError>() {
+            Ok(user_error) => {
+                let help = user_error.help.as_deref().map(|help| self.text_in_cells(help));
+                UserError::new(self.text_in_cells(&user_error.message)).maybe_help(help).into()
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// Where the report is stored in the cells' outputs.
+struct Writes {
+    to: camino::Utf8PathBuf,
+}
+
+impl Writes {
+    /// `copy` is empty for the notebook itself.
+    fn new(copy: &Utf8Path, place: &Place, planned: &NotebookPlan) -> anyhow::Result<Self> {
+        if !copy.as_str().is_empty() {
+            return Ok(Self { to: copy.to_owned() });
+        }
+        let name = place.file.file_name().unwrap_or_default();
+        let on_disk = followed::text(&place.file)?;
+        if planned.document.text() != on_disk {
+            let last =
+                planned.plan.revisions.last().map(|revision| revision.name.as_str()).unwrap_or_default();
+            return Err(UserError::new(format!(
+                "{name} on the disk is not that of {last}, which was measured"
+            ))
+            .help(format!(
+                "write a copy: --write=copy-of-{name}; or end the refs with the working tree: --refs {last},."
+            ))
+            .into());
+        }
+        Ok(Self { to: place.file.clone() })
+    }
+
+    fn write(&self, planned: &NotebookPlan, results: &Results, compact: bool) -> anyhow::Result<()> {
+        let comparison = compare(results);
+        let of_cells = memprof_report::notebook::cells(&comparison);
+        let mut reports = BTreeMap::new();
+        for (number, label) in planned.labels() {
+            if let Some(cell) = of_cells.iter().find(|cell| cell.label == *label) {
+                let plain = cell.plain(compact);
+                reports.insert(*number, report_output(&plain, &cell.html(), cell.figures()));
+            }
+        }
+        let text = planned.document.with_reports(&reports)?;
+        output_file::write(&self.to, text.as_bytes())
+    }
+}

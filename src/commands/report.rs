@@ -1,0 +1,84 @@
+//! `report`: shows an earlier run or search again.
+
+use camino::Utf8Path;
+
+use crate::arguments::judging::JudgingArguments;
+use crate::arguments::reports::ReportArguments;
+use crate::commands::context::CommandContext;
+use crate::kept_runs;
+use crate::output::destinations::{Output, outputs};
+use crate::output::present::Presentation;
+use crate::request::judging::{add_judging, refuse_unchecked};
+use crate::search::report::present_search;
+use crate::terminal::console::Console;
+use memprof_judge::compare::{budget, noise};
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored::{self, Results};
+use memprof_plan::metric::derived;
+use memprof_report::options::Format;
+use memprof_support::event::{Event, Sink};
+use memprof_support::exit_code::ExitCode;
+
+/// Judges the run again, and writes the report.
+pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
+    let presentation = &arguments.presentation;
+    let mut outputs = outputs(&presentation.format, &presentation.output)?;
+    let folder = kept_runs::find(&arguments.run, arguments.workspace.manifest_path.as_deref())?;
+    let page = arguments.open.then(|| folder.page());
+    if let Some(page) = &page {
+        // Who looks at the page needs no table, unless it was asked for.
+        if presentation.format.is_empty() {
+            outputs.retain(|output| output.file.is_some());
+        }
+        outputs.push(Output { format: Format::Html, file: Some(page.clone()) });
+    }
+    let code = present(context, arguments, &folder, &outputs)?;
+    if let Some(page) = &page {
+        open_page(context.console, page);
+    }
+    Ok(code)
+}
+
+fn present(
+    context: CommandContext<'_>,
+    arguments: &ReportArguments,
+    folder: &RunFolder,
+    outputs: &[Output],
+) -> anyhow::Result<ExitCode> {
+    let presentation = &arguments.presentation;
+    if folder.search().exists() {
+        return present_search(context.console, folder, outputs, &presentation.why);
+    }
+    let mut results = stored::read(folder)?;
+    if results.plan.request.pairs.is_empty() {
+        refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
+    }
+    let metrics = &presentation.metrics;
+    judge_by(&mut results, &arguments.judging, metrics)?;
+    Presentation { arguments: presentation, outputs, metrics }.of_run(context.console, &results, folder)
+}
+
+/// Opens a page in the user's browser. A machine without one has the file.
+fn open_page(console: &Console, page: &Utf8Path) {
+    console.emit(Event::Exported { path: page.to_string() });
+    if let Err(error) = open::that_detached(page) {
+        let message = format!("no browser could be started: {error}");
+        console.emit(Event::Warning { message, help: Some(format!("open {page} yourself")) });
+    }
+}
+
+/// Adds the rules of the flags to those of the run, and the metrics that they show.
+pub fn judge_by(results: &mut Results, flags: &JudgingArguments, metrics: &[String]) -> anyhow::Result<()> {
+    let request = &mut results.plan.request;
+    request.derived.extend(derived(metrics.iter().map(String::as_str)));
+    let judging = &mut request.judging;
+    judging.asked.extend_from_slice(metrics);
+    add_judging(judging, flags);
+    if let Some(file) = &flags.noise {
+        judging.noise = noise::read(file)?;
+    }
+    if let Some(file) = &flags.budget {
+        judging.budget = Some(budget::read(file, file.as_str())?);
+    }
+    Ok(())
+}

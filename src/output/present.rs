@@ -1,0 +1,270 @@
+//! Writes a comparison or a search to its destinations, and gives the exit code.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use anyhow::Context;
+use camino::Utf8Path;
+
+use crate::arguments::presentation::PresentationArguments;
+use crate::output::destinations::Output;
+use crate::terminal::console::Console;
+use crate::terminal::filtered::filtered;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored::{self, Results};
+use memprof_judge::why::explanations::{Explanations, Why};
+use memprof_report::bisect::headline::Searched;
+use memprof_report::github::{self, Actions};
+use memprof_report::options::{Format, Options, Rows};
+use memprof_report::why::exports;
+use memprof_run::bisect::chart;
+use memprof_run::runner::Interrupted;
+use memprof_support::event::{Event, Sink};
+use memprof_support::exit_code::ExitCode;
+use memprof_support::output_file::{OutputFile, Target};
+use memprof_support::whole_file::write_streamed;
+use memprof_support::workflow_commands::Notation;
+
+/// What to show, and where.
+#[derive(Clone, Copy)]
+pub struct Presentation<'a> {
+    /// The flags.
+    pub arguments: &'a PresentationArguments,
+    /// The copies of the report.
+    pub outputs: &'a [Output],
+    /// The metrics to show; empty means the default ones.
+    pub metrics: &'a [String],
+}
+
+impl Presentation<'_> {
+    /// Compares a run's results, keeps the comparison in the run's folder, and writes the report.
+    pub fn of_run(
+        &self,
+        console: &Console,
+        results: &Results,
+        folder: &RunFolder,
+    ) -> anyhow::Result<ExitCode> {
+        let comparison = compare(results);
+        let explanations = self.explanations(results, &comparison, folder);
+        let path = folder.comparison();
+        let render = |out: &mut dyn io::Write| {
+            memprof_report::json::render::render(&comparison, explanations.as_deref(), out)
+        };
+        write_streamed(&path, &|out| filtered(out, None, &render))?;
+        let code = self.of_explained(console, &comparison, Some(folder), explanations.as_ref())?;
+        // With more shards than tests, some have none.
+        let is_empty_shard = results.plan.request.shard.is_some() && results.runs.is_empty();
+        Ok(if is_empty_shard && results.failed_builds.is_empty() { ExitCode::Success } else { code })
+    }
+
+    /// Reads the call sites of changed tests, if any test ran with call stacks.
+    fn explanations(
+        &self,
+        results: &Results,
+        comparison: &Comparison,
+        folder: &RunFolder,
+    ) -> Option<Arc<Explanations>> {
+        let flags = &self.arguments.why;
+        if flags.why == Some(Why::Never) {
+            return None;
+        }
+        let read = Explanations::read(folder, results, comparison, &flags.inquiry());
+        // The comparison is complete without them.
+        let read = read.unwrap_or_else(|error| {
+            let reason = format!("the call sites cannot be read: {error:#}");
+            Some(Explanations { left_out: Some(reason), ..Explanations::default() })
+        });
+        read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read }))
+    }
+
+    /// Reports an interrupted run as far as it got. Returns the error that ended it.
+    pub fn as_far_as_it_got(
+        &self,
+        console: &Console,
+        folder: &RunFolder,
+        error: anyhow::Error,
+    ) -> anyhow::Error {
+        let has_runs = error
+            .downcast_ref::<Interrupted>()
+            .is_some_and(|interrupted| interrupted.finished > 0 || interrupted.is_cut_off);
+        if !has_runs {
+            return error;
+        }
+        let reported = stored::read(folder).and_then(|mut results| {
+            // The report may be read without the message on the terminal.
+            results.plan.notes.push(format!("{error}: `--resume` continues"));
+            self.of_run(console, &results, folder)
+        });
+        match reported {
+            Ok(_) => error,
+            Err(unreported) => unreported,
+        }
+    }
+
+    /// Writes the report of a comparison. `folder` is its run's, if it is of one run.
+    pub fn of_comparison(
+        &self,
+        console: &Console,
+        comparison: &Comparison,
+        folder: Option<&RunFolder>,
+    ) -> anyhow::Result<ExitCode> {
+        self.of_explained(console, comparison, folder, None)
+    }
+
+    fn of_explained(
+        &self,
+        console: &Console,
+        comparison: &Comparison,
+        folder: Option<&RunFolder>,
+        why: Option<&Arc<Explanations>>,
+    ) -> anyhow::Result<ExitCode> {
+        let options = |output: Option<&Output>| Options {
+            metrics: (!self.metrics.is_empty()).then(|| self.metrics.to_vec()),
+            all: self.arguments.all,
+            view: self.arguments.view,
+            compact: self.arguments.compact,
+            only_changed: self.arguments.only_changed,
+            rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
+            is_test: self.arguments.is_test,
+            report_path: folder
+                .filter(|_| !self.arguments.is_temporary)
+                .map(|folder| relative_to_current(&folder.0)),
+            hides_next: self.arguments.is_temporary,
+            with_source: self.arguments.with_source,
+            why: why.cloned(),
+            ..output.map_or_else(Options::default, |output| for_destination(console, output))
+        };
+        console.finish();
+        let actions = Actions::from_environment();
+        if actions.annotates {
+            for line in github::annotations(comparison) {
+                console.command(&line);
+            }
+            actions.summarize(comparison, &options(None)).context("could not write GITHUB_STEP_SUMMARY")?;
+        }
+        for output in self.outputs {
+            let options = options(Some(output));
+            if let (true, Some(path)) = (output.format.is_of_call_sites(), &output.file) {
+                write_exports(console, output.format, path, comparison, why.map(Arc::as_ref))?;
+                continue;
+            }
+            write(console, output, &|out| {
+                memprof_report::render::render(output.format, comparison, &options, out)
+            })?;
+        }
+        Ok(exit_code(comparison))
+    }
+}
+
+/// Writes call sites for other viewers.
+fn write_exports(
+    console: &Console,
+    format: Format,
+    path: &Utf8Path,
+    comparison: &Comparison,
+    why: Option<&Explanations>,
+) -> anyhow::Result<()> {
+    let recorded = why.filter(|why| why.tests.iter().any(|test| test.problem().is_none()));
+    let Some(why) = recorded else {
+        // No test may have changed, and other reports follow.
+        let message = format!("no test ran with call stacks, so {path} is not written");
+        let help = Some("to record all tests, run the comparison with --why always".to_owned());
+        console.emit(Event::Warning { message, help });
+        return Ok(());
+    };
+    for export in exports::files(format, path, comparison, why)? {
+        let mut file = OutputFile::create(&export.path)?;
+        file.write_all(&export.content)?;
+        file.finish().with_context(|| format!("could not write {}", export.path))?;
+        console.emit(Event::Exported { path: export.path.to_string() });
+    }
+    Ok(())
+}
+
+/// Writes the report of a search, which has a part for each test.
+pub fn search_report(console: &Console, searched: &[Searched<'_>], outputs: &[Output]) -> anyhow::Result<()> {
+    console.finish();
+    let unicode = chart::is_unicode(|name| std::env::var(name).ok());
+    for output in outputs {
+        let options = for_destination(console, output);
+        write(console, output, &|out| {
+            memprof_report::bisect::search::render(output.format, searched, &options, unicode, out)
+        })?;
+    }
+    Ok(())
+}
+
+/// Width and colour: those of the terminal for standard output, the defaults for a file.
+fn for_destination(console: &Console, output: &Output) -> Options {
+    if output.file.is_some() {
+        return Options::default();
+    }
+    Options {
+        width: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+        color: console.colors_output(),
+        ..Options::default()
+    }
+}
+
+/// Writes a copy of the report while it is rendered: a long one does not fit into memory.
+fn write(
+    console: &Console,
+    output: &Output,
+    render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let notation = match output.format {
+        Format::Json | Format::Perfetto => Notation::Json,
+        Format::Junit => Notation::Xml,
+        _ => Notation::Text,
+    };
+    let Some(path) = &output.file else { return Ok(console.print_streamed(notation, render)?) };
+    // `/dev/stdout` leads to the same log as standard output.
+    let is_log = matches!(Target::find(path)?, Target::Descriptor(_));
+    let mut file = io::BufWriter::with_capacity(1 << 16, OutputFile::create(path)?);
+    let written = filtered(&mut file, is_log.then_some(notation), render);
+    let finished = written.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error)?.finish());
+    finished.with_context(|| format!("could not write {path}"))
+}
+
+/// The worst of the verdicts, of tests that failed or could not be compared, and of executables that
+/// cannot be measured. A test that only one side has is no fault, unless there is no other.
+fn exit_code(comparison: &Comparison) -> ExitCode {
+    let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
+    let has_failed = |run: &usize| {
+        let status = &comparison.runs[*run].record.outcome.status;
+        status.is_failure() && *status != Status::OverLimit
+    };
+    let is_unanswered = |candidate: usize| {
+        let standings = Standing::counts(comparison, candidate);
+        let has = |standing| standings.contains_key(&standing);
+        let is_compared = standings.keys().any(|standing| standing.is_compared());
+        let is_answered = is_compared || has(Standing::Fixed) || has_added_test(comparison, candidate);
+        !is_answered || has(Standing::Failed) || has(Standing::NotCompared)
+    };
+    let is_incomplete = alone.any(has_failed)
+        || !comparison.not_measured.is_empty()
+        || comparison.candidates().any(is_unanswered);
+    let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::of(comparison).exit_code())
+}
+
+/// Whether a file with tests of one side was tried at the other one. So nobody forgot to compare them.
+fn has_added_test(comparison: &Comparison, candidate: usize) -> bool {
+    let mut views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
+    views.any(|view| view.baseline.is_added || view.candidate.is_added)
+}
+
+/// The path as the user would write it from the current folder.
+fn relative_to_current(path: &Utf8Path) -> String {
+    let current = std::env::current_dir().ok().and_then(|current| current.canonicalize().ok());
+    let relative = current.as_deref().and_then(|current| path.strip_prefix(current).ok());
+    match relative {
+        Some(own) if own.as_str().is_empty() => ".".to_owned(),
+        relative => relative.unwrap_or(path).to_string(),
+    }
+}

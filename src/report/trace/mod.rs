@@ -1,8 +1,0 @@
-//! Traced functions and annotated lines in every format.
-//! Imports what its parent folder may.
-//! Writes to the writer that it is given; changes nothing else.
-
-pub mod calls;
-mod families;
-pub mod markdown;
-mod source;

@@ -1,0 +1,20 @@
+//! Flags and memprof.yaml put together: what the user asks for.
+//! Reads memprof.yaml and the noise file (`asked`); the rest is pure.
+
+pub mod asked;
+pub mod axes;
+pub mod cargo_options;
+pub mod continued;
+pub mod explanation;
+pub mod judging;
+pub mod overlay_paths;
+pub mod pairs;
+pub mod programs;
+pub mod reconcile;
+pub mod refs;
+pub mod search_options;
+pub mod secrets;
+pub mod side_paths;
+pub mod sides;
+pub mod surroundings;
+pub mod yaml_values;

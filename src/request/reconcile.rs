@@ -1,0 +1,419 @@
+//! Puts flags and memprof.yaml together into a request. Flags win.
+//!
+//! A list of flags replaces the list of the file. Mappings (`env`, `params`, `thresholds`) are
+//! merged by name. `--skip`, `--exclude` and the selecting flags narrow what the file selects.
+//! `docs/matrix.md` has the rule for each key.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::arguments::presentation::PresentationArguments;
+use crate::arguments::request::{EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments};
+use crate::request::axes::{self, CommonFlags};
+use crate::request::cargo_options::build_options;
+use crate::request::judging::judging;
+use crate::request::overlay_paths;
+use crate::request::programs;
+use crate::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_name, ref_request, refs};
+use crate::request::side_paths::located;
+use crate::request::sides::{self as sided_flags, SidedFlags};
+use crate::request::surroundings::Surroundings;
+use crate::request::yaml_values::{changes, environment, flag, list, named, text, texts};
+use memprof_judge::verdict::significance::ENOUGH;
+use memprof_plan::axes::SidesOfRefs;
+use memprof_plan::axis_labels::AxisLabels;
+use memprof_plan::clean_env::CleanEnv;
+use memprof_plan::config::device_pool::PoolNames;
+use memprof_plan::config::matrix::{
+    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
+};
+use memprof_plan::config::values::{
+    CallLimit, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
+};
+use memprof_plan::config::yaml::{List, Scalar};
+use memprof_plan::dependency_change::DependencyChange;
+use memprof_plan::jobs::Jobs;
+use memprof_plan::metric;
+use memprof_plan::repeat::Repeat;
+use memprof_plan::request::{
+    BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
+    TraceColumn, TraceRequest,
+};
+use memprof_plan::rule::Rule;
+use memprof_plan::trace_pattern::TracePattern;
+use memprof_support::user_error::UserError;
+
+/// Returns the request that flags and memprof.yaml make together.
+///
+/// # Errors
+///
+/// Flags and keys that contradict each other, too few refs, and paths that do not exist.
+pub fn reconcile(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+    needed: RefsNeeded,
+) -> Result<Request, UserError> {
+    let flags = SidedFlags::of(arguments)?;
+    let arguments = &flags.common;
+    let cells = &arguments.cells;
+    let written = refs(arguments, matrix, surroundings)?;
+    let compared = written.clone();
+    let Sides { refs, baseline, axes, of_refs } = sides(written, &flags, matrix, surroundings, needed)?;
+    let mut request = Request {
+        refs: enough(refs, &baseline, needed)?,
+        baseline,
+        axes,
+        remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
+        refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
+        tests: tests(arguments, matrix, surroundings)?,
+        overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
+        overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
+        checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
+        no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
+        build: build_options(&arguments.build, matrix, surroundings)?,
+        with: with(&flags, matrix, surroundings),
+        env: environment(matrix.env.as_ref()),
+        clean_env: clean_env(&arguments.environment, matrix)?,
+        exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
+        include: if cells.include.is_empty() {
+            cell_patterns(matrix.include.as_ref()).collect()
+        } else {
+            cells.include.clone()
+        },
+        repeat: cells
+            .repeat
+            .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
+            .unwrap_or_default(),
+        delay_milliseconds: cells
+            .delay
+            .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
+            .filter(|length| *length > 0),
+        random: cells.random.or(matrix.random.as_ref().map(|Scalar(random)| *random)).unwrap_or_default(),
+        trim: flag(cells.trim, matrix.trim.as_ref()),
+        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
+        pairs: if cells.pairs.is_empty() {
+            let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);
+            entries.map(|Scalar(pair)| pair.value.clone()).collect()
+        } else {
+            cells.pairs.clone()
+        },
+        judging: judging(&arguments.judging, matrix)?,
+        on_request: Vec::new(),
+        derived: Vec::new(),
+        lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
+        sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
+        trace: trace(&arguments.trace, matrix.trace.as_ref())?,
+        shard: None,
+        jobs: jobs(arguments, matrix),
+        device_pool: matrix.devices.as_ref().map(|PoolNames(names)| names.clone()),
+        alone_for: None,
+    };
+    request.build.jobs = arguments.jobs.of_build();
+    if !request.jobs.is_one() && request.delay_milliseconds.is_some() {
+        return Err(UserError::new("jobs and delay: a pause between two tests needs one after the other")
+            .help("leave out --delay, or add --jobs 1"));
+    }
+    if arguments.refs.aa {
+        fix_repeats(&mut request);
+    }
+    // A variable of the command line wins everywhere, also over the `env` of a ref or a test.
+    let given: HashSet<&String> = arguments.environment.env.iter().map(|variable| &variable.name).collect();
+    let narrower = request.refs.iter_mut().map(|one| &mut one.env);
+    for env in narrower.chain(request.tests.iter_mut().map(|one| &mut one.env)) {
+        env.retain(|name, _| !given.contains(name));
+    }
+    let given = arguments.environment.env.iter();
+    request.env.extend(given.map(|variable| (variable.name.clone(), variable.value.clone())));
+    for name in sided_flags::variables(&flags) {
+        request.tests.iter_mut().for_each(|test| drop(test.env.remove(name)));
+    }
+    axes::name_sides(&mut request, &of_refs);
+    of_refs.check_distinct(&request)?;
+    Ok(request)
+}
+
+/// What is compared: the refs, or the sides that axes make of them.
+struct Sides {
+    refs: Vec<RefRequest>,
+    baseline: BaselineRequest,
+    axes: Vec<AxisLabels>,
+    of_refs: SidesOfRefs,
+}
+
+/// Gives the refs the settings of flags, and makes their sides. Flags for one side are about a ref, all
+/// of whose sides get them.
+fn sides(
+    mut refs: Vec<RefRequest>,
+    flags: &SidedFlags,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+    needed: RefsNeeded,
+) -> Result<Sides, UserError> {
+    let arguments = &flags.common;
+    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
+    let axes = axes::axes(written, &CommonFlags { arguments, with: &flags.with }, surroundings)?;
+    if refs.is_empty() && written.is_some() {
+        refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
+    }
+    let (mut baseline, combination) = axes.baseline_of(&refs, &baseline)?;
+    flags.apply(&mut refs, &baseline, surroundings)?;
+    let of_refs = axes.expand(&mut refs, &mut baseline, combination)?;
+    if arguments.refs.aa {
+        let refs = against_itself(refs, &baseline)?;
+        return Ok(Sides { refs, baseline: BaselineRequest::First, axes: Vec::new(), of_refs });
+    }
+    Ok(Sides { refs, baseline, axes: axes.labels(), of_refs })
+}
+
+/// Returns how many tests run at once.
+fn jobs(arguments: &RequestArguments, matrix: &Matrix) -> Jobs {
+    let of_matrix = matrix.jobs.as_ref().map(|Scalar(JobsCount(jobs))| *jobs);
+    arguments.jobs.jobs.or(of_matrix).unwrap_or_default()
+}
+
+/// Returns the dependencies that every ref gets, of the flags or else of memprof.yaml.
+fn with(flags: &SidedFlags, matrix: &Matrix, surroundings: Surroundings<'_>) -> Vec<DependencyChange> {
+    let (written, base) = if flags.with.is_empty() {
+        (changes(matrix.with.as_ref()), surroundings.matrix)
+    } else {
+        (flags.with.clone(), surroundings.current)
+    };
+    written.into_iter().map(|change| located(change, base)).collect()
+}
+
+/// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`
+/// would stop too early.
+fn fix_repeats(request: &mut Request) {
+    let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+    let most = times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
+    request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+    request.tests.iter_mut().for_each(|test| test.repeat = None);
+}
+
+/// Returns the metrics to read on request: those that are shown or judged.
+pub fn on_request(shown: &[String], rules: &[Rule]) -> Vec<String> {
+    metric::on_request(shown.iter().chain(rules.iter().map(|rule| &rule.metric)).map(String::as_str))
+}
+
+/// Adds the groups of the shown metrics to those that are read at traced calls, if the user chose no
+/// groups. `time` of a test is read anyway, and costs nothing at a call that is not traced.
+pub fn trace_shown(request: &mut TraceRequest, shown: &[String]) {
+    if request.is_empty() || !request.columns.is_empty() {
+        return;
+    }
+    let usual = [TraceColumn::Heap, TraceColumn::Gpu];
+    let asked: BTreeSet<TraceColumn> = shown.iter().filter_map(|one| TraceColumn::of_metric(one)).collect();
+    if asked.iter().any(|column| !usual.contains(column)) {
+        request.columns = asked.into_iter().chain(usual).collect::<BTreeSet<_>>().into_iter().collect();
+    }
+}
+
+/// Returns the metrics to show, of the flags or else of memprof.yaml. An empty list means the
+/// default metrics.
+pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String> {
+    if !arguments.metrics.is_empty() || arguments.all {
+        return arguments.metrics.clone();
+    }
+    matrix.metrics.iter().flat_map(|List(names)| names).map(|Scalar(MetricName(name))| name.clone()).collect()
+}
+
+fn tests(
+    arguments: &RequestArguments,
+    matrix: &Matrix,
+    surroundings: Surroundings<'_>,
+) -> Result<Vec<TestRequest>, UserError> {
+    let flags = &arguments.selection;
+    let narrowing = selection_of_flags(flags);
+    let selects = flags.filter.is_some() || flags.regex.is_some() || !flags.exact.is_empty();
+    let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
+    let tests = entries.map(|entry| test_request(entry, surroundings)).collect();
+    let mut tests = programs::chosen(&arguments.build, tests, surroundings)?;
+    if tests.is_empty() {
+        tests.push(TestRequest { selection: narrowing, ..TestRequest::default() });
+    } else {
+        for test in &mut tests {
+            if narrowing.ignored != Ignored::Skip {
+                test.selection.ignored = narrowing.ignored;
+            }
+            if narrowing != Selection::default() {
+                test.selection.within = Some(Box::new(narrowing.clone()));
+            }
+        }
+        // Tests that the flags select run even if no entry of the file selects them.
+        if selects && !arguments.build.names_program() {
+            tests.push(TestRequest { selection: narrowing, rest: true, ..TestRequest::default() });
+        }
+    }
+    for test in &mut tests {
+        for parameter in &arguments.cells.params {
+            test.params.insert(parameter.name.clone(), parameter.values.clone());
+        }
+        if arguments.cells.repeat.is_some() {
+            test.repeat = None;
+        }
+        if arguments.cells.timeout.is_some() {
+            test.timeout_seconds = None;
+        }
+    }
+    Ok(tests)
+}
+
+fn selection_of_flags(flags: &SelectionArguments) -> Selection {
+    Selection {
+        expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
+        regex: flags.regex.as_ref().map(|RegularExpression(pattern)| pattern.clone()),
+        exact: flags.exact.clone(),
+        skip: flags.skip.clone(),
+        ignored: match (flags.ignored, flags.include_ignored) {
+            (true, _) => Ignored::Only,
+            (_, true) => Ignored::Include,
+            _ => Ignored::Skip,
+        },
+        ..Selection::default()
+    }
+}
+
+fn test_request(entry: &TestEntry, surroundings: Surroundings<'_>) -> TestRequest {
+    TestRequest {
+        name: entry.name.as_ref().map(|Scalar(name)| name.text.clone()),
+        selection: Selection {
+            expression: entry.filter.as_ref().map(|Scalar(expression)| expression.text.clone()),
+            regex: entry.regex.as_ref().map(|Scalar(RegularExpression(pattern))| pattern.clone()),
+            exact: texts(entry.exact.as_ref()),
+            skip: texts(entry.skip.as_ref()),
+            ignored: entry.ignored.as_ref().map(|Scalar(ignored)| *ignored).unwrap_or_default(),
+            package: text(entry.package.as_ref()).map(str::to_owned),
+            kind: entry.kind.as_ref().map(|Scalar(kind)| *kind),
+            within: None,
+        },
+        program: programs::of_entry(entry, surroundings),
+        env: environment(entry.env.as_ref()),
+        features: texts(entry.features.as_ref()),
+        params: named(entry.params.as_ref(), |values| values.0.clone()),
+        timeout_seconds: entry.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
+        repeat: entry.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count),
+        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
+        rest: false,
+    }
+}
+
+/// Returns the cells that the file excludes, without entries for refs of the file that `--refs`
+/// does not compare.
+fn excluded<'a>(matrix: &'a Matrix, compared: &[RefRequest]) -> impl Iterator<Item = CellPattern> + use<'a> {
+    let names = |one: &RefRequest| [ref_name(one).to_owned(), one.spec.clone()];
+    let of_matrix = matrix.refs.iter().flat_map(|List(entries)| entries);
+    let of_matrix: HashSet<String> = of_matrix.map(ref_request).flat_map(|one| names(&one)).collect();
+    let compared: HashSet<String> = compared.iter().flat_map(names).collect();
+    cell_patterns(matrix.exclude.as_ref()).filter(move |pattern| {
+        pattern.r#ref.as_ref().is_none_or(|name| compared.contains(name) || !of_matrix.contains(name))
+    })
+}
+
+fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
+    entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
+        r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
+        test: entry.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
+        params: environment(entry.params.as_ref()),
+    })
+}
+
+fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {
+    let flags = &arguments.checkout;
+    let of_flags =
+        (flags.lockfile_from.clone().map(LockfileRequest::From)).or_else(|| flags.lockfile_date.clone());
+    of_flags.or_else(|| {
+        let entry = entry?;
+        let date = || entry.date.as_ref().map(|Scalar(LockfileDate(date))| date.clone());
+        text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
+    })
+}
+
+/// Returns which variables builds and tests inherit; `None` means all.
+///
+/// memprof.yaml comes from the code that is measured. So if the command line asks for a clean
+/// environment, the file cannot keep more variables.
+fn clean_env(flags: &EnvironmentArguments, matrix: &Matrix) -> Result<Option<CleanEnv>, UserError> {
+    let keep = if flags.clean_env {
+        flags.keep_env.clone()
+    } else {
+        list(&flags.keep_env, matrix.keep_env.as_ref())
+    };
+    if flag(flags.clean_env, matrix.clean_env.as_ref()) {
+        return Ok(Some(CleanEnv { keep }));
+    }
+    match keep.first() {
+        None => Ok(None),
+        Some(name) => {
+            Err(UserError::new(format!("keep-env {name} without clean-env: all variables are kept"))
+                .help(format!("to keep only known variables and this one: --clean-env --keep-env '{name}'")))
+        }
+    }
+}
+
+/// The default of `--max-events`: enough for the layers of a model, and few enough for a table.
+const MAX_EVENTS: u64 = 100;
+
+fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
+    let patterns = |flags: &[Parsed<TracePattern>], key: Option<&List<Scalar<Parsed<TracePattern>>>>| {
+        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern);
+        let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
+        chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
+    };
+    // Patterns of the command line replace all patterns of the file.
+    let entry_of_patterns = entry.filter(|_| flags.trace.is_empty() && flags.trace_lines.is_empty());
+    let periods = flags.trace_every.as_ref().or_else(|| entry?.every.as_ref().map(|Scalar(periods)| periods));
+    let request = TraceRequest {
+        functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
+        lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
+        max_events: (flags.max_events)
+            .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
+            .unwrap_or(MAX_EVENTS),
+        every: periods.and_then(|periods| periods.others).unwrap_or(1),
+        every_of: periods.iter().flat_map(|periods| &periods.of_patterns).map(ToString::to_string).collect(),
+        lines_per_call: flag(flags.lines_per_call, entry.and_then(|entry| entry.lines_per_call.as_ref())),
+        columns: if flags.columns.is_empty() {
+            let columns = entry.and_then(|entry| entry.columns.as_ref());
+            columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
+        } else {
+            flags.columns.clone()
+        },
+    };
+    if request.is_empty() {
+        let lost = [
+            (flags.max_events.is_some(), "--max-events"),
+            (flags.trace_every.is_some(), "--trace-every"),
+            (flags.lines_per_call, "--lines-per-call"),
+            (!flags.columns.is_empty(), "--columns"),
+        ];
+        if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
+            return Err(UserError::new(format!("{flag} needs functions to trace"))
+                .help("name some: --trace 'crate::**::forward'"));
+        }
+        return Ok(TraceRequest::default());
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use TraceColumn::{Gpu, Heap, Time};
+
+    use super::*;
+
+    #[test]
+    fn the_shown_metrics_are_read_at_traced_calls() {
+        let columns = |of: &[&str], shown: &[&str], chosen: &[TraceColumn]| {
+            let functions = of.iter().map(|&pattern| pattern.to_owned()).collect();
+            let mut request = TraceRequest { functions, columns: chosen.to_vec(), ..TraceRequest::default() };
+            let shown: Vec<String> = shown.iter().map(|&metric| metric.to_owned()).collect();
+            trace_shown(&mut request, &shown);
+            request.columns
+        };
+        assert_eq!(columns(&["a::b"], &["heap.live", "time"], &[]), [Heap, Gpu, Time]);
+        // Heap and GPUs are read anyway, and the user's own choice stays.
+        assert_eq!(columns(&["a::b"], &["heap.live", "gpu.0.*"], &[]), []);
+        assert_eq!(columns(&["a::b"], &["time"], &[Heap]), [Heap]);
+        assert_eq!(columns(&[], &["time"], &[]), []);
+    }
+}

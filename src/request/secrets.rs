@@ -1,0 +1,101 @@
+//! The secrets that a stored plan lacks, from the command line, memprof.yaml and the environment.
+
+use camino::Utf8Path;
+
+use crate::arguments::request::EnvironmentArguments;
+use crate::request::programs;
+use crate::request::yaml_values::{environment, named, texts};
+use memprof_build::git::repository::Repository;
+use memprof_plan::clean_env::own_variables;
+use memprof_plan::config::matrix::{self, Matrix};
+use memprof_plan::config::yaml::{List, Scalar};
+use memprof_plan::request::Request;
+use memprof_plan::resolved::Plan;
+use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
+use memprof_support::user_error::UserError;
+/// Where the secrets of a run to continue may be.
+pub struct SecretSources<'a> {
+    /// `--env` and `--clean-env`.
+    pub environment: &'a EnvironmentArguments,
+    /// `--config`.
+    pub config: &'a [String],
+    /// The arguments of a program, `-- ARGS`.
+    pub arguments: &'a [String],
+    /// `--matrix`.
+    pub matrix: Option<&'a Utf8Path>,
+    /// The repository with memprof.yaml.
+    pub repository: &'a Repository,
+}
+
+impl SecretSources<'_> {
+    /// Returns the secrets that may be those of a stored plan. Reads memprof.yaml only if the plan
+    /// lacks some.
+    fn given(&self, plan: &Plan) -> anyhow::Result<GivenSecrets> {
+        if !stored_plan::lacks_secrets(plan) {
+            return Ok(GivenSecrets::default());
+        }
+        let current = self.repository.start();
+        let file = match self.matrix {
+            Some(file) => Some(current.join(file)),
+            None => matrix::find(current, self.repository.root()),
+        };
+        let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
+        let mut variables = of_flags(self.environment);
+        variables.extend(environment(matrix.env.as_ref()));
+        let refs = matrix.refs.iter().flat_map(|List(entries)| entries);
+        variables.extend(refs.flat_map(|entry| environment(entry.env.as_ref())));
+        let tests = matrix.tests.iter().flat_map(|List(entries)| entries);
+        variables.extend(tests.flat_map(|entry| environment(entry.env.as_ref())));
+        variables.extend(own_variables());
+        let mut settings = self.config.to_vec();
+        settings.extend(texts(matrix.config.as_ref()));
+        let refs = matrix.refs.iter().flat_map(|List(entries)| entries);
+        settings.extend(refs.flat_map(|entry| texts(entry.config.as_ref())));
+        // A setting may be for one side: new:KEY=VALUE
+        let sided = self.config.iter().filter_map(|text| text.split_once(':'));
+        settings.extend(sided.map(|(_, setting)| setting.to_owned()));
+        let overlays = matrix.overlay.iter().flat_map(|overlay| &overlay.0);
+        let dependencies = overlays.flat_map(|overlay| {
+            named(overlay.dependencies.as_ref(), |Scalar(dependency)| dependency.0.clone())
+        });
+        let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
+        let of_entries = entries.map(programs::arguments);
+        let arguments = of_entries.chain([self.arguments.to_vec()]).filter(|one| !one.is_empty()).collect();
+        Ok(GivenSecrets { variables, settings, dependencies: dependencies.collect(), arguments })
+    }
+
+    /// Puts the secrets back into a stored plan.
+    ///
+    /// # Errors
+    ///
+    /// A secret is missing or differs, and a run that did not start with `--clean-env`.
+    pub fn restore(&self, plan: &mut Plan) -> anyhow::Result<GivenSecrets> {
+        check_clean_env(self.environment, plan)?;
+        let given = self.given(plan)?;
+        let mut restoration = Restoration::of_run(&given);
+        restoration.plan(plan);
+        restoration.finish()?;
+        stored_plan::learn(&plan.request);
+        Ok(given)
+    }
+}
+
+/// Fails if the user wants to continue a run with `--clean-env` that did not start with it.
+pub fn check_clean_env(flags: &EnvironmentArguments, plan: &Plan) -> Result<(), UserError> {
+    if !flags.clean_env || plan.request.clean_env.is_some() {
+        return Ok(());
+    }
+    Err(UserError::new("this run started without --clean-env")
+        .help("start a new run with --clean-env and without --resume"))
+}
+
+/// Returns the variables of `--env`.
+pub fn of_flags(flags: &EnvironmentArguments) -> Vec<(String, String)> {
+    flags.env.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect()
+}
+
+/// Returns the names of the variables that `--clean-env` removes here, for `--dry-run`; `None`
+/// without it.
+pub fn removed_variables(request: &Request) -> Option<Vec<String>> {
+    request.clean_env.as_ref().map(|clean_env| clean_env.removed(own_variables()))
+}

@@ -1,0 +1,9 @@
+//! What `bisect` and `history` share: planning a search, measuring commits, showing the result.
+//! Builds and runs commits, writes the search's folder, and prints.
+
+pub mod lockfiles;
+pub mod plan;
+pub mod progress_lines;
+pub mod report;
+pub mod resume;
+pub mod session;

@@ -1,0 +1,261 @@
+//! From the flags of `bisect` and `history` to the plan of a search, and its folder.
+
+use std::collections::BTreeMap;
+
+use camino::Utf8Path;
+
+use crate::arguments::presentation::PresentationArguments;
+use crate::arguments::search::MeasuringArguments;
+use crate::request::asked::Asked;
+use crate::request::refs::RefsNeeded;
+use crate::request::sides;
+use memprof_build::git::commits::{self, End, Range};
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::{resolve, run_id};
+use memprof_build::inject::hidden_changes;
+use memprof_build::inject::overlay;
+use memprof_build::inject::overlay_packages;
+use memprof_build::inject::patch;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::sealed;
+use memprof_plan::checkpoint_at::CheckpointAt;
+use memprof_plan::jobs::of_neighbours;
+use memprof_plan::metric::Unit;
+use memprof_plan::quantity::Threshold;
+use memprof_plan::request::RefRequest;
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_run::bisect::metric_query::MetricQuery;
+use memprof_run::bisect::record::{self, SearchRecord, Task};
+use memprof_run::session;
+use memprof_run::stored_plan;
+use memprof_support::event::Sink;
+use memprof_support::redaction;
+use memprof_support::user_error::UserError;
+
+/// A search that is ready to start, or to continue.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SearchPlan {
+    /// What to find, and what is measured so far.
+    pub search: SearchRecord,
+    /// The commits, and how they are built and run.
+    pub plan: Plan,
+}
+
+/// What the user asks of a search.
+pub struct SearchRequest<'a> {
+    /// The commit before, as the user wrote it.
+    pub good: &'a str,
+    /// The commit after, as the user wrote it.
+    pub bad: &'a str,
+    /// Only commits that touch these paths count; empty means all.
+    pub paths: &'a [String],
+    /// What to measure.
+    pub measuring: &'a MeasuringArguments,
+}
+
+/// Returns the two ends of `FROM..TO`; `FROM..` ends at HEAD.
+pub fn ends(range: &str) -> Result<(&str, &str), UserError> {
+    match range.split_once("..") {
+        Some((good, "")) if !good.is_empty() => Ok((good, "HEAD")),
+        Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => Ok((good, bad)),
+        _ => Err(UserError::new(format!("'{range}' is not a range of commits"))
+            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD")),
+    }
+}
+
+impl SearchRequest<'_> {
+    /// Resolves the commits, and returns the plan. `task` gets the range of commits.
+    pub fn plan(
+        &self,
+        repository: &Repository,
+        sink: &dyn Sink,
+        task: impl FnOnce(&Range) -> anyhow::Result<Task>,
+    ) -> anyhow::Result<SearchPlan> {
+        let arguments = self.measuring.request(self.good, self.bad);
+        sides::refuse(&arguments, "bisect and history")?;
+        // Some metrics are read on request only.
+        let metrics = vec![self.measuring.metric.clone()];
+        let presentation = PresentationArguments { metrics, ..PresentationArguments::default() };
+        let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
+        let mut plan = resolve(&asked.request, repository, sink)?;
+        plan.request.alone_for = of_neighbours([self.measuring.metric.as_str()]).map(str::to_owned);
+        if let Some(one) = plan.request.checkpoints_at.iter().find(|one| one.revision.is_some()) {
+            let all = CheckpointAt { revision: None, ..one.clone() };
+            return Err(UserError::new(format!(
+                "--checkpoint-at {one}: a search measures every commit alike"
+            ))
+            .help(format!("for every commit: --checkpoint-at {all}"))
+            .into());
+        }
+        overlay_packages::complete(&mut plan, repository, sink)?;
+        hidden_changes::note(&mut plan, repository, sink)?;
+        if !self.measuring.device.is_empty() {
+            plan.request.give_devices(&self.measuring.device);
+        }
+        let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
+        let (good, bad) =
+            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
+        let range = commits::between(repository, good, bad, self.paths)?;
+        let threshold = self.threshold()?;
+        let search = SearchRecord {
+            version: record::VERSION,
+            task: task(&range)?,
+            good: self.good.to_owned(),
+            bad: self.bad.to_owned(),
+            query: MetricQuery {
+                metric: self.measuring.metric.clone(),
+                checkpoint: self.measuring.checkpoint.clone(),
+            },
+            threshold,
+            least_runs: self.measuring.repeat.unwrap_or(1),
+            paths: self.paths.to_vec(),
+            lineage: range.lineage.clone(),
+            lockfile: None,
+            arguments: redacted(&command_line(std::env::args())),
+            overlay: overlay_hashes(&plan, repository)?,
+            cells: Vec::new(),
+            efforts: Vec::new(),
+        };
+        expand(&mut plan, &range, repository)?;
+        Ok(SearchPlan { search, plan })
+    }
+
+    fn threshold(&self) -> anyhow::Result<Option<Threshold>> {
+        let metric = &self.measuring.metric;
+        let mut threshold = Threshold::default();
+        for one in &self.measuring.threshold {
+            if let Some(other) = one.metric.as_ref().filter(|named| *named != metric) {
+                let message = format!("--threshold has a limit for {other}, but --metric is {metric}");
+                return Err(UserError::new(message)
+                    .help(format!("a search compares one metric: --metric {other}, or --threshold 5%"))
+                    .into());
+            }
+            let limit = one
+                .limit
+                .on(Unit::of(metric))
+                .map_err(|problem| UserError::new(format!("--threshold does not fit {metric}: {problem}")))?;
+            threshold.percent = limit.percent.or(threshold.percent);
+            threshold.bytes = limit.bytes.or(threshold.bytes);
+        }
+        Ok(Some(threshold).filter(|_| !self.measuring.threshold.is_empty()))
+    }
+}
+
+/// Returns the command line without the program, and without the `memprof` that cargo adds.
+pub fn command_line(argv: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = argv.skip(1).collect();
+    if words.first().is_some_and(|first| first == "memprof") {
+        words.remove(0);
+    }
+    words
+}
+
+/// Returns the command line with marks in place of secrets.
+fn redacted(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| redaction::setting(word).into_owned()).collect()
+}
+
+impl SearchPlan {
+    /// Names the commits of a search over updates after what each updates.
+    pub fn name_updates(&mut self, names: &[String]) {
+        let refs = self.plan.request.refs.iter_mut();
+        for ((revision, one), name) in self.plan.revisions.iter_mut().zip(refs).zip(names) {
+            revision.name.clone_from(name);
+            one.name = Some(name.clone());
+        }
+    }
+
+    /// Returns the plan as it is stored, with marks in place of secrets.
+    #[must_use]
+    pub fn sealed(&self) -> Self {
+        Self { search: self.search.sealed(), plan: stored_plan::sealed(&self.plan) }
+    }
+}
+
+/// Returns the hash of each overlay file. A search that continues with a changed test would compare
+/// different things.
+pub fn overlay_hashes(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeMap<String, String>> {
+    let files = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
+    let mut hashes = overlay::ingredients(&files);
+    hashes.extend(patch::ingredients(&patch::read(&plan.request.overlay_patches, repository.root())?));
+    Ok(hashes)
+}
+
+/// Makes every commit of the range a revision of the plan, with the same index.
+fn expand(plan: &mut Plan, range: &Range, repository: &Repository) -> anyhow::Result<()> {
+    let ends = std::mem::take(&mut plan.revisions);
+    let names = short_names(&range.hashes);
+    for (hash, name) in range.hashes.iter().zip(&names) {
+        let revision = match ends.iter().find(|end| end.commit == *hash) {
+            // An end keeps the user's name for it, unless that is a hash.
+            Some(end) if !end.commit.starts_with(&end.spec) => end.clone(),
+            Some(end) => Revision { name: name.clone(), ..end.clone() },
+            None => {
+                let commit = repository.commit(hash)?;
+                Revision {
+                    name: name.clone(),
+                    spec: hash.clone(),
+                    commit: commit.hash,
+                    tree: commit.tree,
+                    subject: commit.subject,
+                    time: commit.time,
+                    found: None,
+                    working_tree: false,
+                }
+            }
+        };
+        plan.revisions.push(revision);
+    }
+    plan.baseline = range.lineage.good;
+    plan.id = run_id(jiff::Timestamp::now(), &ends);
+    let reference = |revision: &Revision| RefRequest {
+        spec: revision.spec.clone(),
+        name: Some(revision.name.clone()),
+        ..RefRequest::default()
+    };
+    plan.request.refs = plan.revisions.iter().map(reference).collect();
+    // Patterns for single refs do not apply, because all commits are measured alike.
+    plan.request.exclude.retain(|pattern| pattern.r#ref.is_none());
+    plan.request.include.retain(|pattern| pattern.r#ref.is_none());
+    Ok(())
+}
+
+/// Returns the first digits of each hash: at least seven, and enough to make all different.
+fn short_names(hashes: &[String]) -> Vec<String> {
+    let mut sorted: Vec<&String> = hashes.iter().collect();
+    sorted.sort();
+    let shared = |pair: &[&String]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    let digits = sorted.windows(2).map(shared).max().unwrap_or_default().max(6) + 1;
+    hashes.iter().map(|hash| hash.get(..digits).unwrap_or(hash).to_owned()).collect()
+}
+
+/// Creates the folder of a new search.
+pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
+    let folder = session::create_folder(runs, &search.plan)?;
+    sealed::write(&folder.search(), &search.search.sealed())?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_long_enough_to_differ() {
+        let names =
+            |hashes: &[&str]| short_names(&hashes.iter().map(|&hash| hash.to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["1234567890", "abcdef1234"]), ["1234567", "abcdef1"]);
+        assert_eq!(
+            names(&["1234567890", "abcdef1234", "1234567800"]),
+            ["123456789", "abcdef123", "123456780"]
+        );
+        assert_eq!(names(&["1234567890"]), ["1234567"]);
+    }
+
+    #[test]
+    fn the_command_line_starts_with_the_command() {
+        let words = |text: &str| command_line(text.split(' ').map(str::to_owned));
+        assert_eq!(words("/bin/cargo-memprof memprof bisect --good a"), ["bisect", "--good", "a"]);
+        assert_eq!(words("cargo-memprof bisect"), ["bisect"]);
+    }
+}

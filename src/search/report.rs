@@ -1,0 +1,72 @@
+//! The report of a finished search.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::arguments::why::WhyArguments;
+use crate::kept_runs::search_record;
+use crate::output::destinations::Output;
+use crate::output::present::search_report;
+use crate::terminal::console::Console;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::sealed;
+use memprof_judge::why::explanations::Why;
+use memprof_report::bisect::headline::Searched;
+use memprof_run::bisect::linear_search::StepKind;
+use memprof_run::bisect::report_builder::compared_steps;
+use memprof_run::bisect::report_data::{SearchReport, SearchResult};
+use memprof_run::session::read_plan;
+use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
+
+/// Reads what a search found, and writes the report.
+///
+/// # Errors
+///
+/// A search that was interrupted.
+pub fn present_search(
+    console: &Console,
+    folder: &RunFolder,
+    outputs: &[Output],
+    why: &WhyArguments,
+) -> anyhow::Result<ExitCode> {
+    let record = search_record(folder)?.context("the folder has no search.json")?;
+    if !folder.found().exists() {
+        let command = record.task.command();
+        return Err(UserError::new(format!("this {command} is not finished"))
+            .help(format!("to continue it: cargo memprof {command} --resume"))
+            .into());
+    }
+    let reports: Vec<SearchReport> = sealed::read(&folder.found())?;
+    let plan = read_plan(folder)?;
+    let inquiry = Some(why.inquiry()).filter(|_| why.why != Some(Why::Never));
+    let mut steps = Vec::new();
+    for (index, (report, planned)) in reports.iter().zip(&record.cells).enumerate() {
+        let mut of_test = compared_steps(report, &plan, folder, (index, &planned.cell), inquiry.as_ref())?;
+        for explanations in of_test.iter_mut().filter_map(|step| step.why.as_mut()) {
+            Arc::make_mut(explanations).frames = why.shown_frames();
+        }
+        steps.push(of_test);
+    }
+    let searched: Vec<Searched<'_>> =
+        reports.iter().zip(&steps).map(|(report, steps)| Searched { report, steps }).collect();
+    search_report(console, &searched, outputs)?;
+    Ok(reports.iter().map(exit_code).fold(ExitCode::Success, ExitCode::worst))
+}
+
+fn exit_code(report: &SearchReport) -> ExitCode {
+    match report.result {
+        Some(SearchResult::Same) => ExitCode::NothingFound,
+        Some(SearchResult::Unclear) => ExitCode::Inconclusive,
+        Some(SearchResult::Found) => {
+            let is_range = report
+                .steps
+                .iter()
+                .any(|step| matches!(step.kind, StepKind::Skipped | StepKind::OutsidePaths));
+            if is_range { ExitCode::Incomplete } else { ExitCode::Success }
+        }
+        None if report.effort.skipped > 0 => ExitCode::Incomplete,
+        None => ExitCode::Success,
+    }
+}

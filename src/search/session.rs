@@ -1,0 +1,268 @@
+//! Measures commits until the search has its answer, and reports it.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use crate::arguments::search::MeasuringArguments;
+use crate::arguments::why::WhyArguments;
+use crate::commands::context::CommandContext;
+use crate::commands::courtesy;
+use crate::kept_runs::repository;
+use crate::output::destinations::outputs;
+use crate::request::explanation;
+use crate::search::plan::{SearchPlan, create_folder};
+use crate::search::progress_lines::{announcement, unit, what_is_left};
+use crate::search::report::present_search;
+use crate::search::resume::resumed;
+use memprof_build::git::lineage::Lineage;
+use memprof_build::git::repository::Repository;
+use memprof_gpu::watch::DeviceWatch;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::sealed;
+use memprof_judge::why::explanations::Why;
+use memprof_plan::resolved::Plan;
+use memprof_report::bisect::headline::{step_line, tests_line, update_line};
+use memprof_report::options::Format;
+use memprof_run::attribution::{self, Attribution};
+use memprof_run::bisect::commit_runner::{BuildNotes, CommitRunner};
+use memprof_run::bisect::end_without_figure::EndWithoutFigure;
+use memprof_run::bisect::history;
+use memprof_run::bisect::linear_search::{NextMeasurement, Remaining};
+use memprof_run::bisect::merge_search::MergeSearch;
+use memprof_run::bisect::observations::{ChangeRule, Observations};
+use memprof_run::bisect::record::Task;
+use memprof_run::bisect::report_builder::{ReportBuilder, SearchOutcome};
+use memprof_run::bisect::report_data::{MeasuredCommit, SearchReport};
+use memprof_run::bisect::step_comparison::StepPair;
+use memprof_run::runner::Interrupted;
+use memprof_run::session::{self, Session, runs_folder};
+use memprof_support::counted::counted;
+use memprof_support::event::{Event, Sink};
+use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
+
+/// Starts the search that `plan` describes, or continues one, and reports the result.
+pub fn search(
+    command: &str,
+    measuring: &MeasuringArguments,
+    why: &WhyArguments,
+    context: CommandContext<'_>,
+    plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
+) -> anyhow::Result<ExitCode> {
+    let console = context.console;
+    let outputs = outputs(&measuring.format, &measuring.output)?;
+    let known = [Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json];
+    if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
+        // A search does not pass or fail a test, and has a row per commit.
+        let name = match other.format {
+            Format::Junit => "JUnit".to_owned(),
+            format => {
+                format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            }
+        };
+        return Err(UserError::new(format!("{command} has no {name} report"))
+            .help("choose --format json or --format csv")
+            .into());
+    }
+    let repository = repository()?;
+    let (search, folder, runs) = if let Some(name) = &measuring.resume {
+        let (search, folder) = resumed(name, command, measuring, &repository)?;
+        (search, folder, None)
+    } else {
+        let search = plan(&repository)?;
+        if measuring.dry_run {
+            return context.print_plan(&search.plan, &search.sealed());
+        }
+        let runs = runs_folder(&repository, &search.plan.workspace)?;
+        let folder = create_folder(&runs, &search)?;
+        (search, folder, Some(runs))
+    };
+    let attribution = explanation::of(why, &outputs, &search.plan);
+    let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
+    let mut restored = ExitCode::Success;
+    let Err(error) = session.run(search, measuring, &mut restored) else {
+        return Ok(present_search(console, &folder, &outputs, why)?.worst(restored));
+    };
+    if error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.is_explaining) {
+        // The answer is complete without the call sites.
+        present_search(console, &folder, &outputs, why)?;
+        return Err(error);
+    }
+    if let Some(runs) = runs.filter(|_| error.is::<UserError>() && !folder.cells().exists()) {
+        // For example, -k matched no test. `latest` must still be the last run that measured
+        // something.
+        session::discard(&runs, &folder)?;
+    }
+    let end = error.downcast::<EndWithoutFigure>()?;
+    console.show_error(&end_not_measured(&end));
+    Ok(ExitCode::Incomplete)
+}
+
+fn end_not_measured(end: &EndWithoutFigure) -> UserError {
+    let usual = "choose another commit for this end; if it lacks the test, add the test with --overlay";
+    let help = if end.hints.is_empty() { usual.to_owned() } else { end.hints.join("\n") };
+    UserError::new(end.to_string()).help(help)
+}
+
+/// Returns what a search found out about one test.
+///
+/// # Errors
+///
+/// The measurement that is needed next.
+fn answer(
+    task: &Task,
+    lineage: &Lineage,
+    observations: &Observations,
+    rule: &ChangeRule,
+) -> Result<SearchOutcome, NextMeasurement> {
+    match task {
+        Task::Bisect { find, merges } => {
+            let search = MergeSearch { lineage, goal: *find, merges: *merges, rule };
+            let found = search.answer(observations)?;
+            Ok(SearchOutcome::of_bisection(found, lineage, observations))
+        }
+        Task::History { commits, .. } => {
+            let changes = history::steps(lineage, commits, observations, rule)?;
+            Ok(SearchOutcome::of_history(commits, &changes, lineage, observations))
+        }
+    }
+}
+
+/// A search under way.
+struct SearchSession<'a> {
+    repository: &'a Repository,
+    folder: &'a RunFolder,
+    context: CommandContext<'a>,
+    attribution: Attribution,
+}
+
+impl SearchSession<'_> {
+    /// Measures until there is an answer, and writes it into the folder. `restored` is the code for
+    /// processes that were set aside meanwhile.
+    fn run(
+        &self,
+        search: SearchPlan,
+        measuring: &MeasuringArguments,
+        restored: &mut ExitCode,
+    ) -> anyhow::Result<()> {
+        let SearchPlan { search: record, plan } = search;
+        let CommandContext { console, interrupt } = self.context;
+        let when_held = measuring.waiting.when_held();
+        let session = Session::open(self.repository, console, interrupt)?;
+        let lock = session.lock(when_held)?;
+        let notes = BuildNotes::on(console);
+        console.emit(Event::SearchBegan { text: announcement(&record) });
+        let devices = DeviceWatch::open(when_held, console, interrupt);
+        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
+        let courtesy = measuring.courtesy.as_ref();
+        courtesy::check(self.context, courtesy, &plan, &devices)?;
+        let aside = courtesy::take(self.context, courtesy, &plan, &devices)?;
+        let runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
+        let searched = self.measure(runner, &plan);
+        *restored = courtesy::put_back(aside);
+        drop(lock);
+        searched
+    }
+
+    fn measure(&self, mut runner: CommitRunner<'_>, plan: &Plan) -> anyhow::Result<()> {
+        let is_resumed = !runner.record.efforts.is_empty();
+        let task = runner.record.task.clone();
+        let lineage = runner.record.lineage.clone();
+        runner.measure_ends()?;
+        let tests = 0..runner.tracks.len();
+        let rules = tests.clone().map(|test| runner.rule(test)).collect::<anyhow::Result<Vec<_>>>()?;
+        // Measured commits that no line shows yet.
+        let mut pending = if is_resumed { Vec::new() } else { vec![lineage.good, lineage.bad] };
+        let outcomes = loop {
+            let of_test = |test: usize| {
+                let answer = answer(&task, &lineage, &runner.tracks[test].observations, &rules[test]);
+                answer.map_err(|next| (test, next))
+            };
+            match tests.clone().map(of_test).collect::<Result<Vec<_>, _>>() {
+                Ok(outcomes) => {
+                    self.show(&runner, plan, &mut pending, Remaining::default());
+                    break outcomes;
+                }
+                Err((_, NextMeasurement::Measure(commit, left))) => {
+                    self.show(&runner, plan, &mut pending, left);
+                    runner.measure(commit)?;
+                    pending.push(commit);
+                }
+                // The line comes when the repeats are done.
+                Err((test, NextMeasurement::Repeat(commit))) => runner.repeat(commit, test)?,
+            }
+        };
+        let of_test = |test: usize| self.builder(&runner, plan, test).report(&outcomes[test], &rules[test]);
+        let reports = tests.map(of_test).collect::<anyhow::Result<Vec<_>>>()?;
+        sealed::write(&self.folder.found(), &reports)?;
+        self.explain(&reports, plan, &mut runner)
+    }
+
+    /// Runs the commits of each step once more with call stacks, unless an earlier session did.
+    fn explain(
+        &self,
+        reports: &[SearchReport],
+        plan: &Plan,
+        runner: &mut CommitRunner<'_>,
+    ) -> anyhow::Result<()> {
+        if self.attribution.why == Why::Never {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        let mut pairs = Vec::new();
+        for (test, report) in reports.iter().enumerate() {
+            pairs.extend(report.steps.iter().map(|step| StepPair::of(report, test, step, plan, self.folder)));
+        }
+        let count = pairs.len();
+        for (index, pair) in pairs.into_iter().enumerate() {
+            let Some(pair) = pair.filter(|pair| !pair.is_explained()) else { continue };
+            if index >= self.attribution.tests {
+                let shown = counted(self.attribution.tests, "step");
+                pair.leave_out(format!("call sites of {shown} only: --why-tests {count}"))?;
+                continue;
+            }
+            let time = self.attribution.time.saturating_sub(begin.elapsed());
+            let attribution = Attribution { tests: 1, time, ..self.attribution };
+            match runner.explain(&pair, attribution) {
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(_) if self.context.interrupt.load(Ordering::Relaxed) => {
+                    return Err(Interrupted::of_call_stacks(0).into());
+                }
+                // The answer is complete without the call sites.
+                Err(error) => self.context.console.emit(attribution::warning(&error)),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn builder<'b>(&'b self, runner: &'b CommitRunner<'b>, plan: &'b Plan, test: usize) -> ReportBuilder<'b> {
+        ReportBuilder { runner, test, plan, repository: self.repository }
+    }
+
+    /// Prints a line for each pending commit, and in the last one what is left.
+    fn show(&self, runner: &CommitRunner<'_>, plan: &Plan, pending: &mut Vec<usize>, left: Remaining) {
+        let record = &runner.record;
+        let done = record.efforts.len();
+        let last = pending.len().saturating_sub(1);
+        for (index, commit) in pending.drain(..).enumerate() {
+            let tests = 0..runner.tracks.len();
+            let told: Vec<MeasuredCommit> =
+                tests.map(|test| self.builder(runner, plan, test).progress(commit)).collect();
+            let number = done - (last - index).min(done);
+            let line = match &told[..] {
+                [one] if record.lockfile.is_some() => {
+                    update_line(one, &plan.revisions[commit].name, unit(record))
+                }
+                [one] => step_line(one, unit(record)),
+                several => tests_line(several),
+            };
+            let rest = if index == last { what_is_left(record, left) } else { String::new() };
+            let text = format!("[{number}/{}] {line}{rest}", done + left.steps);
+            let measured = told.iter().any(|one| one.value.is_some());
+            self.context.console.emit(Event::SearchStep { text, measured });
+        }
+    }
+}
