@@ -2,6 +2,7 @@
 //! The installed program may be replaced or removed while a build runs. All repositories share one
 //! copy of each version, where the file system has hard links.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -115,9 +116,17 @@ fn remove_unlinked(shared: &Utf8Path) -> anyhow::Result<()> {
     let Ok(entries) = shared.read_dir_utf8() else { return Ok(()) };
     for entry in entries {
         let entry = entry?;
-        let links = fs_err::symlink_metadata(entry.path())?.nlink();
-        if entry.file_name().starts_with(COPY) && links == 1 {
-            store::remove(entry.path())?;
+        if !entry.file_name().starts_with(COPY) {
+            continue;
+        }
+        let removed = fs_err::symlink_metadata(entry.path()).and_then(|metadata| match metadata.nlink() {
+            1 => fs_err::remove_file(entry.path()),
+            _ => Ok(()),
+        });
+        match removed {
+            // Another process has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
         }
     }
     Ok(())
