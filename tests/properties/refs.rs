@@ -1,10 +1,10 @@
 //! Names of refs, remotes and patterns. They come from the command line and from a `memprof.yaml`, and go to git.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use camino::Utf8Path;
 use memprof_build::git::ref_pattern::{forge_ref, split_suffix};
@@ -53,7 +53,10 @@ pub const TARGET: Target = Target {
 /// The lines: a ref, a baseline, a remote, a pattern, its ref at the remote. None of them reaches git as an option, and the only refs that
 /// are written are the tool's own.
 pub fn check(bytes: &[u8]) {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+    thread_local! {
+        // A thread's end removes its folder; a static would leave it.
+        static PLACE: OnceCell<Place> = const { OnceCell::new() };
+    }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut lines = text.split('\n');
     let mut line = || lines.next().filter(|line| !line.is_empty()).map(str::to_owned);
@@ -78,10 +81,12 @@ pub fn check(bytes: &[u8]) {
         .chain([&baseline, &remote, &at_remote].into_iter().flatten())
         .map(String::as_str)
         .collect();
-    let place = PLACE.get_or_init(Place::new);
-    for call in place.resolve(&request) {
-        place.check(call, &given);
-    }
+    PLACE.with(|place| {
+        let place = place.get_or_init(Place::new);
+        for call in place.resolve(&request) {
+            place.check(call, &given);
+        }
+    });
 }
 
 /// A repository, and a git that notes how it is called.

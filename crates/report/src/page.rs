@@ -5,10 +5,6 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use owo_colors::{OwoColorize, Style};
-use tabled::builder::Builder;
-use tabled::settings::object::{Columns, Rows as TableRows, Segment};
-use tabled::settings::style::{HorizontalLine, VerticalLine};
-use tabled::settings::{Alignment, Modify, Padding, Span, Theme};
 
 use crate::options::Options;
 use crate::text::{self, NONE};
@@ -118,6 +114,16 @@ impl Group {
     /// Whether any cell of this row has a content.
     fn has_something(&self, row: usize) -> bool {
         self.cells[row].iter().any(|cell| !["", NONE].contains(&cell.text.trim_matches([' ', BLANK])))
+    }
+
+    /// The columns' widths if the name has room above them. What it needs is shared, and the first column
+    /// takes the rest.
+    fn widths_below_the_name(&self) -> Vec<usize> {
+        let count = self.widths.len();
+        let inside = self.widths.iter().sum::<usize>() + 2 * count;
+        let more = (width(&self.name) + 2).saturating_sub(inside);
+        let share = |column: usize| more / count + if column == 0 { more % count } else { 0 };
+        self.widths.iter().enumerate().map(|(column, width)| width + share(column)).collect()
     }
 
     /// Returns the width on the terminal, including the separator before it and the padding.
@@ -286,45 +292,41 @@ impl Page {
     }
 
     fn block(self, noun: &str, labels: &[Text], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
-        let paint = |text: &Text| self.paint.apply(&text.text, text.tone);
-        let quiet = |text: &str| self.paint.apply(text, Tone::Quiet);
-        let mut table = Builder::new();
-        let names = groups.iter().flat_map(|group| {
-            let name = self.paint.apply(&group.name, Tone::Heading);
-            std::iter::once(name)
-                .chain(std::iter::repeat_n(String::new(), group.headings.len().saturating_sub(1)))
-        });
-        table.push_record(std::iter::once(String::new()).chain(names));
-        let headings = groups.iter().flat_map(|group| &group.headings).map(|heading| quiet(heading));
-        table.push_record(std::iter::once(quiet(noun)).chain(headings));
-        for (row, label) in labels.iter().enumerate() {
-            let cells = groups.iter().flat_map(|group| &group.cells[row]).map(paint);
-            table.push_record(std::iter::once(paint(label)).chain(cells));
-        }
-        let mut table = table.build();
-        let mut theme = Theme::new();
-        theme.insert_horizontal_line(2, HorizontalLine::new('─').intersection('┼'));
-        let mut column = 1;
-        let mut edges = Vec::new();
+        let label = longest(noun, labels);
+        let mut names = " ".repeat(label + 2);
+        let mut headings = format!(" {} ", self.left(noun, Tone::Quiet, label));
+        let mut rule = "─".repeat(label + 2);
+        let start = |text: &Text| format!(" {} ", self.left(&text.text, text.tone, label));
+        let mut rows: Vec<String> = labels.iter().map(start).collect();
         for group in groups {
-            theme.insert_vertical_line(column, VerticalLine::new('│').intersection('┼'));
-            edges.push((column, group.headings.len()));
-            column += group.headings.len();
-        }
-        table.with(theme);
-        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
-        table.with(Modify::new(Columns::first()).with(Padding::new(1, 1, 0, 0)).with(Alignment::left()));
-        for (first, count) in edges {
-            table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 2, 0, 0)));
-            table.with(Modify::new(Columns::one(first + count - 1)).with(Padding::new(0, 1, 0, 0)));
-            if count == 1 {
-                table.with(Modify::new(Columns::one(first)).with(Padding::new(1, 1, 0, 0)));
+            let widths = group.widths_below_the_name();
+            let inside = widths.iter().sum::<usize>() + 2 * widths.len();
+            names.extend(["│ ", &self.left(&group.name, Tone::Heading, inside.saturating_sub(2)), " "]);
+            rule.extend(["┼", &"─".repeat(inside)]);
+            let texts = group.headings.iter().map(|heading| (heading.as_str(), Tone::Quiet));
+            self.columns(&widths, texts, &mut headings);
+            for (row, cells) in rows.iter_mut().zip(&group.cells) {
+                self.columns(&widths, cells.iter().map(|cell| (cell.text.as_str(), cell.tone)), row);
             }
-            table.modify((0, first), Span::column(isize::try_from(count).unwrap_or(1)));
-            table.modify((0, first), Padding::new(1, 1, 0, 0));
         }
-        table.with(Modify::new(TableRows::first()).with(Alignment::left()));
-        write_trimmed(&table.to_string(), out)
+        [names, headings, rule].into_iter().chain(rows).try_for_each(|line| write_trimmed(&line, out))
+    }
+
+    /// Appends the columns of a group to a line.
+    fn columns<'a>(self, widths: &[usize], texts: impl Iterator<Item = (&'a str, Tone)>, line: &mut String) {
+        let cells: Vec<String> =
+            texts.zip(widths).map(|((text, tone), width)| self.right(text, tone, *width)).collect();
+        line.extend(["│ ", &cells.join("  "), " "]);
+    }
+
+    /// Returns a text with blanks after it.
+    fn left(self, text: &str, tone: Tone, to: usize) -> String {
+        self.paint.apply(text, tone) + &" ".repeat(to.saturating_sub(width(text)))
+    }
+
+    /// Returns a text with blanks before it.
+    fn right(self, text: &str, tone: Tone, to: usize) -> String {
+        " ".repeat(to.saturating_sub(width(text))) + &self.paint.apply(text, tone)
     }
 
     pub(super) fn compact(self, lines: &[CompactLine], out: &mut dyn Write) -> io::Result<()> {
@@ -339,22 +341,21 @@ impl Page {
         let at =
             longest(|line| &line.at.text).min(room / 2).max(room.saturating_sub(longest(|line| &line.test)));
         let test = room.saturating_sub(at);
-        let mut table = Builder::new();
-        for line in lines {
-            let cells = line.cells.iter().map(|cell| self.paint.apply(&cell.text, cell.tone));
-            let record = [self.cut(&line.test, test).into_owned(), visible(line.metric.clone())]
-                .into_iter()
-                .chain(cells)
-                .chain([self.paint.apply(&self.cut(&line.at.text, at), line.at.tone)]);
-            table.push_record(record);
-        }
-        let mut table = table.build();
-        table.with(Theme::new());
-        table.with(Modify::new(Segment::all()).with(Padding::new(0, 2, 0, 0)).with(Alignment::right()));
-        table.with(Modify::new(Columns::new(..2)).with(Alignment::left()));
-        table.with(Modify::new(Columns::first()).with(Padding::new(1, 2, 0, 0)));
-        table.with(Modify::new(Columns::last()).with(Padding::zero()).with(Alignment::left()));
-        write_trimmed(&table.to_string(), out)
+        let cut: Vec<_> = lines.iter().map(|line| self.cut(&line.test, test)).collect();
+        let test = cut.iter().map(|test| width(test)).max().unwrap_or(0);
+        let widths: [usize; 4] = std::array::from_fn(|column| {
+            lines.iter().map(|line| width(&line.cells[column].text)).max().unwrap_or(0)
+        });
+        lines.iter().zip(&cut).try_for_each(|(line, name)| {
+            let cells = line.cells.iter().zip(widths);
+            let mut texts = vec![
+                self.left(name, Tone::Plain, test),
+                self.left(&visible(line.metric.clone()), Tone::Plain, metric),
+            ];
+            texts.extend(cells.map(|(cell, width)| self.right(&cell.text, cell.tone, width)));
+            texts.push(self.paint.apply(&self.cut(&line.at.text, at), line.at.tone));
+            write_trimmed(&format!(" {}", texts.join("  ")), out)
+        })
     }
 
     /// Writes a line of a message, with its own blanks. A terminal wraps it.
@@ -406,6 +407,6 @@ fn of_these<T>(rows: Vec<T>, keep: &[bool]) -> Vec<T> {
     rows.into_iter().zip(keep).filter_map(|(row, keep)| keep.then_some(row)).collect()
 }
 
-fn write_trimmed(table: &str, out: &mut dyn Write) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.replace(BLANK, " ").trim_end()))
+fn write_trimmed(line: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", line.replace(BLANK, " ").trim_end())
 }
