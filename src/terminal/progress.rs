@@ -143,7 +143,7 @@ impl Progress {
             lines.extend(self.take_resolved());
         }
         self.note_activity(event);
-        if self.is_explaining && matches!(event, Event::RunFinished { .. }) {
+        if self.is_explaining && matches!(event, Event::RunFinished { .. } | Event::AllRunsFinished { .. }) {
             // The report says what became of these runs. They are not counted with the others.
             return Update::default();
         }
@@ -235,6 +235,9 @@ impl Progress {
                 self.named_run = None;
                 self.run_finished(event)
             }
+            Event::AllRunsFinished { total } => {
+                Update::end_of_stage(vec![good("Ran", self.all_runs(*total))])
+            }
             Event::Exported { path } => Update::line(good("Wrote", path.clone())),
             Event::ExplanationBegan { tests } => {
                 self.is_explaining = true;
@@ -298,17 +301,13 @@ impl Progress {
         } else if self.verbosity == Verbosity::Verbose {
             lines.push(good("Ran", format!("{run} … {}", shown(*took))));
         }
-        // By the index, and not by a count: --resume skips runs that are done.
-        let is_last = index >= total;
-        if is_last {
-            lines.push(good("Ran", self.all_runs(*total)));
-        } else if !on_terminal && self.since_line >= LINE_EVERY {
+        if !on_terminal && self.since_line >= LINE_EVERY {
             lines.push(good("Running", format!("{run} … {}", shown(self.run_time))));
         }
         if !lines.is_empty() {
             self.since_line = Duration::ZERO;
         }
-        Update { lines, status: if is_last { StatusLine::Clear } else { StatusLine::Keep } }
+        Update { lines, status: StatusLine::Keep }
     }
 
     /// `hf_fwd 6/6 … 4.8 s`.
@@ -331,6 +330,7 @@ fn is_part_of_step(event: &Event) -> bool {
             | Event::BuildReused { .. }
             | Event::BuildFailed { .. }
             | Event::RunFinished { .. }
+            | Event::AllRunsFinished { .. }
     )
 }
 
@@ -408,6 +408,7 @@ pub(crate) mod tests {
         story.extend(ran("main", 1, true, "ok"));
         story.extend(ran("pr/3370", 2, false, "failed (exit code 101)"));
         story.extend(ran("main", 3, true, "ok"));
+        story.push(Event::AllRunsFinished { total: 3 });
         story
     }
 
@@ -508,7 +509,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_terminal_runs_print_a_line_every_ten_seconds_and_one_per_round() {
+    fn without_a_terminal_runs_print_a_line_every_ten_seconds_and_one_at_the_end() {
         let mut progress = Progress::new(Verbosity::Normal, Medium::Plain);
         let mut printed = Vec::new();
         for index in 1..=100 {
@@ -518,6 +519,8 @@ pub(crate) mod tests {
                 Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy: took };
             printed.extend(progress.on_event(&event).lines.iter().map(Line::plain));
         }
+        let end = progress.on_event(&Event::AllRunsFinished { total: 100 });
+        printed.extend(end.lines.iter().map(Line::plain));
         assert_eq!(
             printed,
             [
@@ -525,6 +528,7 @@ pub(crate) mod tests {
                 "     Running test_40 at main 40/100 … 20.0 s",
                 "     Running test_60 at main 60/100 … 30.0 s",
                 "     Running test_80 at main 80/100 … 40.0 s",
+                "     Running test_100 at main 100/100 … 50.0 s",
                 "         Ran 100 tests 100/100 … 50.0 s",
             ]
         );
@@ -566,7 +570,8 @@ pub(crate) mod tests {
         let lines = progress.on_tick(begin + SLOW).lines;
         assert_eq!(lines.len(), 2, "both are slow: {lines:?}");
         progress.on_event(&finished("b", 2));
-        let lines = progress.on_event(&finished("c", 3)).lines;
+        progress.on_event(&finished("c", 3));
+        let lines = progress.on_event(&Event::AllRunsFinished { total: 3 }).lines;
         assert_eq!(lines[0].plain(), "         Ran 3 tests 3/3 … 12.0 s", "as long as anything ran");
     }
 

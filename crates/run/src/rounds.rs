@@ -1,6 +1,6 @@
 //! Runs the cells in rounds over the revisions, until every cell has the outcomes that it needs.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -20,6 +20,7 @@ use memprof_judge::results::outcome::{Outcome, RunRecord, Status};
 use memprof_judge::results::run_folder::file;
 use memprof_judge::results::sealed;
 use memprof_judge::results::stored;
+use memprof_judge::verdict::significance::{ENOUGH, LOOKS};
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::repeat::Repeat;
 use memprof_plan::resolved::CellId;
@@ -50,6 +51,7 @@ impl Runner<'_> {
                 let beside = if progress.alone.contains(cell) { 1 } else { jobs };
                 progress.time_left.add(cell, self.past, beside);
             }
+            progress.time_left.later = self.likely_later(&wanted, &progress);
             self.devices.hold(&self.places(&pending)?)?;
             let is_interrupted = !stretch::run_all(self, tree, &pending, done, &mut progress)?;
             self.refuse_changed(&mut progress)?;
@@ -58,6 +60,9 @@ impl Runner<'_> {
             }
             done += pending.len();
             if !self.raise_repeats(&mut wanted)? {
+                if done > 0 {
+                    self.sink.emit(Event::AllRunsFinished { total: done });
+                }
                 return Ok(Completion::Finished);
             }
         }
@@ -79,6 +84,23 @@ impl Runner<'_> {
             Repeat::Times(times) => times,
         };
         self.cells.iter().map(times).collect()
+    }
+
+    /// Returns how many more runs each cell is likely to get after these. Before the first look at the
+    /// figures, nobody knows. Most cells that go on get as many as a test of significance needs.
+    fn likely_later(&self, wanted: &[u32], progress: &Progress<'_>) -> HashMap<&CellId, u32> {
+        let usual = LOOKS.into_iter().find(|runs| *runs >= ENOUGH).unwrap_or_default();
+        let mut later = HashMap::new();
+        for (planned, &wanted) in self.cells.iter().zip(wanted) {
+            let goes_on = planned.repeat == Repeat::Auto
+                && planned.status == CellStatus::Run
+                && wanted > 1
+                && !progress.finished.has(&self.run_folder(planned, wanted - 1));
+            if goes_on {
+                *later.entry(&planned.cell).or_default() += usual.saturating_sub(wanted);
+            }
+        }
+        later
     }
 
     /// Warns if all tests run alone although several at once were asked for.

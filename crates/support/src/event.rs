@@ -56,6 +56,8 @@ pub enum Event {
         took: Duration,
         busy: Duration,
     },
+    /// Every test has the runs that its verdicts need; `total` is their number in this session.
+    AllRunsFinished { total: usize },
     /// Changed tests run once more, with call stacks.
     ExplanationBegan { tests: usize },
     /// These runs ended.
