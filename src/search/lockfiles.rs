@@ -11,6 +11,7 @@ use crate::request::asked::Asked;
 use crate::request::refs::RefsNeeded;
 use memprof_build::builder::Builder;
 use memprof_build::cargo::lockfile;
+use memprof_build::cargo::resolution::out_of_reach;
 use memprof_build::git::repository::{Lookup, Repository};
 use memprof_build::git::resolve::resolve_any;
 use memprof_build::git::written_commit;
@@ -110,6 +111,9 @@ pub fn history(
             let resolved = resolver.completed(text)?;
             resolved.map_err(|message| {
                 let reason = resolver.reason(&message);
+                if let Some(error) = out_of_reach(code, &reason) {
+                    return error.into();
+                }
                 let message = format!("the lock file of {name} cannot be used for {code}: {reason}");
                 anyhow::Error::from(UserError::new(message).help(
                     "name the code that both lock files are for: cargo memprof bisect REF --lockfile OLD..NEW",

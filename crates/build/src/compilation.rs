@@ -27,6 +27,7 @@ use memprof_support::event::Event;
 use memprof_support::process::Command;
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
 
 /// The result of a call of cargo.
 pub struct Compiled {
@@ -110,7 +111,14 @@ pub fn compile(
         );
         // Without the shim, cargo fails too, and its message says less.
         compiling.join().map_err(|_| anyhow::anyhow!("the shim's compilation panicked"))??;
-        anyhow::Ok(status?)
+        status.map_err(|error| {
+            if !error.is_missing_program() {
+                return anyhow::Error::from(error);
+            }
+            UserError::new(format!("the build of {} finds no cargo on its PATH", job.revision().name))
+                .help("if `env` sets PATH, the folder of cargo belongs to it")
+                .into()
+        })
     })?;
     *stderr = redaction::text(stderr).into_owned();
     log.write_all(stderr.as_bytes())?;

@@ -6,6 +6,7 @@ use camino::Utf8PathBuf;
 use crate::build_tree::BuildTree;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::lockfile;
+use crate::cargo::resolution::out_of_reach;
 use crate::cargo::usable_versions;
 use crate::inject::external::PackageOptions;
 use crate::inject::outside_paths::NamedFolder;
@@ -322,6 +323,9 @@ impl Wanted<'_> {
         let given = one.and_then(|one| one.lockfile.as_ref());
         let which = given.map_or("its lock file", SideLockfile::written);
         let name = &self.job.revision().name;
+        if let Some(error) = out_of_reach(name, reason) {
+            return error;
+        }
         UserError::new(format!("{which} cannot be used for {name}: {reason}"))
             .help("the lock file must be of the same code: give one that cargo wrote for this workspace")
     }

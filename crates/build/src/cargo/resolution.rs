@@ -52,6 +52,16 @@ pub struct Resolved {
 #[error("{0}")]
 pub struct Unresolved(pub String);
 
+/// Returns the error if cargo's message says that something cannot be downloaded. Then nobody knows whether a
+/// lock file fits.
+pub fn out_of_reach(name: &str, message: &str) -> Option<UserError> {
+    let says = ["failed to download", "failed to fetch", "unable to update registry"];
+    says.iter().any(|text| message.contains(text)).then(|| {
+        UserError::new(format!("{name} needs crates that cannot be downloaded: {message}"))
+            .help("try again later, or with --offline, which uses the crates that are on this machine")
+    })
+}
+
 impl Unresolved {
     /// Whether a version is missing, as opposed to a registry that does not answer.
     pub fn lacks_version(&self) -> bool {
@@ -483,6 +493,17 @@ mod tests {
         assert_eq!(conflict.conflict(), Requirement::parse("hf-hub = \"^0.3.0\""));
         let network = Unresolved("error: failed to get `serde` as a dependency\nCaused by: timeout".into());
         assert!(!network.lacks_version());
+    }
+
+    #[test]
+    fn a_registry_out_of_reach_says_nothing_about_a_lock_file() {
+        let message = "failed to get `itoa` as a dependency; failed to download from `https://index.crates.io/config.json`";
+        let error = out_of_reach("main", message).unwrap().to_string();
+        assert!(
+            error.starts_with("main needs crates that cannot be downloaded: failed to get `itoa`"),
+            "{error}"
+        );
+        assert!(out_of_reach("main", "failed to select a version for `serde`").is_none());
     }
 
     /// The optional dependency of `hubs` has no version.
