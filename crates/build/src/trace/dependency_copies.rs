@@ -4,7 +4,7 @@
 //! The copy is unpacked from the archive whose checksum the lock file states. Manifests and the
 //! lock file do not change (`[patch]` would rewrite it, and fail with `--locked`), and cargo
 //! resolves and builds as usual. Only the path that rustc gets is different. Cargo does not see
-//! this: `build::compiled_copies` makes it compile a crate again whose edits have changed.
+//! this: `compiled_copies` makes it compile a crate again whose edits have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
