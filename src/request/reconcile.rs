@@ -110,7 +110,7 @@ pub fn reconcile(
     };
     request.build.jobs = arguments.jobs.of_build();
     if !request.jobs.is_one() && request.delay_milliseconds.is_some() {
-        return Err(UserError::new("jobs and delay: a pause between two tests needs one after the other")
+        return Err(UserError::new("--delay pauses between two tests, and --jobs runs several at once")
             .help("leave out --delay, or add --jobs 1"));
     }
     if arguments.refs.aa {

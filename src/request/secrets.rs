@@ -28,7 +28,7 @@ pub struct SecretSources<'a> {
 }
 
 impl SecretSources<'_> {
-    /// Returns the secrets that may be those of a stored plan. Reads memprof.yaml only if the plan
+    /// Returns the secrets that this command was given, for the marks of a stored plan. Reads memprof.yaml only if the plan
     /// lacks some.
     fn given(&self, plan: &Plan) -> anyhow::Result<GivenSecrets> {
         if !stored_plan::lacks_secrets(plan) {

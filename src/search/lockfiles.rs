@@ -93,9 +93,11 @@ pub fn history(
     let code = code.unwrap_or(if is_file(range.new) { "." } else { range.new });
     let plan = plan_of(code, measuring, repository, console)?;
     if plan.request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External) {
-        return Err(UserError::new("--lockfile and an external overlay, which has a lock file of its own")
-            .help("put its tests into the package: --overlay-mode package")
-            .into());
+        return Err(UserError::new(
+            "--lockfile does not reach an external overlay: its crate has its own lock file",
+        )
+        .help("put its tests into the package: --overlay-mode package")
+        .into());
     }
     let path = plan.workspace.join("Cargo.lock");
     let texts = [range.old, range.new].map(|name| text_of(name, &path, repository));

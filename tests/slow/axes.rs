@@ -171,7 +171,7 @@ fn settings_of_a_side_reach_its_build_and_its_runs() {
 
 #[test]
 fn a_side_without_cargo_on_its_path_does_not_build() {
-    let (mut repository, home) = (parser(), home());
+    let (repository, home) = (parser(), home());
     repository.write("memprof.yaml", "refs: [HEAD]\naxes:\n  env: [{POOL: '1'}, {PATH: /none}]\n");
     let printed = memprof(repository.root(), home.path(), &["--offline"]);
     assert_eq!(printed.code, 3, "{}", printed.everything());

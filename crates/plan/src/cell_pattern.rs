@@ -61,7 +61,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Whether the cell has all these values. A cell without a parameter has none of its values.
+/// Whether the cell has all these values. A cell that lacks one of the parameters does not.
 fn has_values(wanted: &BTreeMap<String, String>, params: &[(String, String)]) -> bool {
     wanted.iter().all(|(name, value)| params.iter().any(|(have, is)| have == name && is == value))
 }

@@ -134,7 +134,7 @@ impl<'a> Tables<'a> {
             };
             shown.push((rank.unwrap_or(usize::MAX), relevance, view, sections));
         }
-        // What was asked for with few tests, or by tracing, is shown whatever became of it.
+        // With few tests, or with traces, unchanged tests have a table, too.
         let all = comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count();
         let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
         match options.rows {

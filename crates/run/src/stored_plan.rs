@@ -141,7 +141,7 @@ fn is_sealed(setting: &str) -> bool {
     is_mark(setting) || setting.split_once('=').is_some_and(|(_, value)| is_mark(value))
 }
 
-/// The values that may be those of a stored plan.
+/// Secrets from this command's flags and matrix. They take the place of the marks in a stored plan.
 #[derive(Clone, Debug, Default)]
 pub struct GivenSecrets {
     /// Variables, by `--env`, memprof.yaml, and this process's environment.

@@ -152,7 +152,7 @@ const ASYNC_END: &str = "\n::std::result::Result::<(), __notebook::Failure>::Ok(
 
 fn add_cell(text: &mut String, cell: &NotebookCell, label: &str, format: &str, stride: usize) {
     let number = cell.parsed.number;
-    // A block without items would do no harm, but every block does the same.
+    // Every cell gets a block, also one without items.
     text.push_str("{ ");
     for copy in &cell.copies {
         // A line comment would swallow what follows it on the line.

@@ -146,12 +146,12 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Returns those beside the device locks.
+    /// Opens the notes beside the device locks.
     pub fn open() -> Self {
         Self::at(locks::folder())
     }
 
-    /// Returns those in this folder.
+    /// Opens the notes in this folder.
     pub fn at(folder: Utf8PathBuf) -> Self {
         Self { folder }
     }

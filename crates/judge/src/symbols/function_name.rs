@@ -237,7 +237,7 @@ impl<'symbol> V0<'symbol> {
         if self.at == start {
             return None;
         }
-        // It separates the length from a name that begins with a digit or with this.
+        // An underscore separates the length from a name that begins with a digit or an underscore.
         self.next_is(b'_');
         let name = self.symbol.get(self.at..self.at.checked_add(length)?)?;
         self.at += length;

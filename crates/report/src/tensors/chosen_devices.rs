@@ -21,8 +21,8 @@ impl ChosenDevices {
         Self(asked.filter_map(family).collect())
     }
 
-    /// Whether to show the device of an allocator's metrics (`gpu.0.live`). A device that was not
-    /// measured has none, and is shown unless others are chosen.
+    /// Whether to show the device of an allocator's metrics (`gpu.0.live`). A device without
+    /// metrics was not measured. It is shown unless the user chose other devices.
     pub(super) fn contain(&self, metrics: &[String]) -> bool {
         let of_device = |metric: &String| {
             let family = metric.strip_suffix(".live").unwrap_or(metric);

@@ -137,7 +137,7 @@ pub struct DeviceEntry {
     pub storages: u64,
     /// The number of storages whose allocated size is known.
     pub storages_with_allocated: u64,
-    /// Bytes that the allocator holds for those beyond their named bytes.
+    /// Bytes that the allocator rounds these storages up by: allocated bytes less named bytes.
     pub rounding: i128,
     /// The metric of the device's live memory; `null` if there is none.
     pub metric: Option<String>,

@@ -149,7 +149,7 @@ fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Lin
 fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Result<()> {
     let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| width(of(line))).max().unwrap_or(0);
     let [amounts, locations] = [widest(|line| &line.amount), widest(|line| &line.location)];
-    // A text without a place, such as the rest, is not cut, and takes no part in the alignment.
+    // A line without a source location, such as `elsewhere`, is neither cut nor aligned.
     let functions_of = |columns: usize| {
         let placed = lines.iter().filter(|line| !line.location.is_empty());
         placed.map(|line| width(&fitting(&line.function, columns, page))).max().unwrap_or(0)

@@ -90,7 +90,7 @@ impl Building<'_, '_> {
                 Err(message) => in_conflict(&message),
                 Ok(resolved) => {
                     let after = LockText::read(&String::from_utf8_lossy(&resolved));
-                    // Cargo moved them to versions that neither lock file has. Those of the new one may do.
+                    // Cargo chose versions that neither lock file has. Try the versions of the new lock file.
                     let foreign = self.foreign(&after);
                     if foreign.is_empty() {
                         return Ok(self.push(update, resolved, after));
