@@ -8,6 +8,7 @@ pub mod devices;
 pub mod locks;
 pub mod neighbours;
 pub mod nvml;
+mod nvml_library;
 pub mod queue;
 pub mod spreading;
 pub mod tickets;

@@ -1,18 +1,13 @@
-//! Asks NVML which devices there are and what is on them. The library is loaded at run time;
-//! nothing is linked.
+//! Asks NVML which devices there are and what is on them.
 //!
 //! It stays initialised while tests run. Without a client, the driver may put a device to sleep
 //! between two tests. What it sets up again at the next use would then count as the run's.
 
 use std::ffi::OsStr;
 
-use nvml_wrapper::enums::device::UsedGpuMemory;
-use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::struct_wrappers::device::ProcessInfo;
-use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
-
 use crate::cupti;
 use crate::devices::{Device, DeviceProcess, Devices, Mig, MigDevice, Occupancy};
+use crate::nvml_library::{self as library, Library, NvmlError, ProcessInfo};
 use memprof_support::labels;
 
 /// The variable that names the library.
@@ -21,7 +16,7 @@ pub const VARIABLE: &str = "MEMPROF_NVML";
 /// NVML, loaded and initialised.
 #[derive(Debug)]
 pub struct Nvml {
-    library: nvml_wrapper::Nvml,
+    library: Library,
     process_ids: ProcessIds,
 }
 
@@ -64,11 +59,7 @@ impl Nvml {
     pub fn open() -> Result<Self, String> {
         let named = named_by_user();
         let path = named.as_deref().unwrap_or(OsStr::new("libnvidia-ml.so.1"));
-        match nvml_wrapper::Nvml::builder().lib_path(path).init() {
-            Ok(library) => Ok(Self { library, process_ids: ProcessIds::here() }),
-            Err(NvmlError::LibloadingError(error)) => Err(error.to_string()),
-            Err(error) => Err(format!("{}: {error}", path.display())),
-        }
+        Ok(Self { library: Library::open(path)?, process_ids: ProcessIds::here() })
     }
 
     /// Returns all devices.
@@ -76,12 +67,10 @@ impl Nvml {
         let count = self.library.device_count().map_err(|error| error.to_string())?;
         // The count includes devices that this user may not use, and those are skipped.
         let all = (0..count).filter_map(|index| self.library.device_by_index(index).ok());
-        let cuda = self.library.sys_cuda_driver_version().ok();
+        let cuda = self.library.cuda().ok();
         Ok(Devices {
-            driver: self.library.sys_driver_version().ok(),
-            cuda: cuda.map(|version| {
-                format!("{}.{}", cuda_driver_version_major(version), cuda_driver_version_minor(version))
-            }),
+            driver: self.library.driver().ok(),
+            cuda: cuda.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
             devices: all.filter_map(|device| read(&device).ok()).collect(),
         })
     }
@@ -92,12 +81,7 @@ impl Nvml {
             Ok(device) => device,
             Err(error) => return Some(error.to_string()),
         };
-        match device.memory_info() {
-            Err(error @ (NvmlError::GpuLost | NvmlError::ResetRequired | NvmlError::Unknown)) => {
-                Some(error.to_string())
-            }
-            Ok(_) | Err(_) => None,
-        }
+        device.memory().err().filter(NvmlError::is_lost_device).map(|error| error.to_string())
     }
 
     /// Returns what is on a device, or a part of one, now.
@@ -109,23 +93,23 @@ impl Nvml {
             }
         };
         Occupancy {
-            used: device.memory_info().map(|memory| memory.used).map_err(|error| error.to_string()),
+            used: device.memory().map(|memory| memory.used).map_err(|error| error.to_string()),
             processes: self.processes(&device).map_err(|error| error.to_string()),
         }
     }
 
     /// Returns the bytes that are free on a device, or why that is unknown.
     pub fn free(&self, uuid: &str) -> Result<u64, String> {
-        let memory = self.library.device_by_uuid(uuid).and_then(|device| device.memory_info());
+        let memory = self.library.device_by_uuid(uuid).and_then(|device| device.memory());
         memory.map(|memory| memory.free).map_err(|error| error.to_string())
     }
 
     /// Returns the programs that compute and those that draw, each once. Both use the device's
     /// memory.
-    fn processes(&self, device: &nvml_wrapper::Device<'_>) -> Result<Vec<DeviceProcess>, NvmlError> {
-        let mut all = device.running_compute_processes()?;
+    fn processes(&self, device: &library::Device<'_>) -> Result<Vec<DeviceProcess>, NvmlError> {
+        let mut all = device.computing_processes()?;
         // A device without a screen may not support this question.
-        all.extend(device.running_graphics_processes().unwrap_or_default());
+        all.extend(device.drawing_processes().unwrap_or_default());
         let mut processes: Vec<DeviceProcess> = all.into_iter().map(|info| self.process(&info)).collect();
         // A program that does both is in both lists, with the same figure.
         processes.sort_by_key(|process| (process.process, std::cmp::Reverse(process.bytes)));
@@ -134,38 +118,34 @@ impl Nvml {
     }
 
     fn process(&self, info: &ProcessInfo) -> DeviceProcess {
-        let bytes = match info.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => Some(bytes),
-            UsedGpuMemory::Unavailable => None,
-        };
         // The host's id would give the name of an unrelated process here.
-        let name = (self.process_ids == ProcessIds::Hosts).then(|| name_of(info.pid)).flatten();
-        DeviceProcess { process: info.pid, name, bytes }
+        let name = (self.process_ids == ProcessIds::Hosts).then(|| name_of(info.process)).flatten();
+        DeviceProcess { process: info.process, name, bytes: info.used() }
     }
 }
 
-fn read(device: &nvml_wrapper::Device<'_>) -> Result<Device, NvmlError> {
-    let mig = match device.mig_mode() {
-        Ok(mode) if mode.current == 0 => Mig::Off,
-        Ok(_) => Mig::On,
+fn read(device: &library::Device<'_>) -> Result<Device, NvmlError> {
+    let mig = match device.is_divided() {
+        Ok(false) => Mig::Off,
+        Ok(true) => Mig::On,
         Err(_) => Mig::NotSupported,
     };
-    let most = if mig == Mig::On { device.mig_device_count().unwrap_or_default() } else { 0 };
+    let most = if mig == Mig::On { device.most_parts().unwrap_or_default() } else { 0 };
     // An index without a part is an error, not the end of the list.
-    let parts = (0..most).filter_map(|index| Some((index, device.mig_device_by_index(index).ok()?)));
+    let parts = (0..most).filter_map(|index| Some((index, device.part(index).ok()?)));
     let parts = parts.filter_map(|(index, part)| {
-        let memory_bytes = part.memory_info().ok().map(|memory| memory.total);
+        let memory_bytes = part.memory().ok().map(|memory| memory.total);
         Some(MigDevice { index, uuid: part.uuid().ok()?, memory_bytes })
     });
     let parts = parts.collect();
-    let bus = device.pci_info().map(|pci| (pci.domain, pci.bus, pci.device));
+    let bus = device.pci().map(|pci| (pci.domain, pci.bus, pci.device));
     Ok(Device {
         index: device.index()?,
         uuid: device.uuid()?,
         name: device.name()?,
         bus: bus.unwrap_or_default(),
-        minor: device.minor_number().ok(),
-        memory_bytes: device.memory_info().ok().map(|memory| memory.total),
+        minor: device.minor().ok(),
+        memory_bytes: device.memory().ok().map(|memory| memory.total),
         mig,
         parts,
     })
