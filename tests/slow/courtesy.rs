@@ -54,7 +54,7 @@ fn repository() -> MutexGuard<'static, TestRepository> {
         repository.write("notes.txt", "");
         repository.commit("only");
         repository.git(["tag", "only"]);
-        Mutex::new(repository)
+        Mutex::new(repository.until_exit())
     });
     repository.lock().unwrap_or_else(PoisonError::into_inner)
 }

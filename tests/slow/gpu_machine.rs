@@ -182,7 +182,7 @@ pub(crate) fn workshop() -> &'static Workshop {
             repository.commit(revision);
             repository.git(["tag", revision]);
         }
-        Workshop { libraries, repository }
+        Workshop { libraries, repository: repository.until_exit() }
     })
 }
 

@@ -17,6 +17,7 @@ fn libraries(old: bool) -> &'static Path {
             let name = format!("courtesy-{age}-{}", std::process::id());
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
             fs_err::create_dir_all(&folder).unwrap();
+            super::at_exit::remove_at_exit(folder.clone());
             for (source, file) in [("checkpoint", "libcuda.so.1"), ("nvml", "libnvidia-ml.so.1")] {
                 let source =
                     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/gpu/fake_{source}.rs"));

@@ -11,6 +11,7 @@
 
 #![allow(dead_code, reason = "each test executable includes this folder and uses a part of it")]
 
+pub mod at_exit;
 #[cfg(target_os = "linux")]
 pub mod courtesy;
 pub mod csv;
@@ -71,6 +72,12 @@ impl TestRepository {
         let repository = Self { folder, root, commits: 0 };
         repository.git(["init", "--quiet", "--initial-branch=main"].iter().chain(init));
         repository
+    }
+
+    /// Keeps it, and what is beside it, until the process ends: for a repository in a static.
+    pub fn until_exit(self) -> Self {
+        at_exit::remove_at_exit(self.folder.path().to_owned());
+        self
     }
 
     /// A clone of `source` in a folder of its own, with further arguments to `git clone`.
