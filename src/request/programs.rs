@@ -6,7 +6,6 @@ use crate::arguments::cargo::CargoArguments;
 use crate::request::surroundings::{Surroundings, normalized};
 use memprof_build::store;
 use memprof_plan::config::matrix::TestEntry;
-use memprof_plan::config::stdin_path::StdinPath;
 use memprof_plan::config::values::{ExpectedCode, Value};
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::program::{ProgramRequest, Stdin, target};
@@ -18,7 +17,7 @@ pub fn of_entry(entry: &TestEntry, surroundings: Surroundings<'_>) -> Option<Pro
     let of = |kind| move |Scalar(name): &Scalar<String>| (kind, name.clone());
     let bin = entry.bin.as_ref().map(of(TargetKind::Bin));
     let (kind, name) = bin.or_else(|| entry.example.as_ref().map(of(TargetKind::Example)))?;
-    let file = entry.stdin.as_ref().map(|Scalar(StdinPath(written))| Stdin::File {
+    let file = entry.stdin.as_ref().map(|Scalar(written)| Stdin::File {
         path: normalized(&surroundings.matrix.join(written)).into_string(),
         written: written.clone(),
         hash: String::new(),

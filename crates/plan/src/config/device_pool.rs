@@ -36,7 +36,6 @@ impl<'de> serde::Deserialize<'de> for PoolNames {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<PoolNames, E> {
-                limits::take(text)?;
                 let PoolDevice(name) = PoolDevice::from_text(text).map_err(Mistake::raise)?;
                 Ok(PoolNames(vec![name]))
             }

@@ -1,13 +1,17 @@
 //! How large `memprof.yaml` may be. Beyond that, the YAML parser would take minutes.
 //!
 //! The parser takes quadratic time for brackets in brackets and for `%TAG` lines, so both are
-//! counted before it starts. An alias repeats a whole subtree, so what is read is counted, too.
+//! counted before it starts. An alias repeats a whole subtree, so the document is counted with its
+//! aliases replaced before anything is made of it.
 
 use std::cell::Cell;
+use std::fmt;
 use std::io::Read as _;
 
 use camino::Utf8Path;
-use serde::de;
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 
 use crate::config::mistake::Mistake;
 use memprof_support::bytes::Bytes;
@@ -25,11 +29,6 @@ const MOST_DIRECTIVES: usize = 16;
 pub const MOST_ENTRIES: usize = 10_000;
 /// The most entries of a list of mappings, such as `tests` or `exclude`.
 pub const MOST_MAPPINGS: usize = 1_000;
-
-thread_local! {
-    /// How many bytes may still be read. One document is read at a time on a thread.
-    static LEFT: Cell<usize> = const { Cell::new(0) };
-}
 
 /// Reads a regular file that is not too large. Never reads more than the limit.
 pub fn read(file: &Utf8Path) -> Result<String, UserError> {
@@ -82,24 +81,95 @@ pub fn check(text: &str, file: &Utf8Path) -> Result<(), UserError> {
     Ok(())
 }
 
-/// Allows the document that is read next its full size.
-pub fn begin() {
-    LEFT.set(MOST_BYTES);
+/// Refuses a document that becomes too large when each alias is replaced by its text. Nothing of it is
+/// kept.
+pub fn check_aliases<'de, D: Deserializer<'de>>(document: D) -> Result<(), D::Error> {
+    Expanded { left: &Cell::new(MOST_BYTES) }.deserialize(document)
 }
 
-/// Counts what is read. An alias repeats text, and a short file can so become arbitrarily long.
-pub fn take<E: de::Error>(text: &str) -> Result<(), E> {
-    match LEFT.get().checked_sub(text.len() + 1) {
-        Some(left) => {
-            LEFT.set(left);
-            Ok(())
-        }
-        None => Err(Mistake::new(format!(
-            "with each alias replaced by its text, the matrix is larger than {}",
-            most_bytes()
-        ))
-        .help("use fewer aliases (*name), or anchor less text (&name)")
-        .raise()),
+/// Counts the text of a document, with its aliases replaced.
+#[derive(Clone, Copy)]
+struct Expanded<'a> {
+    left: &'a Cell<usize>,
+}
+
+impl Expanded<'_> {
+    fn take<E: de::Error>(self, length: usize) -> Result<(), E> {
+        let Some(left) = self.left.get().checked_sub(length + 1) else {
+            return Err(Mistake::new(format!(
+                "with each alias replaced by its text, the matrix is larger than {}",
+                most_bytes()
+            ))
+            .help("use fewer aliases (*name), or anchor less text (&name)")
+            .raise());
+        };
+        self.left.set(left);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Expanded<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Expanded<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any value")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.take(text.len())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_bool<E: de::Error>(self, _value: bool) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_u64<E: de::Error>(self, _value: u64) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_i64<E: de::Error>(self, _value: i64) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_u128<E: de::Error>(self, _value: u128) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_i128<E: de::Error>(self, _value: i128) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_f64<E: de::Error>(self, _value: f64) -> Result<(), E> {
+        self.take(0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
+        self.take(0)?;
+        while sequence.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.take(0)?;
+        while map.next_entry_seed(self, self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
+        let ((), value) = tagged.variant_seed(self)?;
+        value.newtype_variant_seed(self)
     }
 }
 

@@ -165,7 +165,6 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-        limits::take(text)?;
         match T::from_text(text).filter(|_| self.form != Form::Merged) {
             Some(entry) => self.checked(entry.map_err(Mistake::raise)?),
             None => Err(self.unexpected(&format!("'{text}'")).raise()),
@@ -211,7 +210,6 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<T>, A::Error> {
-        limits::take("")?;
         let mut entry = T::default();
         let mut merged = Vec::new();
         let seen = RefCell::new(HashSet::new());
@@ -271,7 +269,6 @@ impl Visitor<'_> for CheckedKey<'_> {
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<String, E> {
-        limits::take(key)?;
         // Several merge keys may follow each other.
         if key == "<<" {
             return Ok(key.to_owned());

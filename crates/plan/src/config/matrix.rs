@@ -8,7 +8,6 @@ use crate::config::axes::AxesEntry;
 use crate::config::device_pool::PoolNames;
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
-use crate::config::stdin_path::{self, StdinPath};
 use crate::config::values::{
     Absolute, Amount, CallLimit, Day, Delay, Dependency, ExpectedCode, JobsCount, LockfileDate, Parsed,
     Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
@@ -177,7 +176,7 @@ mapping! {
         /// The program's arguments. With `params`, `{NAME}` stands for a parameter's value.
         "args" => args: List<Scalar<Value>>,
         /// The file that the program reads from its standard input. By default, that is empty.
-        "stdin" => stdin: Scalar<StdinPath>,
+        "stdin" => stdin: Scalar<String>,
         /// The text that the program reads from its standard input.
         "stdin-text" => stdin_text: Scalar<String>,
         /// The exit code that the program succeeds with. 0 by default.
@@ -383,10 +382,21 @@ pub fn place_of(text: &str, value: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// Reads a matrix from disk.
+/// Reads a matrix from disk. The files that its programs read must exist.
 pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
     let text = limits::read(file)?;
-    stdin_path::in_folder(file.parent().unwrap_or(Utf8Path::new("")), || parse(&text, file))
+    let matrix = parse(&text, file)?;
+    let entries = matrix.tests.iter().flat_map(|List(entries)| entries).enumerate();
+    for (index, path) in entries.filter_map(|(index, entry)| Some((index, &entry.stdin.as_ref()?.0))) {
+        let input = file.with_file_name(path);
+        if !input.is_file() {
+            let what = if input.exists() { "is not a file" } else { "does not exist" };
+            return Err(UserError::new(format!("tests[{index}].stdin: {path} {what}"))
+                .help(format!("it is looked for at {input}; `stdin-text` takes the text itself"))
+                .at(file, place_of(&text, path)));
+        }
+    }
+    Ok(matrix)
 }
 
 /// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.

@@ -9,6 +9,5 @@ pub mod matrix;
 pub mod mistake;
 pub mod rules;
 pub mod schema;
-pub mod stdin_path;
 pub mod values;
 pub mod yaml;

@@ -423,7 +423,6 @@ impl<'de> serde::Deserialize<'de> for DeviceNames {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceNames, E> {
-                limits::take(text)?;
                 let DeviceName(name) = DeviceName::from_text(text).map_err(Mistake::raise)?;
                 Ok(DeviceNames(vec![name]))
             }

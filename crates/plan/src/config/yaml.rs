@@ -95,7 +95,6 @@ impl<'de, T: FromText> Deserialize<'de> for Scalar<T> {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar<T>, E> {
-                limits::take(text)?;
                 T::from_text(text).map(Scalar).map_err(Mistake::raise)
             }
         }
@@ -152,8 +151,9 @@ inline_schema!(List<T> where T: JsonSchema, |generator| {
 /// Reads a whole document. `file` is its name in error messages.
 pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     limits::check(text, file)?;
-    limits::begin();
-    serde_yaml::from_str(text).map_err(|error| {
+    let read = limits::check_aliases(serde_yaml::Deserializer::from_str(text))
+        .and_then(|()| serde_yaml::from_str(text));
+    read.map_err(|error| {
         let user_error = error_of(&error, file);
         let line = error.location().and_then(|location| text.lines().nth(location.line() - 1));
         match line {
