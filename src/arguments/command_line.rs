@@ -11,6 +11,7 @@ use crate::arguments::courtesy::{self, RestoreArguments, YieldArguments};
 use crate::arguments::deps::{self, DepsArguments};
 use crate::arguments::notebook::{self, NotebookArguments};
 use crate::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
+use crate::arguments::resuming;
 use crate::arguments::run::RunArguments;
 use crate::arguments::search::{self, BisectArguments, HistoryArguments};
 use crate::arguments::setup::{
@@ -256,16 +257,15 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     let argv = with_test_options(argv)?;
     let wants_short_help = argv.iter().any(|argument| argument == "-h");
     let command = Arguments::command();
-    let command = if wants_short_help {
+    let mut command = if wants_short_help {
         let short = |command: clap::Command| command.help_template(SHORT_HELP);
         short(command).mut_subcommand("run", short)
     } else {
         command
     };
-    let matched = command
-        .try_get_matches_from(argv)
-        .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
-    let Arguments { command, run, terminal } = matched?;
+    let mut matches = command.try_get_matches_from_mut(argv)?;
+    resuming::refuse_changes(&mut command, &matches)?;
+    let Arguments { command, run, terminal } = Arguments::from_arg_matches_mut(&mut matches)?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     refuse_folder_without_archive(&command)?;
     take_plain_refs(&mut command);
@@ -388,7 +388,7 @@ mod tests {
             --release --target t --lib --bin-tests b --test t --bench n -j 4 --offline --locked --config k=1 \
             --manifest-path Cargo.toml --toolchain nightly --overlay main:a=b --overlay-mode external \
             --overlay-package a --param batch=8,64 --env A=b --repeat 3 --timeout 10m --delay 2s --threshold heap.peak=5% \
-            --exclude ref=main --include batch=8 --lockfile-from main --sparse-exclude *.bin --resume --no-wait \
+            --exclude ref=main --include batch=8 --lockfile-from main --sparse-exclude *.bin --no-wait \
             --metrics heap.peak,cpu.rss --compact --only-changed --format markdown -o a.md --output b.csv",
         );
         let request = &run.request;
@@ -402,7 +402,6 @@ mod tests {
         assert_eq!(request.cells.params[0].values, ["8", "64"]);
         assert_eq!(request.cells.timeout, Some(600));
         assert_eq!(request.cells.delay, Some(2_000));
-        assert_eq!(run.execution.resume.as_deref(), Some("latest"));
         assert_eq!(run.presentation.metrics, ["heap.peak", "cpu.rss"]);
         assert_eq!(run.presentation.format, [Format::Markdown]);
         assert_eq!(run.presentation.output.len(), 2);
@@ -471,6 +470,57 @@ mod tests {
         assert!(
             matches!(build.command, CommandArguments::Build(build) if build.data == ["tests/data", "*.json"])
         );
+    }
+
+    #[test]
+    fn a_run_is_continued_without_flags_that_would_change_it() {
+        for allowed in [
+            "--resume --env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml --build-jobs 2 --offline",
+            "--resume RUN --metrics heap.peak --devices 0 --live --format csv",
+            "bisect --resume --remote upstream",
+            "deps --resume",
+            "test --resume --nocapture",
+            "run --archive a.tar.zst --run-folder out --resume",
+            "submit --resume 4711 --limit heap.peak=1GiB",
+        ] {
+            parsed(&format!("cargo-memprof {allowed}"));
+        }
+        for (line, named) in [
+            ("--resume --refs main,x", "--refs"),
+            ("main x --resume", "REF"),
+            ("--resume --release", "--release"),
+            ("--resume -p bert", "--package"),
+            ("--resume --trace a::b", "--trace"),
+            ("--resume --sparse-exclude big/", "--sparse-exclude"),
+            ("--resume --lockfile-date today", "--lockfile-date"),
+            ("--resume --limit heap.peak=1GiB", "--limit"),
+            ("--resume --repeat 3 --delay 1s", "--repeat, --delay"),
+            ("--resume --with serde@1.0.200", "--with"),
+            ("--resume --jobs 4", "--jobs"),
+            ("--resume --clean-env", "--clean-env"),
+            ("--resume --bin tool -- --size 8", "--bin"),
+            ("run --archive a.tar.zst --resume --repeat 3", "--repeat"),
+            ("test decode --resume", "FILTER"),
+            ("deps serde@1.0.200 --resume", "NAME@VERSION"),
+            ("bisect a..b --resume", "GOOD..BAD"),
+            ("bisect --resume --threshold 5%", "--threshold"),
+            ("bisect --resume --good a", "--good"),
+            ("history --resume -k hf -- src", "--filter, PATH"),
+        ] {
+            let message = refused(&format!("cargo-memprof {line}"));
+            assert!(message.contains("continues a run as it was planned, without"), "{line}: {message}");
+            let flags = message.lines().next().unwrap().split("without ").nth(1).unwrap();
+            let mut flags: Vec<&str> = flags.split(", ").collect();
+            let mut expected: Vec<&str> = named.split(", ").collect();
+            flags.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(flags, expected, "{line}");
+        }
+        insta::assert_snapshot!(refused("cargo-memprof --resume RUN -k hf").split("\n\n").next().unwrap(), @r"
+        error: --resume continues a run as it was planned, without --filter
+          help: to continue it: cargo memprof --resume RUN
+                for other results, leave out --resume
+        ");
     }
 
     #[test]

@@ -26,7 +26,7 @@ To find which of many updates changed a figure:
 #[derive(Clone, Debug, Default, Args)]
 pub struct DepsArguments {
     /// The dependencies: NAME@VERSION, NAME=FOLDER, or NAME=URL@REV
-    #[arg(id = "revisions", value_name = "NAME@VERSION", required = true)]
+    #[arg(id = "revisions", value_name = "NAME@VERSION", required_unless_present = "resume")]
     pub changes: Vec<DependencyChange>,
     /// What to run.
     #[command(flatten)]

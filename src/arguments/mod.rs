@@ -13,6 +13,7 @@ pub mod notebook;
 pub mod presentation;
 pub mod reports;
 pub mod request;
+pub mod resuming;
 pub mod run;
 pub mod search;
 pub mod setup;

@@ -125,25 +125,19 @@ impl Run<'_> {
         continued::refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
         continued::refuse_new_pool(&self.arguments.execution.devices, &plan)?;
         plan.request.spread_over(&self.arguments.execution.devices);
-        let names_refs = !request.refs.refs.is_empty() || request.refs.baseline.is_some();
-        let needed = if names_refs { self.needed() } else { RefsNeeded::Any };
-        let asked = Asked::read(request, &self.arguments.presentation, self.repository, needed);
-        if continued::has_flags(request) {
-            continued::refuse_other(request, &asked?.request, &plan)?;
-        } else {
-            self.note_changed_sides(asked, &plan);
-        }
+        self.note_changed_sides(&plan);
         stdin_files::warn_of_changed(&plan, self.context.console);
         self.measure(&plan, &folder, &self.arguments.presentation.metrics)
     }
 
     /// Warns if memprof.yaml has other sides now. A run continues as it was planned.
-    fn note_changed_sides(&self, asked: anyhow::Result<Asked>, plan: &Plan) {
+    fn note_changed_sides(&self, plan: &Plan) {
         let start = self.repository.start();
-        let has_file = self.arguments.request.refs.matrix.is_some()
-            || matrix::find(start, self.repository.root()).is_some();
-        let message = match asked {
-            _ if !has_file => None,
+        let RunArguments { request, presentation, .. } = self.arguments;
+        if request.refs.matrix.is_none() && matrix::find(start, self.repository.root()).is_none() {
+            return;
+        }
+        let message = match Asked::read(request, presentation, self.repository, RefsNeeded::Any) {
             Ok(asked) => continued::changed_sides(&asked.request, plan)
                 .map(|changed| format!("memprof.yaml has {changed}; the run continues as planned")),
             Err(error) => Some(format!("the run continues as planned, without memprof.yaml: {error:#}")),

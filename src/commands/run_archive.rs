@@ -16,7 +16,7 @@ use crate::output::present::Presentation;
 use crate::request::continued;
 use crate::request::explanation;
 use crate::request::judging::add_judging;
-use crate::request::secrets::{self, of_flags};
+use crate::request::secrets::of_flags;
 use memprof_build::attempts::Build;
 use memprof_build::checkout::cache;
 use memprof_build::git::resolve::run_id;
@@ -101,17 +101,12 @@ pub fn run_archive(
     let run_folder = execution.run_folder.as_deref();
     let (plan, folder) = match &execution.resume {
         Some(name) => {
-            let asked = plan.request.judging;
             let (mut plan, folder) = resumed(name, run_folder, &unpacked)?;
-            continued::refuse_other_limits(&arguments.request, &asked, &plan)?;
-            secrets::check_clean_env(&arguments.request.environment, &plan)?;
             let mut restoration = Restoration::of_run(&given_secrets.given);
             restoration.plan(&mut plan);
             restoration.finish()?;
             continued::refuse_new_pool(&execution.devices, &plan)?;
             plan.request.spread_over(&execution.devices);
-            continued::refuse_other_jobs(&arguments.request, &plan)?;
-            continued::refuse_other_repeat(&arguments.request, &plan)?;
             (plan, folder)
         }
         None => new_run(with_metrics(plan, arguments), run_folder, &unpacked)?,

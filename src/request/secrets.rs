@@ -12,7 +12,6 @@ use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::request::Request;
 use memprof_plan::resolved::Plan;
 use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
-use memprof_support::user_error::UserError;
 /// Where the secrets of a run to continue may be.
 pub struct SecretSources<'a> {
     /// `--env` and `--clean-env`.
@@ -70,7 +69,6 @@ impl SecretSources<'_> {
     ///
     /// A secret is missing or differs, and a run that did not start with `--clean-env`.
     pub fn restore(&self, plan: &mut Plan) -> anyhow::Result<GivenSecrets> {
-        check_clean_env(self.environment, plan)?;
         let given = self.given(plan)?;
         let mut restoration = Restoration::of_run(&given);
         restoration.plan(plan);
@@ -78,15 +76,6 @@ impl SecretSources<'_> {
         stored_plan::learn(&plan.request);
         Ok(given)
     }
-}
-
-/// Fails if the user wants to continue a run with `--clean-env` that did not start with it.
-pub fn check_clean_env(flags: &EnvironmentArguments, plan: &Plan) -> Result<(), UserError> {
-    if !flags.clean_env || plan.request.clean_env.is_some() {
-        return Ok(());
-    }
-    Err(UserError::new("this run started without --clean-env")
-        .help("start a new run with --clean-env and without --resume"))
 }
 
 /// Returns the variables of `--env`.

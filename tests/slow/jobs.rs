@@ -346,7 +346,7 @@ fn an_interrupt_ends_all_that_run_and_resume_does_the_rest() {
     }
 
     let other = Printed::of(subject.command(&["--resume", "--jobs", "3"]));
-    assert!(other.stderr.contains("was planned with another --jobs"), "{}", other.everything());
+    assert!(other.stderr.contains("as it was planned, without --jobs"), "{}", other.everything());
     subject.clear();
     std::fs::write(subject.place.path().join("go"), "").unwrap();
     let resumed = memprof_at(&subject, &["--resume", "--format", "csv"]);

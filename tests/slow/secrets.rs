@@ -154,7 +154,7 @@ fn no_secret_is_stored_and_a_resumed_run_and_an_archive_ask_for_it_again() {
     assert!(refused.stderr.contains("--env MY_TOKEN=…"), "{}", refused.everything());
     let other = laboratory.run(&["--resume", "--env", "MY_TOKEN=another", "--config", &config]);
     assert!(other.stderr.contains("started with another value"), "{}", other.everything());
-    let resumed = run(&["--resume"]);
+    let resumed = laboratory.run(&[&secrets[..], &["--resume"]].concat());
     assert!(MEASURED.contains(&resumed.code), "{}", resumed.everything());
     laboratory.assert_nowhere();
 

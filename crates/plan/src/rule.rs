@@ -27,14 +27,6 @@ pub struct Judging {
     pub noise: Vec<NoiseFigure>,
 }
 
-impl Judging {
-    /// Whether two runs judge alike, apart from the metrics that they show.
-    pub fn has_rules_of(&self, other: &Self) -> bool {
-        (&self.rules, &self.allow, &self.budget, &self.noise)
-            == (&other.rules, &other.allow, &other.budget, &other.noise)
-    }
-}
-
 /// A rule about a metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rule {

@@ -87,7 +87,6 @@ fn found(printed: &str) -> String {
 }
 
 fn bisect(laboratory: &Laboratory) -> Work<'_> {
-    let resumed = [&BISECT[..], &["--resume"]].concat();
     let printed = laboratory.run(&BISECT).stdout;
     let expected = found(&printed);
     assert!(expected.contains("  change 2\n"), "{printed}");
@@ -96,7 +95,7 @@ fn bisect(laboratory: &Laboratory) -> Work<'_> {
         laboratory,
         name: "bisect",
         arguments: owned(&BISECT),
-        resumed: owned(&resumed),
+        resumed: owned(&["bisect", "--resume"]),
         prepare: Box::new(|| laboratory.forget_runs()),
         is_whole: Box::new(move |ended: &Ended| ended.code == Some(0) && found(&ended.stdout) == expected),
         output: None,

@@ -99,7 +99,7 @@ impl<'a> Work<'a> {
             laboratory,
             name: "compare",
             arguments: owned(&COMPARE),
-            resumed: owned(&[&COMPARE[..], &["--resume"]].concat()),
+            resumed: owned(&["--resume", "--metrics", METRICS]),
             prepare: Box::new(|| laboratory.forget_runs()),
             is_whole: Box::new(|ended| ended.code == Some(0) && ended.stdout == laboratory.table),
             output: None,
