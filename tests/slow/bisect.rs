@@ -449,7 +449,9 @@ fn mistakes_are_told_before_anything_is_built() {
     assert!(
         user_error(&["--good", "c0", "--bad", "c6", "--threshold", "5ms"]).contains("does not fit heap.peak")
     );
-    assert!(user_error(&["--resume"]).contains("no bisect to continue"));
+    assert!(user_error(&["--resume"]).contains("as it was planned, without --filter"));
+    let none = kept.run(&["bisect", "--resume"]);
+    assert!(none.code == 2 && none.stderr.contains("no bisect to continue"), "{}", none.everything());
     let range = kept.run(&["history", "c0", "-k", "keeps"]);
     assert!(range.code == 2 && range.stderr.contains("FROM..TO"), "{}", range.everything());
 }
