@@ -198,7 +198,7 @@ pub struct CheckoutArguments {
         value_name = "[REF:]FILE:LINE=LABEL",
         help = "Put a checkpoint before a line: src/lib.rs:42=loaded (repeatable)",
         long_help = "Put a checkpoint before a line: src/lib.rs:42=loaded (repeatable)\n\nFor one ref: \
-                     main:src/lib.rs:40=loaded. In a crate of the registry: serde_json/src/de.rs:2100=parsed"
+                     main:src/lib.rs:40=loaded. In a dependency: serde_json/src/de.rs:2100=parsed"
     )]
     pub checkpoint_at: Vec<CheckpointAt>,
     /// Do not put a test file that only one ref has into the others

@@ -59,7 +59,7 @@ pub fn patches(
 
 /// Returns the checkpoints of the flags, or else those of memprof.yaml. A file that is on the disk
 /// becomes relative to the repository's root. Others are in the repository of another ref, or in a
-/// crate of the registry.
+/// dependency.
 pub fn checkpoints(
     flags: &CheckoutArguments,
     matrix: &Matrix,
@@ -79,7 +79,7 @@ pub fn checkpoints(
                 "--checkpoint-at {checkpoint}: the file is not in the repository"
             ))
             .help(format!(
-                "for a crate of the registry, begin with its name: NAME/src/lib.rs:{}={}",
+                "for a dependency, begin with its name: NAME/src/lib.rs:{}={}",
                 checkpoint.line, checkpoint.label
             )));
         }

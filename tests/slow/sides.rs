@@ -5,6 +5,7 @@ use std::fs;
 
 use crate::lockfiles::{EARLY, Registry};
 use crate::support::csv::{command, kept, values};
+use crate::support::traced::calls;
 use crate::support::{Printed, TestRepository, home};
 
 fn mebibytes(count: usize) -> String {
@@ -205,6 +206,24 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
 
     let with = |side: &str, folder: &str| format!("{side}:stock={}", repository.beside(folder).display());
     let (old, new) = (with("old", "stock"), with("new", "stock-new"));
-    let (printed, figures) = compared(&repository, home.path(), &["HEAD", "--with", &old, "--with", &new]);
+    let sides = ["HEAD", "--with", &old, "--with", &new];
+    let (printed, figures) = compared(&repository, home.path(), &sides);
     assert_eq!(figures, [1, 3], "{}", printed.everything());
+
+    // Both folders are traced where this tool has copied them.
+    let trace = ["--trace-lines", "stock::kept", "--checkpoint-at", "stock/src/lib.rs:1=packing"];
+    let (printed, figures) = compared(&repository, home.path(), &[&sides[..], &trace].concat());
+    assert_eq!(figures, [1, 3], "{}", printed.everything());
+    let packing =
+        |value: &str| values(&printed).iter().any(|one| one.checkpoint == "packing" && one.r#ref == value);
+    assert!(packing("HEAD") && packing("new"), "{}", printed.everything());
+    let json: serde_json::Value =
+        serde_json::from_str(&report(&repository, home.path(), "json")).expect("JSON");
+    for (side, mebibytes_kept) in [("HEAD", 1), ("new", 3)] {
+        assert_eq!(calls(&json, side, "stock::kept"), (1, mebibytes_kept << 20, 0), "{json:#}");
+        assert_eq!(json["traced"][side]["functions"][0]["file"], "stock-0.1.0/src/lib.rs");
+        assert!(json["traced"][side]["functions"][0]["text"].to_string().contains("vec![1;"), "{json:#}");
+    }
+    let (printed, figures) = compared(&repository, home.path(), &sides);
+    assert!(!printed.stderr.contains("Building") && figures == [1, 3], "{}", printed.everything());
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::support::TestRepository;
 use crate::support::traced::{calls, memprof, report, untraced};
+use crate::support::{Printed, TestRepository, home_at, tool};
 use serde_json::Value;
 
 const MANIFEST: &str = "[package]\nname = \"bart\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
@@ -240,7 +240,11 @@ fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
     let refused = format!("--checkpoint-at itoa/src/lib.rs:1 has no place in itoa-{number}: no statement");
     assert!(printed.code == 2 && printed.stderr.contains(&refused), "{}", printed.stderr);
     let printed = at("HEAD:itoa/src/lib.rs:1=x");
-    assert!(printed.stderr.contains("a crate of the registry cannot differ by ref"), "{}", printed.stderr);
+    assert!(
+        printed.stderr.contains("a crate outside of the repository cannot differ by ref"),
+        "{}",
+        printed.stderr
+    );
 
     // An archive that is not what the lock file says is refused.
     let checksum = entry.lines().find(|line| line.starts_with("checksum")).unwrap();
@@ -250,6 +254,86 @@ fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
     let printed = memprof(&repository, &["--refs", "HEAD,again=HEAD", "--trace", "itoa::Buffer::new"]);
     assert_eq!(printed.code, 2, "{}", printed.stderr);
     assert!(printed.stderr.contains("does not match Cargo.lock"), "{}", printed.stderr);
+}
+
+#[test]
+fn a_crate_of_a_git_repository_is_traced_in_a_copy() {
+    let mut repository = TestRepository::new();
+    let elsewhere = repository.beside("kernels");
+    let write = |path: &str, text: &str| {
+        let path = elsewhere.join(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    };
+    let git = |arguments: &[&str]| {
+        let mut git = repository.command("git");
+        git.arg("-C").arg(&elsewhere).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
+        let printed = Printed::of(git);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        printed.stdout.trim().to_owned()
+    };
+    // Its version is that of the workspace, and it reads a file beside its own folder.
+    write("Cargo.toml", "[workspace]\nmembers = ['scale']\n[workspace.package]\nversion = '0.3.0'\n");
+    write("sizes.rs", "1 << 20");
+    write("scale/Cargo.toml", "[package]\nname = 'scale'\nversion.workspace = true\n");
+    write(
+        "scale/src/lib.rs",
+        "pub fn grown() -> Vec<u8> {\n    let size = include!(\"../../sizes.rs\");\n    vec![1; size]\n}\n",
+    );
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "-m", "first"]);
+    let first = git(&["rev-parse", "HEAD"]);
+    write("sizes.rs", "3 << 20");
+    git(&["commit", "--quiet", "-am", "second"]);
+    let second = git(&["rev-parse", "HEAD"]);
+
+    let mut commits = Vec::new();
+    for commit in [&first, &second] {
+        let dependency = format!("scale = {{ git = 'file://{}', rev = '{commit}' }}", elsewhere.display());
+        commits.push(format!("{MANIFEST}[dependencies]\n{dependency}\n"));
+    }
+    let cargo_home = repository.beside("cargo-home");
+    repository.write("src/lib.rs", "");
+    repository.write(
+        "tests/t.rs",
+        "#[test]\nfn grows() { std::mem::forget(std::hint::black_box(scale::grown())); }\n",
+    );
+    repository.write(".gitignore", "target\n");
+    for (manifest, name) in commits.iter().zip(["old", "new"]) {
+        repository.write("Cargo.toml", manifest);
+        let mut cargo = repository.command("cargo");
+        cargo.args(["generate-lockfile"]).env("CARGO_HOME", &cargo_home);
+        let printed = Printed::of(cargo);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        repository.commit(name);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = tool();
+        command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("home")));
+        command.env("CARGO_HOME", &cargo_home).arg("memprof");
+        command.args(["--refs", "old=HEAD~1,new=HEAD", "--threshold", "*=off"]).args(arguments);
+        Printed::of(command)
+    };
+    let traced = ["--trace-lines", "scale::**", "--checkpoint-at", "scale/src/lib.rs:3=sized"];
+    let printed = run(&[&traced[..], &["--locked", "--format", "json"]].concat());
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let json: Value = serde_json::from_str(&printed.stdout).unwrap();
+    for (name, mebibytes) in [("old", 1), ("new", 3)] {
+        assert_eq!(calls(&json, name, "scale::grown"), (1, mebibytes << 20, 0), "{json:#}");
+        assert_eq!(json["traced"][name]["functions"][0]["file"], "scale-0.3.0/src/lib.rs");
+    }
+    assert!(printed.stdout.contains("\"sized\""), "{}", printed.stdout);
+    let printed = run(&["--checkpoint-at", "scale/src/lib.rs:9=sized"]);
+    let refused = "--checkpoint-at scale/src/lib.rs:9 has no place in scale-0.3.0: the file has only 4 lines";
+    assert!(printed.code == 2 && printed.stderr.contains(refused), "{}", printed.everything());
+    // Cargo's own checkouts are as they were, and what is not traced comes from them.
+    let checkouts = walkdir::WalkDir::new(cargo_home.join("git/checkouts")).into_iter().flatten();
+    let texts = checkouts.filter(|one| one.file_name() == "lib.rs");
+    let texts: Vec<String> = texts.map(|one| fs_err::read_to_string(one.path()).unwrap()).collect();
+    assert!(texts.len() == 2 && texts.iter().all(|text| !text.contains("memprof")), "{texts:?}");
+    let printed = run(&["--locked", "--format", "csv"]);
+    assert!(printed.code == 0 && !printed.stdout.contains("sized"), "{}", printed.everything());
 }
 
 #[test]

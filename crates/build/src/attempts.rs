@@ -193,7 +193,7 @@ fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
 }
 
 impl Remedy {
-    /// Makes cargo compile the stale sources again. The libraries of registry crates that were
+    /// Makes cargo compile the stale sources again. The libraries of other crates that were
     /// compiled from another copy are removed already. Returns the remedy to try after this one.
     fn apply(
         self,

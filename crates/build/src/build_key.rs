@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use camino::Utf8Path;
 
 use crate::cargo::{command, configuration, toolchain};
+use crate::cargo_call::configuration_above;
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::inject::patch;
-use crate::job::{Inputs, Job};
+use crate::job::Job;
 use crate::line_tables;
 use crate::provenance::KeyInputs;
 use crate::{inserted_checkpoints, shim, started_programs, traced_sources};
@@ -138,15 +139,6 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     };
     arguments.extend(configuration_above(job.inputs));
     arguments
-}
-
-/// Returns the arguments with which cargo reads the configuration above the user's repository. By
-/// itself, it looks above the checkout.
-pub fn configuration_above(inputs: &Inputs<'_>) -> Vec<String> {
-    let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
-    let outside = above.filter(|folder| !inputs.checkout.starts_with(folder));
-    let files = outside.map(|folder| folder.join(".cargo/config.toml")).filter(|file| file.exists());
-    files.flat_map(|file| ["--config".to_owned(), file.to_string()]).collect()
 }
 
 /// Returns a hash of the configuration files outside the revision.

@@ -41,7 +41,7 @@ pub struct Compiled {
     pub notes: tempfile::TempDir,
     /// The target, if it is not the host.
     pub target: Option<String>,
-    /// The copies of registry crates that the build needs.
+    /// The copies of crates outside of the repository that the build needs.
     pub copies: NeededCopies,
 }
 

@@ -1,4 +1,4 @@
-//! Which source a crate of the registry was compiled from: cargo's own, or an edited copy. Cargo
+//! Which source a crate outside of the repository was compiled from: cargo's own, or an edited copy. Cargo
 //! does not see the difference, so a mark next to the library says it. Libraries from another source
 //! than a build needs are removed before cargo runs. Cargo then compiles them again, and what
 //! depends on them, and nothing else.
@@ -13,7 +13,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, TargetKind};
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::messages;
 use crate::trace::dependency_copies::{CopiedCrate, EditedCopy};
 use memprof_support::regular_file::followed;
 
@@ -23,7 +22,7 @@ pub const MARK: &str = "memprof-copy";
 /// The content of a mark.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
-    /// Where cargo unpacked the crate.
+    /// The root source that cargo names.
     original: PathBuf,
     /// The hash of what the copy has in addition to it.
     edits: String,
@@ -38,7 +37,7 @@ pub fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Re
     let status = Command::new(&argv[0]).args(&argv[1..]).stdin(Stdio::inherit()).status();
     let status = status.with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
     if status.success() {
-        let text = Mark { original: copy.original.clone(), edits: copy.edits.clone() };
+        let text = Mark { original: copy.original_root(), edits: copy.edits.clone() };
         fs_err::write(mark, serde_json::to_vec(&text)?)?;
     }
     // A compiler that a signal killed has no exit code. Cargo must not take this for success.
@@ -48,7 +47,7 @@ pub fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Re
 /// The copies that a build needs.
 #[derive(Clone, Debug, Default)]
 pub struct NeededCopies {
-    /// The hash of a copy's edits, by the folder of the original.
+    /// The hash of a copy's edits, by the root source of the original.
     edits: BTreeMap<PathBuf, String>,
     /// The libraries' names.
     names: BTreeSet<String>,
@@ -61,7 +60,7 @@ impl NeededCopies {
     /// Takes the copies that have edits. `target` is the requested target, if there is one.
     pub fn of(copies: &[EditedCopy], target: Option<&str>) -> Self {
         let edited = || copies.iter().filter(|copy| copy.is_edited());
-        let of_copy = |copy: &EditedCopy| (copy.place.original.clone(), copy.place.edits.clone());
+        let of_copy = |copy: &EditedCopy| (copy.place.original_root(), copy.place.edits.clone());
         // A target may be the path of a specification, which has the name of cargo's folder.
         let folder = target.map(|target| {
             let path = Utf8Path::new(target);
@@ -117,9 +116,7 @@ impl NeededCopies {
     /// than in `deps`.
     pub fn remove_other_artifacts(&self, artifacts: &[Artifact]) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
         let mut others = BTreeSet::new();
-        let is_library = |artifact: &&Artifact| {
-            !artifact.target.kind.contains(&TargetKind::CustomBuild) && !messages::is_path_package(artifact)
-        };
+        let is_library = |artifact: &&Artifact| !artifact.target.kind.contains(&TargetKind::CustomBuild);
         for artifact in artifacts.iter().filter(is_library) {
             let source = &artifact.target.src_path;
             let library = artifact.filenames.iter().find(|file| file.extension() == Some("rmeta"));
@@ -129,7 +126,7 @@ impl NeededCopies {
                 continue;
             };
             let unit = stem.strip_prefix("lib").unwrap_or(stem);
-            let needed = source.ancestors().find_map(|above| self.needed(above.as_std_path(), folder));
+            let needed = self.needed(source.as_std_path(), folder);
             let mark = read(&mark_of(folder, unit));
             if mark.as_ref().map(|mark| &mark.edits) != needed {
                 remove(folder, unit)?;
@@ -139,7 +136,7 @@ impl NeededCopies {
         Ok(others)
     }
 
-    /// Returns the hash of the edits that a crate in this folder needs; `None` for the original.
+    /// Returns the hash of the edits that the crate with this root needs; `None` for the original.
     fn needed(&self, original: &Path, folder: &Utf8Path) -> Option<&String> {
         self.edits.get(original).filter(|_| self.is_of_tests(folder))
     }
@@ -216,7 +213,8 @@ mod tests {
                 fs_err::write(folder.join(name), "").unwrap();
             }
             if let Some(edits) = edits {
-                let mark = Mark { original: "/registry/itoa-1.0.1".into(), edits: edits.to_owned() };
+                let mark =
+                    Mark { original: "/registry/itoa-1.0.1/src/lib.rs".into(), edits: edits.to_owned() };
                 fs_err::write(mark_of(&folder, unit), serde_json::to_vec(&mark).unwrap()).unwrap();
             }
         }
@@ -235,7 +233,7 @@ mod tests {
     }
 
     fn needed(edits: Option<&str>, target: Option<&str>) -> NeededCopies {
-        let edits = edits.map(|edits| (PathBuf::from("/registry/itoa-1.0.1"), edits.to_owned()));
+        let edits = edits.map(|edits| (PathBuf::from("/registry/itoa-1.0.1/src/lib.rs"), edits.to_owned()));
         let names = edits.iter().map(|_| "itoa".to_owned()).collect();
         NeededCopies {
             edits: edits.into_iter().collect(),
@@ -307,6 +305,7 @@ mod tests {
         let mark = target.root.join("itoa-1.memprof-copy");
         let copy = CopiedCrate {
             original: "/registry/itoa-1.0.1".into(),
+            root: "src/lib.rs".into(),
             copy: "/copies/itoa-1.0.1".into(),
             edits: "a".to_owned(),
         };

@@ -15,7 +15,6 @@ use crate::job::Job;
 use crate::shim;
 use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
-use crate::traced_sources;
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -35,20 +34,19 @@ pub fn ingredients(job: &Job<'_>) -> BTreeMap<String, String> {
     job.checkpoints().enumerate().map(|(index, one)| (format!("checkpoint {index}"), text(one))).collect()
 }
 
-/// Inserts the checkpoints into the files of the checkout. Those in crates of the registry are left
-/// to the crates' copies.
+/// Inserts the checkpoints into the files of the checkout, but for those in crates `outside` of it.
 ///
 /// # Errors
 /// A place does not exist in this revision, or no crate compiles its file.
 pub fn insert(
     job: &Job<'_>,
     metadata: &Metadata,
+    outside: &[&CheckpointAt],
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<InsertedCheckpoints> {
     let mut inserted = InsertedCheckpoints::default();
     let mut by_file: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
-    let of_registry = traced_sources::registry_checkpoints(job)?;
-    for one in job.checkpoints().filter(|one| !of_registry.contains(one)) {
+    for one in job.checkpoints().filter(|one| !outside.contains(one)) {
         by_file.entry(&one.file).or_default().push((one.line, &one.label));
     }
     if by_file.is_empty() {
@@ -62,9 +60,7 @@ pub fn insert(
         let owners = owners.get(path).map_or(&[][..], Vec::as_slice);
         let refused = |line: usize, reason: &str| refused(job, file, line, reason);
         if !checkout.join(path).is_file() {
-            return Err(
-                refused(line, "there is no such file, and no crate of the registry of this name").into()
-            );
+            return Err(refused(line, "there is no such file, and no dependency of this name").into());
         }
         if owners.is_empty() {
             return Err(refused(line, "no crate of the workspace has this file as a module").into());
@@ -119,7 +115,7 @@ pub fn hints(job: &Job<'_>, errors: &[&Diagnostic]) -> Vec<String> {
         let of_crate = Utf8Path::new(&one.file).components().skip(1).collect::<Utf8PathBuf>();
         errors.iter().flat_map(|error| &error.spans).any(|span| {
             let file = Utf8Path::new(&span.file_name);
-            // Cargo names the workspace's files relative to it, and those of the registry in full.
+            // Cargo names the workspace's files relative to it, and those of dependencies in full.
             job.inputs.workspace().join(file) == job.inputs.checkout.join(&one.file)
                 || (file.is_absolute() && file.ends_with(&of_crate))
         })

@@ -10,6 +10,7 @@ pub mod build_key;
 pub mod build_tree;
 pub mod builder;
 pub mod cargo;
+pub mod cargo_call;
 pub mod checkout;
 pub mod compilation;
 pub mod compiled_copies;

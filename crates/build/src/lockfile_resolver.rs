@@ -3,8 +3,8 @@
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
-use crate::build_key::configuration_above;
 use crate::build_tree::BuildTree;
+use crate::cargo_call;
 use crate::inject::outside_paths::NamedFolder;
 use crate::job::Job;
 use crate::prepared_source;
@@ -81,16 +81,7 @@ impl<'a> LockfileResolver<'a> {
 
     /// Returns a call of cargo in the checkout.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
-        let (job, inputs) = (self.job, self.job.inputs);
-        let workspace = inputs.workspace();
-        let mut cargo = job.toolchain.cargo().args(arguments);
-        cargo = cargo.arg("--manifest-path").arg(&self.manifest).current_dir(&workspace);
-        cargo = cargo.envs(job.requested_environment()).env("CARGO_TERM_COLOR", "never");
-        if self.options.offline {
-            cargo = cargo.arg("--offline");
-        }
-        cargo = self.options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]));
-        cargo.args(configuration_above(inputs))
+        cargo_call::in_checkout(self.job, &self.options, &self.manifest, arguments)
     }
 
     /// Returns cargo's reason in one line. The path of the checkout says nothing to the user.

@@ -65,7 +65,7 @@ pub fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result
     let root = root_of(&folder)?;
     let files = files_below(&root)?;
     let hash = hash_of(&root, &files)?.to_hex();
-    let all = cache.folder().join("replacements");
+    let all = cache.replacements();
     let copy = all.join(&hash[..32]);
     if !copy.exists() {
         fs_err::create_dir_all(&all)?;

@@ -18,7 +18,7 @@ use crate::inserted_checkpoints;
 use crate::job::Job;
 use crate::trace::dependency_copies::EditedCopy;
 use crate::trace::instrument::{Blame, Dropped, Tracing};
-use crate::traced_sources;
+use crate::traced_sources::{self, NamedDependencies};
 use memprof_plan::request::OverlayMode;
 use memprof_support::counted::counted;
 
@@ -32,7 +32,7 @@ pub struct PreparedSource {
     pub allocators: Option<OwnAllocators>,
     /// The traced functions of the checkout.
     pub tracing: Tracing,
-    /// Edited copies of registry crates.
+    /// Edited copies of crates outside of the repository.
     pub copies: Vec<EditedCopy>,
     /// Whether crates of the checkout that are not members of the workspace are edited.
     pub beyond_members: bool,
@@ -112,12 +112,13 @@ fn prepare_workspace(
     let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
     let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
     injection.extend(allocators.write(checkout, injected)?);
-    let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+    let outside = NamedDependencies::find(job, &manifest)?;
+    let checkpoints = inserted_checkpoints::insert(job, &metadata, &outside.checkpoints, injected)?;
     injection.extend(checkpoints.files);
     // Tracing must see the files with the edits so far.
     let mut tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
     injection.extend(tracing.write(checkout, injected)?);
-    let copies = traced_sources::copies(job, &manifest)?;
+    let copies = outside.copies(job, &manifest)?;
     for copy in &copies {
         tracing.add_facts(&copy.tracing.facts);
     }
@@ -161,12 +162,13 @@ fn prepare_external_crate(
     let mut beyond_members = false;
     if !inputs.patterns.is_empty() || job.checkpoints().next().is_some() {
         let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest)?;
-        let checkpoints = inserted_checkpoints::insert(job, &metadata, injected)?;
+        let outside = NamedDependencies::find(job, &laid.manifest)?;
+        let checkpoints = inserted_checkpoints::insert(job, &metadata, &outside.checkpoints, injected)?;
         injection.extend(checkpoints.files);
         beyond_members = checkpoints.beyond_members;
         tracing = traced_sources::traced(job, &metadata, &skipped.functions)?;
         injection.extend(tracing.write(checkout, injected)?);
-        copies = traced_sources::copies(job, &laid.manifest)?;
+        copies = outside.copies(job, &laid.manifest)?;
         for copy in &copies {
             tracing.add_facts(&copy.tracing.facts);
         }
@@ -236,8 +238,8 @@ impl PreparedSource {
         Ok(true)
     }
 
-    /// Stops tracing functions in those registry crates that the errors are about. Returns how
-    /// many.
+    /// Stops tracing functions in those crates outside of the repository that the errors are about.
+    /// Returns how many.
     fn drop_in_copies(&mut self, errors: &[&Diagnostic], blame: Blame) -> anyhow::Result<usize> {
         let is_located = |copy: &EditedCopy| {
             let mut places = errors.iter().flat_map(|error| &error.spans);

@@ -9,9 +9,9 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CrateType, Metadata};
 
-use crate::build_key::configuration_above;
 use crate::cargo::command;
 use crate::cargo::manifest::target_kind;
+use crate::cargo_call::configuration_above;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::{BuildFailure, Fault, errors_of_cargo};
 use crate::freshness;

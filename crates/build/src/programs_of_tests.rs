@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::build_key::configuration_above;
 use crate::cargo::command;
+use crate::cargo_call::configuration_above;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::BuildFailure;
 use crate::job::Job;

@@ -1,22 +1,27 @@
-//! Tracing in a build: the edited functions of the checkout, and edited copies of registry crates.
+//! Tracing in a build: the edited functions of the checkout, and edited copies of crates outside of it.
 //! Builds whose dependencies use the crate `memprof` have their own target folder.
 
 use std::collections::BTreeSet;
 
+use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Metadata;
 
+use crate::cargo::configuration;
 use crate::cargo::lockfile::{self, Lockfile};
+use crate::cargo_call;
 use crate::git::links::{self, Linked};
 use crate::inject::checkout_edits;
 use crate::job::{Inputs, Job};
 use crate::memory_crate;
 use crate::shim;
 use crate::trace::crates;
-use crate::trace::dependency_copies::{self, EditedCopy, LockedCrate};
+use crate::trace::dependency_copies::{self, EditedCopy};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
+use crate::trace::outside_crates::{self, DependencyFolders, OutsideCrate};
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::request::{OverlayMode, TraceRequest};
+use memprof_support::paths;
 use memprof_support::user_error::UserError;
 
 /// Returns the traced functions of the checkout's own crates.
@@ -77,70 +82,91 @@ pub fn has_memory_crate(job: &Job<'_>) -> anyhow::Result<bool> {
     Ok(memory_crate::is_used_outside(&lock, &manifest, is_external))
 }
 
-/// Makes edited copies of the registry crates that patterns name.
-pub fn copies(job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<EditedCopy>> {
-    let inputs = job.inputs;
-    let place = dependency_copies::CopyPlan {
-        folder: &inputs.cache.copies(&edits(inputs)),
-        manifest,
-        offline: inputs.plan.request.build.offline,
-        shim_hash: &shim::source_hash(),
-    };
-    let crates = traced_dependencies(job)?;
-    let edits = dependency_copies::Edits {
-        patterns: &inputs.patterns,
-        checkpoints: &registry_checkpoints(job)?.into_iter().cloned().collect::<Vec<_>>(),
-    };
-    crates.iter().map(|one| dependency_copies::copy(one, &place, &edits, job.toolchain)).collect()
+/// What patterns and checkpoints name outside of the repository.
+pub struct NamedDependencies<'a> {
+    crates: Vec<OutsideCrate>,
+    /// The checkpoints in these crates.
+    pub checkpoints: Vec<&'a CheckpointAt>,
 }
 
-/// Returns the checkpoints in crates of the registry: those whose path begins with the name of a
-/// crate in the lock file, and with nothing that the revision has itself.
-///
-/// # Errors
-/// Such a checkpoint is for one ref only. Cargo cannot tell the edited crates of refs apart.
-pub fn registry_checkpoints<'a>(job: &Job<'a>) -> anyhow::Result<Vec<&'a CheckpointAt>> {
-    let mut found = Vec::new();
-    for one in job.checkpoints() {
-        let name = one.file.split('/').next().unwrap_or_default();
-        let in_repository = job.inputs.repository.tree_entry(&job.revision().commit, name)?.is_some();
-        if in_repository
-            || name == one.file
-            || locked(job, &BTreeSet::from([name.replace('-', "_").as_str()]))?.is_empty()
-        {
-            continue;
+impl<'a> NamedDependencies<'a> {
+    /// Finds them in the lock file of the revision that is checked out. A checkpoint is in a crate if its
+    /// path begins with the crate's name, and with nothing that the revision has itself.
+    ///
+    /// # Errors
+    /// Such a checkpoint is for one ref only. Cargo cannot tell the edited crates of refs apart.
+    pub fn find(job: &Job<'a>, manifest: &Utf8Path) -> anyhow::Result<Self> {
+        let mut outside = Vec::new();
+        for one in job.checkpoints() {
+            let Some((name, _)) = one.file.split_once('/') else { continue };
+            if job.inputs.repository.tree_entry(&job.revision().commit, name)?.is_none() {
+                outside.push((one, name.replace('-', "_")));
+            }
         }
-        if let Some(revision) = &one.revision {
-            let all = CheckpointAt { revision: None, ..one.clone() };
-            return Err(UserError::new(format!(
-                "--checkpoint-at {one}: a crate of the registry cannot differ by ref"
-            ))
-            .help(format!("leave out {revision}: --checkpoint-at {all}"))
-            .into());
+        let mut names = job.inputs.patterns.crate_names();
+        names.extend(outside.iter().map(|(_, name)| name.as_str()));
+        let crates = outside_crates(job, manifest, &names)?;
+        let is_found = |name: &str| crates.iter().any(|one| one.name.replace('-', "_") == name);
+        outside.retain(|(_, name)| is_found(name));
+        let checkpoints: Vec<_> = outside.into_iter().map(|(one, _)| one).collect();
+        for one in &checkpoints {
+            if let Some(revision) = &one.revision {
+                let all = CheckpointAt { revision: None, ..(*one).clone() };
+                return Err(UserError::new(format!(
+                    "--checkpoint-at {one}: a crate outside of the repository cannot differ by ref"
+                ))
+                .help(format!("leave out {revision}: --checkpoint-at {all}"))
+                .into());
+            }
         }
-        found.push(one);
+        Ok(Self { crates, checkpoints })
     }
-    Ok(found)
+
+    /// Makes edited copies of the crates.
+    pub fn copies(&self, job: &Job<'_>, manifest: &Utf8Path) -> anyhow::Result<Vec<EditedCopy>> {
+        let inputs = job.inputs;
+        let place = dependency_copies::CopyPlan {
+            folder: &inputs.cache.copies(&edits(inputs)),
+            manifest,
+            offline: inputs.plan.request.build.offline,
+            shim_hash: &shim::source_hash(),
+        };
+        let checkpoints: Vec<CheckpointAt> = self.checkpoints.iter().copied().cloned().collect();
+        let edits = dependency_copies::Edits { patterns: &inputs.patterns, checkpoints: &checkpoints };
+        self.crates.iter().map(|one| dependency_copies::copy(one, &place, &edits, job.toolchain)).collect()
+    }
 }
 
-/// Returns the registry crates that patterns and checkpoints name, in the versions of the revision's
-/// lock file.
-fn traced_dependencies(job: &Job<'_>) -> anyhow::Result<Vec<LockedCrate>> {
-    let checkpoints = registry_checkpoints(job)?;
-    let first = |one: &&CheckpointAt| one.file.split('/').next().unwrap_or_default().replace('-', "_");
-    let of_checkpoints: Vec<String> = checkpoints.iter().map(first).collect();
-    let mut names = job.inputs.patterns.crate_names();
-    names.extend(of_checkpoints.iter().map(String::as_str));
-    locked(job, &names)
-}
-
-/// Returns the registry crates of these names, in the versions of the revision's lock file.
-fn locked(job: &Job<'_>, names: &BTreeSet<&str>) -> anyhow::Result<Vec<LockedCrate>> {
+/// Returns the crates of these names outside of the repository, as in the revision's lock file.
+fn outside_crates(
+    job: &Job<'_>,
+    manifest: &Utf8Path,
+    names: &BTreeSet<&str>,
+) -> anyhow::Result<Vec<OutsideCrate>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
     let lock = lock_text(job)?.unwrap_or_default();
-    Ok(dependency_copies::named_in(&String::from_utf8_lossy(&lock), names))
+    let has_folders = job.side().is_some_and(|side| !side.folders.is_empty() || !side.patches.is_empty());
+    let locked = outside_crates::named_in(&String::from_utf8_lossy(&lock), names, has_folders);
+    let home = configuration::home().context("found no home folder for cargo; set CARGO_HOME")?;
+    let own = [Some(job.inputs.checkout.clone()), manifest.parent().map(Utf8Path::to_owned)];
+    let folders = DependencyFolders {
+        own: own.into_iter().flatten().collect(),
+        of_git: paths::utf8(home)?.join("git/checkouts"),
+        replacements: job.inputs.cache.replacements(),
+    };
+    outside_crates::found(locked, &folders, || {
+        let target = job.target(&job.config()?)?;
+        // A specification of its own is a file, which metadata does not take.
+        let platform = target.as_deref().filter(|target| Utf8Path::new(target).extension() != Some("json"));
+        let platform = platform.unwrap_or(job.toolchain.host());
+        let metadata = ["metadata", "--format-version", "1", "--all-features", "--filter-platform", platform];
+        let command = cargo_call::in_checkout(job, &job.options(), manifest, &metadata);
+        let output = command.run()?;
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("cannot read what `{command}` printed"))
+    })
 }
 
 /// Returns the revision's lock file, its own or the one that it gets.
@@ -155,7 +181,7 @@ fn lock_text(job: &Job<'_>) -> anyhow::Result<Option<Vec<u8>>> {
     }))
 }
 
-/// Returns a name for the edits of traced registry crates. It depends on the target, because with
+/// Returns a name for the edits of traced crates outside of the repository. It depends on the target, because with
 /// `--target`, crates for build scripts and procedural macros are not edited.
 fn edits(inputs: &Inputs<'_>) -> String {
     let target = inputs.plan.request.build.target.as_deref().unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! As `RUSTC_WORKSPACE_WRAPPER`, it adds the shim to every workspace member with `--extern`, so
 //! that manifests and lock files stay unchanged. As `RUSTC_WRAPPER`, it does the same for traced
-//! crates outside the workspace, and compiles edited copies of registry crates. As the target's
+//! crates outside the workspace, and compiles edited copies of crates outside of the repository. As the target's
 //! runner, it only notes the call: see `noting_runner`.
 
 use std::ffi::OsString;
@@ -76,7 +76,7 @@ pub struct Dependencies {
     /// Whether some of them depend on the crate `memprof`, which the shim replaces.
     #[serde(default)]
     pub has_memory_crate: bool,
-    /// Registry crates with an edited copy, which is compiled instead. Build scripts and procedural
+    /// Crates outside of the repository with an edited copy, which is compiled instead. Build scripts and procedural
     /// macros get the original.
     pub copies: Vec<CopiedCrate>,
 }
@@ -205,17 +205,12 @@ fn copy_for<'a>(
     call: &[OsString],
     current: &Path,
 ) -> Option<(&'a CopiedCrate, PathBuf)> {
-    let is_build_script = |pair: &[OsString]| {
-        pair[0] == "--crate-name" && pair[1].to_string_lossy().starts_with("build_script_")
-    };
-    if runs_in_build(&dependencies.shim, call) || call.windows(2).any(is_build_script) {
+    if runs_in_build(&dependencies.shim, call) {
         return None;
     }
     let path = current.join(&call[root_of(call)?]);
-    dependencies
-        .copies
-        .iter()
-        .find_map(|one| Some((one, one.copy.join(path.strip_prefix(&one.original).ok()?))))
+    let copy = dependencies.copies.iter().find(|one| one.original_root() == path)?;
+    Some((copy, copy.copy.join(&copy.root)))
 }
 
 /// Replaces the crate `memprof` in a call. All crates need the folder, because one that they depend
@@ -372,7 +367,7 @@ mod tests {
 
     fn copy() -> CopiedCrate {
         let (original, copy) = ("/registry/a-1.0".into(), "/copies/a-1.0".into());
-        CopiedCrate { original, copy, edits: "hash".to_owned() }
+        CopiedCrate { original, root: "src/lib.rs".into(), copy, edits: "hash".to_owned() }
     }
 
     fn wrapped(line: &str) -> String {

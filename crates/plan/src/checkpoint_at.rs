@@ -13,8 +13,7 @@ pub struct CheckpointAt {
     /// The only ref that gets it, by name or as written. `None` means every ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The file, relative to the repository's root, or to the root of a crate of the registry after
-    /// the crate's name.
+    /// The file, relative to the repository's root, or to the root of a dependency after its name.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,

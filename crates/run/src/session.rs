@@ -120,6 +120,7 @@ impl<'a> Session<'a> {
         let folder = RunFolder(paths::utf8(scratch.path().to_owned())?);
         let mut builder =
             Builder::new(plan, self.repository, &self.cache, &folder, self.sink, self.interrupt)?;
+        builder.provide_sides()?;
         builder.check_patterns()?;
         (0..plan.revisions.len()).map(|index| builder.traceable(index)).collect()
     }

@@ -184,7 +184,12 @@ impl Cache {
         self.folder.join(format!("target-traced-{what}"))
     }
 
-    /// Returns the folder of edited copies of crates of the registry.
+    /// Returns the folder of copies of folders that take the place of a dependency.
+    pub fn replacements(&self) -> Utf8PathBuf {
+        self.folder.join("replacements")
+    }
+
+    /// Returns the folder of edited copies of crates outside of the repository.
     pub fn copies(&self, what: &str) -> Utf8PathBuf {
         self.folder.join("traced").join(what)
     }

@@ -43,7 +43,7 @@ pub fn note(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow
 fn difference(checkpoint: &CheckpointAt, plan: &Plan, repository: &Repository) -> Option<(String, String)> {
     let mut lines: Vec<(&Revision, String)> = Vec::new();
     for revision in plan.revisions.iter().filter(|revision| revision.gets(checkpoint)) {
-        // A link has no lines, and a file of the registry is in no commit.
+        // A link has no lines, and a file of a dependency is in no commit.
         if let Ok(Some(text)) = repository.show(&revision.commit, &checkpoint.file) {
             let text = String::from_utf8_lossy(&text);
             let line = text.lines().nth(checkpoint.line - 1).unwrap_or_default().trim();
@@ -70,8 +70,7 @@ fn difference(checkpoint: &CheckpointAt, plan: &Plan, repository: &Repository) -
     Some((message, help))
 }
 
-/// Returns the warning and its help, if the checkpoint is in a crate of the registry whose version
-/// differs.
+/// Returns the warning and its help, if the checkpoint is in a dependency whose version differs.
 fn other_version(
     checkpoint: &CheckpointAt,
     plan: &Plan,

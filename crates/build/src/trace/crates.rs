@@ -78,6 +78,12 @@ fn is_library(target: &Target) -> bool {
     target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin))
 }
 
+/// Returns the library of a package, and the compiler's name for it.
+pub fn library(package: &Package) -> Option<(Crate, String)> {
+    let target = package.targets.iter().find(|target| is_library(target))?;
+    Some((of_target(package, target, false)?, target.name.replace('-', "_")))
+}
+
 fn why_untraceable(target: &Target) -> Option<&'static str> {
     if target.kind.contains(&TargetKind::ProcMacro) {
         Some(OF_A_MACRO)

@@ -1,15 +1,17 @@
-//! Traced crates of the registry: the compiler gets an edited copy of each in place of the
+//! Traced crates outside of the repository: the compiler gets an edited copy of each in place of the
 //! original.
 //!
-//! The copy is unpacked from the archive whose checksum the lock file states. Manifests and the
-//! lock file do not change (`[patch]` would rewrite it, and fail with `--locked`), and cargo
-//! resolves and builds as usual. Only the path that rustc gets is different. Cargo does not see
-//! this: `compiled_copies` makes it compile a crate again whose edits have changed.
+//! A crate of the registry is unpacked from the archive whose checksum the lock file states. One of a
+//! git repository or a folder is read where cargo compiles it, and nothing is written there. A copy is
+//! a folder of links to these files, but for the edited ones. Manifests and the lock file do not
+//! change (`[patch]` would rewrite it, and fail with `--locked`), and cargo resolves and builds as
+//! usual. Only the path that rustc gets is different. Cargo does not see this: `compiled_copies` makes
+//! it compile a crate again whose edits have changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -22,61 +24,32 @@ use crate::inject::module_files;
 use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
+use crate::trace::outside_crates::{CrateSource, OutsideCrate};
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 use serde::{Deserialize, Serialize};
 
-/// A crate of the registry, as stated in a lock file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LockedCrate {
-    name: String,
-    version: String,
-    /// SHA-256 of its archive.
-    checksum: String,
-}
-
-impl LockedCrate {
-    /// Returns `NAME-VERSION`.
-    fn title(&self) -> String {
-        format!("{}-{}", self.name, self.version)
-    }
-}
-
-/// Returns the crates of a lock file with these names, which have `_` for each `-`.
-pub fn named_in(lock: &str, names: &BTreeSet<&str>) -> Vec<LockedCrate> {
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
-    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
-    let mut found: Vec<LockedCrate> = packages
-        .into_iter()
-        .flatten()
-        .filter_map(|package| {
-            let text = |key: &str| package.get(key).and_then(|value| value.as_str()).map(str::to_owned);
-            let name = text("name")?;
-            let is_named = names.contains(name.replace('-', "_").as_str());
-            let is_of_registry = text("source")?.starts_with("registry+");
-            (is_named && is_of_registry)
-                .then(|| Some(LockedCrate { name, version: text("version")?, checksum: text("checksum")? }))?
-        })
-        .collect();
-    found.sort();
-    found
-}
-
-/// The folders of a crate of the registry and of its edited copy.
+/// The folders of a crate and of its edited copy, for the compiler's wrapper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedCrate {
-    /// Where cargo unpacked the crate.
+    /// Where cargo finds the crate: its folder, or the git repository around it.
     pub original: PathBuf,
-    /// The copy.
+    /// The root source of its library in this folder.
+    pub root: PathBuf,
+    /// The copy of the folder.
     pub copy: PathBuf,
     /// The hash of what the copy has in addition to the original.
     #[serde(default)]
     pub edits: String,
+}
+
+impl CopiedCrate {
+    /// Returns the root source that cargo names.
+    pub fn original_root(&self) -> PathBuf {
+        self.original.join(&self.root)
+    }
 }
 
 /// The edited copy of a crate.
@@ -84,13 +57,33 @@ pub struct CopiedCrate {
 pub struct EditedCopy {
     /// The folders of the original and the copy.
     pub place: CopiedCrate,
-    original: Utf8PathBuf,
+    unedited: Unedited,
     folder: Utf8PathBuf,
     /// The compiler's name for its library.
     pub library: String,
     /// The traced functions in it.
     pub tracing: Tracing,
     dropped: Dropped,
+}
+
+/// The files of a crate without edits.
+#[derive(Debug)]
+struct Unedited {
+    /// Where cargo finds them.
+    original: Utf8PathBuf,
+    /// A folder that has the same files.
+    files: Utf8PathBuf,
+    /// The library, below `files`.
+    library: Crate,
+    /// The compiler's name for it, which may differ from the package's.
+    library_name: String,
+}
+
+impl Unedited {
+    /// Returns the package's folder, relative to the files.
+    fn package(&self) -> &Utf8Path {
+        self.library.package.strip_prefix(&self.files).unwrap_or(Utf8Path::new(""))
+    }
 }
 
 /// Where to create copies, and for which build.
@@ -116,29 +109,30 @@ pub struct Edits<'a> {
 /// Creates or finds the copy of a crate. Its traced functions are edited, except those that an
 /// earlier build had to drop.
 pub fn copy(
-    one: &LockedCrate,
+    one: &OutsideCrate,
     place: &CopyPlan<'_>,
     edits: &Edits<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<EditedCopy> {
-    let (archive, original) = archive(one, place, toolchain)?;
-    let folder = place.folder.join(one.title());
-    let dropped_file = place.folder.join(format!("{}.dropped.json", one.title()));
-    unpack(&archive, one, place.folder)?;
+    let (unedited, name) = unedited(one, place, toolchain)?;
+    let folder = place.folder.join(&name);
+    let dropped_file = place.folder.join(format!("{name}.dropped.json"));
     let dropped: Vec<(Utf8PathBuf, usize, String)> = followed::read(&dropped_file)
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default();
     let dropped: Dropped = dropped.into_iter().map(|(file, line, reason)| ((file, line), reason)).collect();
+    let root = unedited.library.root.strip_prefix(&unedited.files).unwrap_or(&unedited.library.root);
     let mut copy = EditedCopy {
         place: CopiedCrate {
-            original: original.clone().into(),
+            original: unedited.original.clone().into(),
+            root: root.into(),
             copy: folder.clone().into(),
             edits: String::new(),
         },
-        original,
+        library: unedited.library_name.clone(),
+        unedited,
         folder,
-        library: String::new(),
         tracing: Tracing::default(),
         dropped,
     };
@@ -146,44 +140,98 @@ pub fn copy(
     Ok(copy)
 }
 
+/// Returns the crate's unedited files, and a name for the copy.
+fn unedited(
+    one: &OutsideCrate,
+    place: &CopyPlan<'_>,
+    toolchain: &Toolchain,
+) -> anyhow::Result<(Unedited, String)> {
+    match &one.source {
+        CrateSource::Registry { checksum } => {
+            let (archive, original) = archive(one, checksum, place, toolchain)?;
+            unpack(&archive, one, place.folder)?;
+            let files = place.folder.join(format!("{}.pristine", one.title()));
+            let library = library(&files, one)?;
+            let library_name = library_name(&files, one)?;
+            Ok((Unedited { original, files, library, library_name }, one.title()))
+        }
+        CrateSource::Folder { around, library, library_name } => {
+            // Two states of a folder may have the same version.
+            let hash = blake3::hash(library.package.as_str().as_bytes()).to_hex();
+            let name = format!("{}-{}", one.title(), &hash[..8]);
+            let (original, files) = (around.clone(), around.clone());
+            let (library, library_name) = (library.clone(), library_name.clone());
+            Ok((Unedited { original, files, library, library_name }, name))
+        }
+    }
+}
+
+/// Makes a folder with the files of another: the edited files, and links to all others. Nothing is
+/// written through a link.
+fn lay(original: &Path, copy: &Path, edited: &[(&Path, &str)]) -> anyhow::Result<()> {
+    make_way(copy, std::fs::Metadata::is_dir)?;
+    fs_err::create_dir_all(copy)?;
+    for entry in fs_err::read_dir(original)? {
+        let name = entry?.file_name();
+        let (from, to) = (original.join(&name), copy.join(&name));
+        let below: Vec<(&Path, &str)> =
+            edited.iter().filter_map(|(path, text)| Some((path.strip_prefix(&name).ok()?, *text))).collect();
+        match below.as_slice() {
+            [] => link(&from, &to)?,
+            [(path, text)] if path.as_os_str().is_empty() => {
+                make_way(&to, std::fs::Metadata::is_file)?;
+                if followed::read(&to).ok().as_deref() != Some(text.as_bytes()) {
+                    fs_err::write(&to, text)?;
+                }
+            }
+            below => lay(&from, &to, below)?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes a link to an unedited file or folder.
+fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
+    make_way(to, std::fs::Metadata::is_symlink)?;
+    match to.read_link() {
+        Ok(target) if target == from => return Ok(()),
+        Ok(_) => fs_err::remove_file(to)?,
+        Err(_) => {}
+    }
+    Ok(fs_err::os::unix::fs::symlink(from, to)?)
+}
+
+/// Removes what is at a path, unless it is of the kind that is wanted there.
+fn make_way(path: &Path, is_wanted: impl Fn(&std::fs::Metadata) -> bool) -> anyhow::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if is_wanted(&found) => Ok(()),
+        Ok(found) if found.is_dir() => Ok(fs_err::remove_dir_all(path)?),
+        Ok(_) => Ok(fs_err::remove_file(path)?),
+        Err(_) => Ok(()),
+    }
+}
+
 impl EditedCopy {
     /// Edits the copy's files. It always reads the unedited files, even if the copy is edited
     /// already.
-    fn edit(&mut self, one: &LockedCrate, edits: &Edits<'_>, shim_hash: &str) -> anyhow::Result<()> {
-        let pristine = self.folder.with_file_name(format!("{}.pristine", one.title()));
-        let library = library(&pristine, one)?;
-        self.library = library_name(&pristine, one)?;
-        let crates = [library];
+    fn edit(&mut self, one: &OutsideCrate, edits: &Edits<'_>, shim_hash: &str) -> anyhow::Result<()> {
+        let library = &self.unedited.library;
         self.tracing = instrument::find(&Search {
-            crates: &crates,
+            crates: std::slice::from_ref(library),
             patterns: edits.patterns,
-            base: &pristine,
+            base: &library.package,
             prefix: Utf8Path::new(&one.title()),
             dropped: &self.dropped,
             shim_hash,
         });
         let mut edited: BTreeMap<Utf8PathBuf, String> =
             self.tracing.files().map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
-        insert_checkpoints(one, &crates[0], &pristine, edits.checkpoints, &mut edited)?;
+        insert_checkpoints(one, library, edits.checkpoints, &mut edited)?;
         self.place.edits = hash(&edited, shim_hash)?;
-        for entry in walkdir::WalkDir::new(&pristine) {
-            let entry = entry?;
-            let path = paths::utf8(entry.path().to_owned())?;
-            let inside = path.strip_prefix(&pristine).unwrap_or(&path);
-            let target = self.folder.join(inside);
-            if entry.file_type().is_dir() {
-                fs_err::create_dir_all(&target)?;
-                continue;
-            }
-            let content = match edited.get(inside) {
-                Some(text) => text.as_bytes().to_vec(),
-                None => followed::read(&path)?,
-            };
-            if followed::read(&target).ok().as_ref() != Some(&content) {
-                fs_err::write(&target, content)?;
-            }
-        }
-        Ok(())
+        let package = self.unedited.package();
+        let edited: Vec<_> = edited.iter().map(|(path, text)| (package.join(path), text)).collect();
+        let edited: Vec<_> = edited.iter().map(|(path, text)| (path.as_std_path(), text.as_str())).collect();
+        lay(self.unedited.files.as_std_path(), self.folder.as_std_path(), &edited)
     }
 
     /// Whether the copy differs from the original.
@@ -194,8 +242,9 @@ impl EditedCopy {
     /// Returns a file in a compiler's message, relative to the crate. Messages name the original.
     pub fn located(&self, file: &str) -> Option<Utf8PathBuf> {
         let file = Utf8Path::new(file);
-        let inside = file.strip_prefix(&self.original).or_else(|_| file.strip_prefix(&self.folder)).ok()?;
-        Some(inside.to_owned())
+        let Unedited { original, .. } = &self.unedited;
+        let inside = file.strip_prefix(original).or_else(|_| file.strip_prefix(&self.folder)).ok()?;
+        Some(inside.strip_prefix(self.unedited.package()).ok()?.to_owned())
     }
 
     /// Keeps functions from being traced in this and all later builds with the same patterns, which
@@ -214,12 +263,12 @@ impl EditedCopy {
 /// # Errors
 /// A place does not exist in this version of the crate.
 fn insert_checkpoints(
-    one: &LockedCrate,
+    one: &OutsideCrate,
     library: &Crate,
-    pristine: &Utf8Path,
     wanted: &[CheckpointAt],
     edited: &mut BTreeMap<Utf8PathBuf, String>,
 ) -> anyhow::Result<()> {
+    let package = &library.package;
     let mut by_file: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
     for checkpoint in wanted {
         let Some((name, file)) = checkpoint.file.split_once('/') else { continue };
@@ -236,11 +285,11 @@ fn insert_checkpoints(
                 one.title()
             );
             UserError::new(message)
-                .help(format!("choose a line of this version: less {}", pristine.join(path)))
+                .help(format!("choose a line of this version: less {}", package.join(path)))
         };
         let mut is_module = false;
-        module_files::visit_files(&library.root, pristine, &mut |found| {
-            is_module |= found.path.strip_prefix(pristine) == Ok(path);
+        module_files::visit_files(&library.root, package, &mut |found| {
+            is_module |= found.path.strip_prefix(package) == Ok(path);
         });
         let reason = library.untraceable.or((!is_module).then_some("the crate has no such module"));
         if let Some(reason) = reason {
@@ -248,7 +297,7 @@ fn insert_checkpoints(
         }
         let text = match edited.get(path) {
             Some(text) => text.clone(),
-            None => followed::text(pristine.join(path))?,
+            None => followed::text(package.join(path))?,
         };
         let text = checkpoints::insert(&text, &places).map_err(|(line, reason)| refused(line, &reason))?;
         edited.insert(path.to_owned(), text);
@@ -258,7 +307,8 @@ fn insert_checkpoints(
 
 /// Returns the crate's archive, checked by its checksum, and the folder that cargo unpacked it to.
 fn archive(
-    one: &LockedCrate,
+    one: &OutsideCrate,
+    checksum: &str,
     place: &CopyPlan<'_>,
     toolchain: &Toolchain,
 ) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
@@ -287,10 +337,9 @@ fn archive(
     })?;
     let bytes = followed::read_within(&archive, followed::MOST_OF_BINARY)?;
     let found = hexadecimal(&Sha256::digest(&bytes));
-    if found != one.checksum {
+    if found != checksum {
         let message = format!(
-            "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {}",
-            one.checksum
+            "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {checksum}"
         );
         return Err(UserError::new(message).help("remove the file, and cargo fetches it again").into());
     }
@@ -308,7 +357,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 const MOST_OF_CRATE: u64 = 512 << 20;
 
 /// Unpacks the archive beside the copy, as `NAME-VERSION.pristine`.
-fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<()> {
+fn unpack(archive: &[u8], one: &OutsideCrate, into: &Utf8Path) -> anyhow::Result<()> {
     let pristine = into.join(format!("{}.pristine", one.title()));
     if pristine.exists() {
         return Ok(());
@@ -344,7 +393,7 @@ fn unpack(archive: &[u8], one: &LockedCrate, into: &Utf8Path) -> anyhow::Result<
     Ok(())
 }
 
-fn unreadable(one: &LockedCrate) -> String {
+fn unreadable(one: &OutsideCrate) -> String {
     format!("cannot unpack the crate {}, up to its limit of size", one.title())
 }
 
@@ -357,7 +406,7 @@ fn hash(edited: &BTreeMap<Utf8PathBuf, String>, shim_hash: &str) -> anyhow::Resu
 }
 
 /// Returns the compiler's name for a crate's library, which may differ from the package's.
-fn library_name(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<String> {
+fn library_name(folder: &Utf8Path, one: &OutsideCrate) -> anyhow::Result<String> {
     let manifest: DocumentMut = followed::text(folder.join("Cargo.toml"))?.parse()?;
     let name = manifest.get("lib").and_then(|library| library.get("name")).and_then(toml_edit::Item::as_str);
     Ok(name.unwrap_or(&one.name).replace('-', "_"))
@@ -365,7 +414,7 @@ fn library_name(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<String> 
 
 /// Returns the crate's library. A published manifest is complete: nothing in it is inherited or
 /// discovered.
-fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
+fn library(folder: &Utf8Path, one: &OutsideCrate) -> anyhow::Result<Crate> {
     let manifest = followed::text(folder.join("Cargo.toml"))?;
     let manifest: DocumentMut =
         manifest.parse().with_context(|| format!("could not read the manifest of {}", one.title()))?;
@@ -386,39 +435,6 @@ fn library(folder: &Utf8Path, one: &LockedCrate) -> anyhow::Result<Crate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memprof_plan::request::TraceRequest;
-
-    #[test]
-    fn only_crates_of_the_registry_that_are_named_are_copied() {
-        let lock = r#"
-version = 4
-
-[[package]]
-name = "itoa"
-version = "1.0.1"
-source = "registry+https://github.com/rust-lang/crates.io-index"
-checksum = "aa"
-
-[[package]]
-name = "own-crate"
-version = "0.1.0"
-
-[[package]]
-name = "small-vec"
-version = "1.2.3"
-source = "registry+https://github.com/rust-lang/crates.io-index"
-checksum = "bb"
-"#;
-        let named = |pattern: &str| -> Vec<String> {
-            let request = TraceRequest { functions: vec![pattern.to_owned()], ..TraceRequest::default() };
-            let patterns = Patterns::of(&request).unwrap();
-            named_in(lock, &patterns.crate_names()).iter().map(LockedCrate::title).collect()
-        };
-        assert_eq!(named("small_vec::**"), ["small-vec-1.2.3"]);
-        for pattern in ["**", "own_crate::**", "it*::**", "<A as B>::c"] {
-            assert!(named(pattern).is_empty(), "{pattern}");
-        }
-    }
 
     #[test]
     fn checksums_are_written_as_cargo_writes_them() {

@@ -353,7 +353,7 @@ pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
             nearest = suggest::nearest(pattern, paths.iter().map(String::as_str), 3);
         }
         if nearest.is_empty() {
-            "`cargo memprof trace '**'` prints all functions of the repository; for a crate from the registry, name its package: NAME::**"
+            "`cargo memprof trace '**'` prints all functions of the repository; for a dependency, name its package: NAME::**"
                 .to_owned()
         } else {
             format!("nearest: {}", nearest.join(", "))

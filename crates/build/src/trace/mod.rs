@@ -9,4 +9,5 @@ pub mod functions;
 pub mod instrument;
 pub mod lines;
 pub mod notebook_cells;
+pub mod outside_crates;
 pub mod untraceable;
