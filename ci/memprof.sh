@@ -19,12 +19,15 @@
 #   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
 #   MEMPROF_HEAD_SHA   for `comment`: post only if the pull request is still at this commit
 #   MEMPROF_AUTHOR     for `comment`: the author of the comment to update; github-actions[bot] by default
+#   MEMPROF_MARKER     for `comment`: the first line of a comment that other tools write to, too, such as
+#                      `<!-- ci-report -->`. Only this report's part of it is replaced.
 #   MEMPROF_PAGE       for `comment`: where memory.html was uploaded; the comment links to it
 #   MEMPROF_PASS       for `verdict`: codes besides 0 that succeed; '4' accepts inconclusive comparisons,
 #                      and still fails if something is missing (3)
 set -euo pipefail
 
 marker='<!-- cargo-memprof -->'
+end_marker='<!-- /cargo-memprof -->'
 output=${MEMPROF_OUTPUT:-.}
 
 fail() {
@@ -52,7 +55,7 @@ compare() {
     # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
     cargo memprof --refs "base=$base,pull=$head" ${clean:+"$clean"} \
         --output "$output/memory.md" --output "$output/memory.html" \
-        --output "$output/memory.json" --output "$output/memory.xml" \
+        --output "$output/memory.json" --output "$output/memory.xml" --with-source \
         --format markdown --format html --format json --format junit --format table \
         ${MEMPROF_ARGUMENTS:-} || code=$?
     # Without a report there is nothing to post, so this step itself fails.
@@ -99,7 +102,18 @@ comment() {
         body=$output/comment.md
         { cat "$output/memory.md" && printf '\n[The page with charts and flame graphs](%s)\n' "$MEMPROF_PAGE"; } >"$body"
     fi
-    [ "$(wc -m <"$body")" -le 65536 ] || fail "$body is too long for a comment (more than 65536 characters)"
+    first_line=$marker
+    if [ -n "${MEMPROF_MARKER:-}" ]; then
+        case $MEMPROF_MARKER in
+            *$'\n'*) fail "MEMPROF_MARKER has more than one line" ;;
+            '<!--'*'-->') first_line=$MEMPROF_MARKER ;;
+            *) fail "MEMPROF_MARKER is not a comment in HTML: $MEMPROF_MARKER" ;;
+        esac
+        part=$output/part.md
+        { cat "$body" && printf '%s\n' "$end_marker"; } >"$part"
+        body=$output/shared.md
+    fi
+    [ -n "${part:-}" ] || is_short_enough
     if [ -n "${GITLAB_TOKEN:-}" ]; then
         comment_on_gitlab
     else
@@ -107,15 +121,37 @@ comment() {
     fi
 }
 
+is_short_enough() {
+    [ "$(wc -m <"$body")" -le 65536 ] ||
+        fail "$body is too long for a comment (more than 65536 characters)"
+}
+
+# Reads a comment that other tools write to, too, or nothing, and writes it with the new part.
+share() {
+    [ -n "${part:-}" ] || return 0
+    { if [ -n "$1" ]; then printf '%s\n' "$1"; else printf '%s\n' "$first_line"; fi; } |
+        awk -v begin="$marker" -v end="$end_marker" -v part="$part" '
+            function insert(line) { while ((getline line < part) > 0) print line; done = 1 }
+            { sub(/\r$/, "") }
+            $0 == begin { inside = 1; if (!done) insert(); next }
+            inside { if ($0 == end) inside = 0; next }
+            { print }
+            END { if (!done) insert() }' >"$body"
+    is_short_enough
+}
+
 comment_on_github() {
-    local comments="repos/$MEMPROF_REPOSITORY/issues/$MEMPROF_PULL/comments" known head
+    local comments="repos/$MEMPROF_REPOSITORY/issues/$MEMPROF_PULL/comments" known head text=''
     if [ -n "${MEMPROF_HEAD_SHA:-}" ]; then
         head=$(gh api "repos/$MEMPROF_REPOSITORY/pulls/$MEMPROF_PULL" --jq .head.sha)
         [ "$head" = "$MEMPROF_HEAD_SHA" ] || fail "pull request $MEMPROF_PULL is at $head, not at $MEMPROF_HEAD_SHA"
     fi
     export MEMPROF_AUTHOR=${MEMPROF_AUTHOR:-github-actions[bot]}
     known=$(gh api --paginate "$comments" --jq \
-        ".[] | select(.user.login == env.MEMPROF_AUTHOR and (.body | startswith(\"$marker\"))) | .id" | head -n 1)
+        ".[] | select(.user.login == env.MEMPROF_AUTHOR and (.body | startswith(\"$first_line\"))) | .id" | head -n 1)
+    [ -z "$known" ] || [ -z "${part:-}" ] ||
+        text=$(gh api "repos/$MEMPROF_REPOSITORY/issues/comments/$known" --jq .body)
+    share "$text"
     if [ -n "$known" ]; then
         gh api --silent --method PATCH "repos/$MEMPROF_REPOSITORY/issues/comments/$known" -F "body=@$body"
     elif is_worth_a_comment; then
@@ -125,9 +161,11 @@ comment_on_github() {
 
 comment_on_gitlab() {
     local notes="${CI_API_V4_URL:-https://gitlab.com/api/v4}/projects/$MEMPROF_REPOSITORY/merge_requests/$MEMPROF_PULL/notes"
-    local known
-    known=$(gitlab "$notes?per_page=100" | jq -r --arg marker "$marker" \
+    local known text=''
+    known=$(gitlab "$notes?per_page=100" | jq -r --arg marker "$first_line" \
         '[.[] | select(.system == false and (.body | startswith($marker)))][0].id // empty')
+    [ -z "$known" ] || [ -z "${part:-}" ] || text=$(gitlab "$notes/$known" | jq -r .body)
+    share "$text"
     if [ -n "$known" ]; then
         gitlab --request PUT --data-urlencode "body@$body" "$notes/$known" >/dev/null
     elif is_worth_a_comment; then

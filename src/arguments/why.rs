@@ -5,14 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use regex::Regex;
 
+use memprof_judge::why::chosen::Why;
 use memprof_judge::why::difference::CheckpointName;
-use memprof_judge::why::explanations::{Inquiry, Why};
+use memprof_judge::why::explanations::Inquiry;
 use memprof_judge::why::grouping::{GroupBy, Grouping};
 use memprof_plan::quantity;
 use memprof_run::attribution::Attribution;
 
-/// Tests that are explained without a flag.
-const TESTS: usize = 10;
 /// How long this may take without a flag.
 const TIME: Duration = Duration::from_mins(5);
 /// Frames of each site without a flag.
@@ -54,7 +53,7 @@ pub struct WhyArguments {
     /// The figures of call sites are then estimates
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub why_sample: Option<u64>,
-    /// Explain at most this many tests [default: 10]
+    /// Run at most this many tests with call stacks [default: as many as --why-time allows]
     #[arg(long, value_name = "N")]
     pub why_tests: Option<usize>,
     /// Start no further runs with call stacks after this time: 30s, 10m [default: 5m]
@@ -91,6 +90,12 @@ impl WhyArguments {
         self.why.unwrap_or(if is_shown && is_comparison { Why::Changed } else { Why::Never })
     }
 
+    /// Whether a flag asks for call sites, or says which ones and how.
+    pub fn is_about_sites(&self) -> bool {
+        let is_grouped = self.why_by.is_some() || self.focus.is_some() || self.frames.is_some();
+        is_grouped || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+    }
+
     /// Returns what is asked about the recorded tests.
     pub fn inquiry(&self) -> Inquiry {
         Inquiry {
@@ -109,7 +114,7 @@ impl WhyArguments {
     pub fn attribution(&self) -> Attribution {
         Attribution {
             why: self.why.unwrap_or(Why::Never),
-            tests: self.why_tests.unwrap_or(TESTS),
+            tests: self.why_tests.unwrap_or(usize::MAX),
             time: self.why_time.unwrap_or(TIME),
             sample: self.why_sample,
         }

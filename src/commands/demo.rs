@@ -21,7 +21,7 @@ use memprof_build::git::resolve::resolve;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored;
-use memprof_judge::why::explanations::Why;
+use memprof_judge::why::chosen::Why;
 use memprof_run::attribution::Attribution;
 use memprof_run::follow::Follow;
 use memprof_run::session::{Session, create_folder, runs_folder};

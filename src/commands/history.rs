@@ -11,7 +11,7 @@ use crate::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::search::session::search;
 use memprof_build::git::commits::{self, Range};
 use memprof_build::git::repository::Repository;
-use memprof_judge::why::explanations::Why;
+use memprof_judge::why::chosen::Why;
 use memprof_report::options::Format;
 use memprof_run::bisect::history as sample;
 use memprof_run::bisect::record::Task;

@@ -17,7 +17,8 @@ use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Results};
-use memprof_judge::why::explanations::{Explanations, Why};
+use memprof_judge::why::chosen::Why;
+use memprof_judge::why::explanations::Explanations;
 use memprof_report::bisect::headline::Searched;
 use memprof_report::github::{self, Actions};
 use memprof_report::options::{Format, Options, Rows};
@@ -134,6 +135,7 @@ impl Presentation<'_> {
             report_path: folder
                 .filter(|_| !self.arguments.is_temporary)
                 .map(|folder| relative_to_current(&folder.0)),
+            shows_sites: self.arguments.why.is_about_sites(),
             hides_next: self.arguments.is_temporary,
             with_source: self.arguments.with_source,
             why: why.cloned(),
@@ -142,7 +144,7 @@ impl Presentation<'_> {
         console.finish();
         let actions = Actions::from_environment();
         if actions.annotates {
-            for line in github::annotations(comparison) {
+            for line in github::annotations(comparison, &options(None)) {
                 console.command(&line);
             }
             actions.summarize(comparison, &options(None)).context("could not write GITHUB_STEP_SUMMARY")?;
@@ -218,7 +220,7 @@ fn write(
     render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let notation = match output.format {
-        Format::Json | Format::Perfetto => Notation::Json,
+        Format::Json | Format::Perfetto | Format::Sarif => Notation::Json,
         Format::Junit => Notation::Xml,
         _ => Notation::Text,
     };

@@ -11,7 +11,7 @@ use crate::output::present::search_report;
 use crate::terminal::console::Console;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::sealed;
-use memprof_judge::why::explanations::Why;
+use memprof_judge::why::chosen::Why;
 use memprof_report::bisect::headline::Searched;
 use memprof_run::bisect::linear_search::StepKind;
 use memprof_run::bisect::report_builder::compared_steps;

@@ -21,7 +21,7 @@ use memprof_build::git::repository::Repository;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::sealed;
-use memprof_judge::why::explanations::Why;
+use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
 use memprof_report::bisect::headline::{step_line, tests_line, update_line};
 use memprof_report::options::Format;

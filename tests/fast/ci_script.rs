@@ -173,6 +173,32 @@ fn a_comment_is_written_on_a_change_and_kept_up_to_date_ever_after() {
 }
 
 #[test]
+fn a_comment_is_shared_with_other_tools_by_its_first_line() {
+    let fakes = Fakes::new();
+    fakes.cargo(1, 1);
+    assert!(fakes.run("compare", &[("MEMPROF_BASE", "origin/main")]).status.success());
+    let marker = "<!-- ci-report -->";
+    let variables: Vec<_> = PULL.into_iter().chain([("MEMPROF_MARKER", marker)]).collect();
+    fakes.program("gh", "");
+    let posted = fakes.run("comment", &variables);
+    assert!(posted.status.success(), "{}", said(&posted));
+    let shared = || std::fs::read_to_string(fakes.path().join("out/shared.md")).unwrap();
+    let part = "<!-- cargo-memprof -->\n**Memory**\n<!-- /cargo-memprof -->\n";
+    assert_eq!(shared(), format!("{marker}\n{part}"), "a new comment");
+    // What others wrote stays, before and after.
+    let known = format!("{marker}\nsize: 3\n{}coverage: 4", part.replace("Memory", "old"));
+    fakes.write("known", &known);
+    fakes.program("gh", "case $* in *'comments --jq'*) echo 42 ;; *'--jq .body'*) cat out/known ;; esac");
+    let posted = fakes.run("comment", &variables);
+    assert!(posted.status.success(), "{}", said(&posted));
+    assert_eq!(shared(), format!("{marker}\nsize: 3\n{part}coverage: 4\n"));
+    let call = fakes.calls().pop().unwrap();
+    assert_eq!(call, "gh api --silent --method PATCH repos/o/n/issues/comments/42 -F body=@out/shared.md");
+    let refused = fakes.run("comment", &[PULL[0], PULL[1], ("MEMPROF_MARKER", "report")]);
+    assert!(said(&refused).contains("MEMPROF_MARKER is not a comment in HTML"), "{}", said(&refused));
+}
+
+#[test]
 fn a_comment_links_to_the_page() {
     let fakes = Fakes::new();
     fakes.cargo(1, 1);

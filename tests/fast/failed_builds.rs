@@ -38,7 +38,7 @@ fn builds_that_all_failed_are_told_in_every_format_and_fail_a_case() {
     }
     let junit = rendered(Format::Junit, &comparison, &Options::default());
     assert!(junit.contains("tests=\"1\" failures=\"1\""), "{junit}");
-    assert_eq!(github::annotations(&comparison).len(), 1);
+    assert_eq!(github::annotations(&comparison, &Options::default()).len(), 1);
     let json: Value =
         serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
     assert_eq!(json["failed_builds"][1]["ref"], "pr/1");

@@ -9,7 +9,7 @@ use memprof_judge::compare::noise;
 use memprof_judge::compare::repeats;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_judge::why::explanations::changed_rows;
+use memprof_judge::why::chosen::changed_rows;
 use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options};
 use proptest::prelude::*;

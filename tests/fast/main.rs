@@ -5,6 +5,7 @@ mod support;
 
 mod axes;
 mod budgets;
+mod causes;
 mod ci_install;
 mod ci_script;
 mod comparing;

@@ -60,7 +60,7 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(line), "{text}");
         }
-        let annotations = github::annotations(&comparison).join("\n");
+        let annotations = github::annotations(&comparison, &Options::default()).join("\n");
         assert!(annotations.contains(line), "{annotations}");
         let place = "::error file=src/lib.rs,line=10,title=Memory over its limit::index_by_stage: ";
         assert!(annotations.starts_with(place), "{annotations}");

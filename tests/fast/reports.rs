@@ -188,7 +188,7 @@ fn an_executable_that_is_not_measured_is_in_every_format() {
     assert_eq!(json["not_measured"][0], entry);
     assert_eq!(json["not_measured"].as_array().map(Vec::len), Some(3));
     assert_eq!(json["cells"][1]["outcome"], "not_measured");
-    let annotations = github::annotations(&comparison);
+    let annotations = github::annotations(&comparison, &Options::default());
     let annotation = format!("::error title=Memory not measured::not measured: {hidden}");
     assert!(annotations.contains(&annotation), "{annotations:?}");
 }
@@ -419,7 +419,7 @@ fn markdown_fits_into_a_comment_and_says_what_was_cut() {
     );
     assert!(text.chars().count() <= 65_000, "{} characters", text.chars().count());
     assert!(text.starts_with(
-        "<!-- cargo-memprof -->\n**Memory: 11 of 13 tests regressed, 1 not compared** · `main`"
+        "<!-- cargo-memprof -->\n**Memory: 11 of 13 tests regressed and 1 not compared** · `main`"
     ));
     assert!(
         text.contains("left out: the comment is full; `--format csv` and `--format json` show all._"),
@@ -437,7 +437,7 @@ fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
 
 #[test]
 fn what_regressed_is_an_annotation_in_actions() {
-    insta::assert_snapshot!(memprof_report::github::annotations(&usual()).join("\n"));
+    insta::assert_snapshot!(memprof_report::github::annotations(&usual(), &Options::default()).join("\n"));
 }
 
 #[test]

@@ -580,7 +580,7 @@ fn the_commit_that_is_found_is_explained_once() {
 
     let shown = |arguments: &[&str]| kept.run(&[&["report"], arguments].concat()).stdout;
     let table = shown(&[]);
-    assert!(table.lines().any(|line| line.contains("why:") && line.contains("src/lib.rs:2")), "{table}");
+    assert!(table.lines().any(|line| line.contains(" ▲ src/lib.rs:2 ")), "{table}");
     assert!(shown(&["--format", "markdown"]).contains("src/lib.rs:2"));
     let by_crate = shown(&["--why-by", "crate", "--format", "json"]);
     assert!(by_crate.contains("\"by\": \"crate\""), "{by_crate}");

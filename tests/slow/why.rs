@@ -388,7 +388,7 @@ fn whole_failure_is_a_warning(subject: &Subject) {
     let printed = subject.memprof(&["--resume", "--why=changed"]);
     assert_eq!(printed.code, 1, "{}", printed.everything());
     assert!(printed.stderr.contains("no call sites: "), "{}", printed.everything());
-    assert!(printed.stdout.contains("2 of 4 tests regressed, 1 improved"), "{}", printed.everything());
+    assert!(printed.stdout.contains("2 of 4 tests regressed and 1 improved"), "{}", printed.everything());
 }
 
 /// When each finished run ended.

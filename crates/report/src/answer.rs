@@ -118,7 +118,7 @@ impl<'a> Answer<'a> {
         self.counts.iter().filter(|(standing, _)| standing.is_of_both()).map(|(_, count)| count).sum()
     }
 
-    /// Returns `1 of 55 tests regressed, 1 improved`; `55 tests unchanged`.
+    /// Returns `1 of 55 tests regressed and 1 improved`; `55 tests unchanged`.
     pub fn counts(&self) -> String {
         let words = [
             (Standing::Regressed, "regressed"),
@@ -148,8 +148,12 @@ impl<'a> Answer<'a> {
             count if count == self.tests() => format!("all {tests} {word}"),
             count => format!("{} of {tests} {word}", number(count)),
         };
-        for (count, word) in parts {
-            _ = write!(text, ", {} {word}", number(count));
+        let others: Vec<String> = parts.map(|(count, word)| format!("{} {word}", number(count))).collect();
+        if let Some((last, others)) = others.split_last() {
+            for other in others {
+                _ = write!(text, ", {other}");
+            }
+            _ = write!(text, " and {last}");
         }
         text
     }

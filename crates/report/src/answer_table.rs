@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use crate::answer::Answer;
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Options, Rows};
 use crate::page::{Page, Tone};
@@ -33,11 +34,13 @@ impl Page {
         self,
         comparison: &Comparison,
         answers: &[Answer],
+        causes: &CauseSheet<'_>,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         for answer in answers {
-            let counts = format!("memory: {}", answer.counts());
+            let by = causes.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+            let counts = format!("memory: {}{by}", answer.counts());
             let revisions = format!(" · {}", answer.revisions(str::to_owned));
             let runs = answer.runs().map_or_else(String::new, |runs| format!(" · {runs}"));
             let (heading, rest) = (self.paint.apply(&counts, Tone::Heading), format!("{revisions}{runs}"));
@@ -51,7 +54,9 @@ impl Page {
                 self.line(&format!("differs: {differs}"), "  ", Tone::Plain, out)?;
             }
             writeln!(out)?;
-            self.findings(&answer.findings, options, out)?;
+            self.causes(causes, answer.candidate, options, out)?;
+            let is_listed = |finding: &&Finding| options.all_rows() || !causes.says(finding);
+            self.findings(answer.findings.iter().filter(is_listed), options, out)?;
             self.failures(answer, options, out)?;
         }
         self.whole_troubles(comparison, out)
@@ -70,18 +75,17 @@ impl Page {
         let is_reason =
             |finding: &Finding| matches!(finding.standing, Standing::Regressed | Standing::OverLimit);
         let reasons: Vec<Finding> = alone.chain(compared).filter(is_reason).collect();
-        self.findings(&reasons, options, out)
+        self.findings(reasons.iter(), options, out)
     }
 
     /// Writes a line for each test that changed, the worst first.
-    pub(super) fn findings(
+    pub(super) fn findings<'a>(
         self,
-        findings: &[Finding],
+        findings: impl Iterator<Item = &'a Finding<'a>>,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let findings: Vec<&Finding> =
-            findings.iter().filter(|finding| !is_failure(finding.standing)).collect();
+        let findings: Vec<&Finding> = findings.filter(|finding| !is_failure(finding.standing)).collect();
         let mut lines: Vec<FindingLine> = Vec::new();
         let mut left_out: Vec<(usize, Standing)> = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {

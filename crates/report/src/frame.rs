@@ -24,6 +24,8 @@ pub(super) struct Foot<'a> {
     pub(super) answers: &'a [Answer<'a>],
     /// How figures changed that no rule judges.
     pub(super) not_judged: Option<String>,
+    /// What limits call sites, if no test shows them.
+    pub(super) remarks: Vec<String>,
 }
 
 impl Foot<'_> {
@@ -42,8 +44,11 @@ impl Foot<'_> {
         for note in notes::notes(self.comparison, self.filter).into_iter().chain(left_out(self.options)) {
             page.line(&note, "", Tone::Plain, out)?;
         }
+        for remark in &self.remarks {
+            page.line(remark, "", Tone::Quiet, out)?;
+        }
         let answers = if self.options.hides_next { &[] } else { self.answers };
-        for next in answers.iter().filter_map(Answer::next_command) {
+        if let Some(next) = answers.iter().find_map(Answer::next_command) {
             // A command is for copying, so it is never wrapped.
             writeln!(out, "{next}")?;
         }

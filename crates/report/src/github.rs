@@ -4,12 +4,15 @@
 
 use std::io::{self, Write};
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 
 use crate::answer::Answer;
 use crate::answer_table;
+use crate::causes::entry::Entry;
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Format, Options};
+use crate::source_path::from_root;
 use crate::troubles;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
@@ -51,9 +54,11 @@ impl Actions {
     }
 }
 
-/// Returns the workflow commands that annotate the run, one per test: errors for regressions and
-/// failures, warnings for inconclusive tests, notices for expected changes.
-pub fn annotations(comparison: &Comparison) -> Vec<String> {
+/// Returns the workflow commands that annotate the run: one per cause, at its line in the diff, and one per
+/// test without a cause. Regressions and failures are errors, inconclusive tests warnings, and expected
+/// changes notices.
+pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
+    let causes = CauseSheet::new(comparison, options);
     let whole = troubles::of_whole(comparison).into_iter().map(|trouble| {
         let lines: Vec<String> = std::iter::once(trouble.headline).chain(trouble.details).collect();
         format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
@@ -72,12 +77,26 @@ pub fn annotations(comparison: &Comparison) -> Vec<String> {
             let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
             commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
         }
-        for of_one in answer.findings.chunk_by(|a, b| a.standing == b.standing) {
-            let annotate = |finding: &Finding| annotation(comparison, finding, &of);
+        let entries = causes.of(answer.candidate).filter(|entry| entry.sign == '▲').take(MOST_ANNOTATIONS);
+        commands.extend(entries.map(|entry| of_cause(comparison, &entry, &of)));
+        let others: Vec<&Finding> = answer.findings.iter().filter(|finding| !causes.says(finding)).collect();
+        for of_one in others.chunk_by(|a, b| a.standing == b.standing) {
+            let annotate = |finding: &&Finding| annotation(comparison, finding, &of);
             commands.extend(of_one.iter().take(MOST_ANNOTATIONS).filter_map(annotate));
         }
     }
     commands
+}
+
+fn of_cause(comparison: &Comparison, entry: &Entry<'_>, of: &str) -> String {
+    let is_expected = entry.is_expected;
+    let level = if is_expected { "notice" } else { "error" };
+    let title = if is_expected { "Memory grew as expected" } else { "Memory regressed" };
+    let place = entry.cause.location().and_then(|(path, line)| property(comparison, path, line));
+    let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
+    let about = [&entry.place, &entry.function, &entry.words].map(String::as_str).join(" ");
+    let text = format!("{what}{of} · {}: {most}", about.trim_end());
+    format!("::{level} {}title={title}::{}", place.unwrap_or_default(), escape(&text))
 }
 
 fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<String> {
@@ -97,11 +116,12 @@ fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<St
 /// annotation there. `None` for a file of another crate.
 fn place(comparison: &Comparison, source: &str) -> Option<String> {
     let (file, line) = source.rsplit_once(':')?;
-    let line: u32 = line.parse().ok()?;
-    let file = Utf8Path::new(file);
-    let is_inside = file.components().all(|part| matches!(part, Utf8Component::Normal(_)));
-    let file = comparison.workspace.join(file);
-    is_inside.then(|| format!("file={},line={line},", escape_property(file.as_str())))
+    property(comparison, file, line.parse().ok()?)
+}
+
+fn property(comparison: &Comparison, file: &str, line: u32) -> Option<String> {
+    let file = from_root(comparison, file)?;
+    Some(format!("file={},line={line},", escape_property(file.as_str())))
 }
 
 /// Escapes what would end a property.

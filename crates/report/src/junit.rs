@@ -3,7 +3,9 @@
 
 use std::io::{self, Write};
 
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
+use crate::options::Options;
 use crate::text;
 use crate::titles;
 use crate::troubles::{self, Trouble};
@@ -20,9 +22,9 @@ const MOST_LINES: usize = 40;
 
 /// Writes the report. A test that failed, or that could not be compared, is a failure. Inconclusive rows go into a case's output. They fail no case, because the
 /// exit code reports them.
-pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let suites = suites(comparison);
+    let suites = suites(comparison, &CauseSheet::new(comparison, options));
     writeln!(
         out,
         "<testsuites name=\"cargo memprof\" {}>",
@@ -37,7 +39,7 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns the cases by candidate, or those of the only revision.
-fn suites(comparison: &Comparison) -> Vec<(String, Vec<Case>)> {
+fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>) -> Vec<(String, Vec<Case>)> {
     if let [only] = comparison.revisions.as_slice() {
         let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, only, cell));
         let cases = cases.chain(not_measured(comparison, &[0])).chain(failed_builds(comparison));
@@ -48,7 +50,7 @@ fn suites(comparison: &Comparison) -> Vec<(String, Vec<Case>)> {
         let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
         let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
         let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
-        let cases = views.map(|view| Case::of_pair(comparison, view)).chain(not_measured);
+        let cases = views.map(|view| Case::of_pair(comparison, sheet, view)).chain(not_measured);
         (name, cases.chain(failed_builds(comparison)).collect())
     };
     comparison.candidates().map(suite).collect()
@@ -85,7 +87,7 @@ struct Case {
 
 impl Case {
     /// A test at a candidate and at the baseline.
-    fn of_pair(comparison: &Comparison, view: PairView) -> Self {
+    fn of_pair(comparison: &Comparison, causes: &CauseSheet<'_>, view: PairView) -> Self {
         let troubles = troubles::troubles(comparison, &view);
         let standing = Standing::of(comparison, &view);
         let finding = Finding::of(comparison, view, standing);
@@ -93,7 +95,9 @@ impl Case {
         match standing {
             Standing::Regressed => {
                 let all = rows_of(comparison, &view, &|ruling| ruling.counts());
-                case.failures.push([vec![format!("regressed: {}", finding.sentence())], all].concat());
+                let said = causes.words_of(&view).into_iter().map(|words| format!("cause: {words}"));
+                let lines = std::iter::once(format!("regressed: {}", finding.sentence())).chain(said);
+                case.failures.push(lines.chain(all).collect());
             }
             Standing::OverLimit => {
                 case.failures.push(vec![format!("over its limit: {}", finding.sentence())]);
@@ -103,7 +107,10 @@ impl Case {
             }
             Standing::Inconclusive => case.output.push(format!("inconclusive: {}", finding.sentence())),
             Standing::Expected => case.output.push(format!("grew as expected: {}", finding.sentence())),
-            Standing::Improved => case.output.push(format!("improved: {}", finding.sentence())),
+            Standing::Improved => {
+                case.output.push(format!("improved: {}", finding.sentence()));
+                case.output.extend(causes.words_of(&view).into_iter().map(|words| format!("cause: {words}")));
+            }
             Standing::Restructured => case.output.push(finding.sentence()),
             Standing::Fixed => {
                 case.output.extend(troubles.first().map(|trouble| format!("fixed: {}", trouble.headline)));

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use crate::answer::{Answer, NotJudged};
 use crate::answer_table::{self, is_failure};
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::markdown_text::{self, code, escape};
 use crate::notes;
@@ -58,22 +59,24 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let answers = Answer::of_all(comparison);
     let mut not_judged = NotJudged::default();
     let mut sections = Vec::new();
+    let causes = CauseSheet::new(comparison, options);
     for answer in &answers {
-        sections.push(CandidateSection::new(comparison, answer, &filter, options, &mut not_judged));
+        let section = CandidateSection::new(comparison, answer, &causes, &filter, options, &mut not_judged);
+        sections.push(section);
     }
     let mut comment = Comment::default();
-    comment.head(&answers, options);
-    comment.sides(comparison, &filter, options);
+    comment.head(&answers, &causes, options);
+    comment.sides(comparison, &causes, &filter, options);
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);
-    let notes = notes(comparison, &filter, options);
+    let notes = notes(comparison, &causes, &filter, options);
     let tensors = tensor_comment::write(comparison, &ChosenDevices::of(options));
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
     let several = sections.len() > 1;
     comment.text.push_str(&failures);
     for section in &sections {
-        comment.changed(section, several);
+        comment.changed(section, several, !causes.is_empty());
     }
     comment.text.push_str(&tensors);
     for block in sections.iter().flat_map(|section| &section.traced) {
@@ -111,6 +114,7 @@ impl CandidateSection {
     fn new(
         comparison: &Comparison,
         answer: &Answer,
+        causes: &CauseSheet<'_>,
         filter: &MetricFilter,
         options: &Options,
         not_judged: &mut NotJudged,
@@ -134,11 +138,16 @@ impl CandidateSection {
         for view in comparison.pairs().filter(|view| view.pair.candidate == answer.candidate) {
             let tables = filter.sections(comparison, &view);
             not_judged.add(&view, &tables);
-            section.traced.extend(Some(explained::markdown(&view, options)).filter(|text| !text.is_empty()));
+            // Causes say where its memory comes from.
+            let is_said = causes.covers(&view) && !options.all_rows();
+            if !is_said || options.shows_sites {
+                let sites = explained::markdown(&view, options);
+                section.traced.extend(Some(sites).filter(|text| !text.is_empty()));
+            }
             section.traced.extend(traced::blocks(comparison, &view, options));
             // A failed test is one line, with its reason.
             let is_failed = is_failure(Standing::of(comparison, &view));
-            if options.rows == Rows::None || (is_failed && !options.all_rows()) {
+            if options.rows == Rows::None || is_said || (is_failed && !options.all_rows()) {
                 continue;
             }
             for table in &tables {
@@ -262,12 +271,13 @@ impl Comment {
         self.text.chars().count()
     }
 
-    fn head(&mut self, answers: &[Answer], options: &Options) {
+    fn head(&mut self, answers: &[Answer], causes: &CauseSheet<'_>, options: &Options) {
         _ = writeln!(self.text, "{MARKER}");
         for (index, answer) in answers.iter().enumerate() {
             let blank = if index > 0 { "\n" } else { "" };
             let revisions = answer.revisions(code);
-            _ = write!(self.text, "{blank}**Memory: {}** · {revisions}", answer.counts());
+            let by = causes.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+            _ = write!(self.text, "{blank}**Memory: {}{by}** · {revisions}", answer.counts());
             if let Some(runs) = answer.runs() {
                 _ = write!(self.text, " · {runs}");
             }
@@ -275,13 +285,16 @@ impl Comment {
             if let Some(differs) = answer.differs() {
                 _ = writeln!(self.text, "\nDiffers: {}", escape(&differs));
             }
-            self.findings(answer, options);
+            self.text.push_str(&causes.markdown(answer.candidate, options));
+            self.findings(answer, causes, options);
         }
     }
 
     /// Adds a row for each test that changed.
-    fn findings(&mut self, answer: &Answer, options: &Options) {
+    fn findings(&mut self, answer: &Answer, causes: &CauseSheet<'_>, options: &Options) {
+        let is_listed = |finding: &&Finding| options.all_rows() || !causes.says(finding);
         let findings = answer.findings.iter().filter(|finding| !is_failure(finding.standing));
+        let findings = findings.filter(is_listed);
         let findings: Vec<&Finding> = findings.collect();
         if findings.is_empty() {
             return;
@@ -318,9 +331,18 @@ impl Comment {
     }
 
     /// Adds a table with a column per side, if it fits.
-    fn sides(&mut self, comparison: &Comparison, filter: &MetricFilter, options: &Options) {
-        let text =
-            SideTables::of(comparison, filter, options).map(|sides| sides.markdown()).unwrap_or_default();
+    fn sides(
+        &mut self,
+        comparison: &Comparison,
+        causes: &CauseSheet<'_>,
+        filter: &MetricFilter,
+        options: &Options,
+    ) {
+        let sides = SideTables::of(comparison, causes, filter, options);
+        let mut text = sides.map(|sides| sides.markdown()).unwrap_or_default();
+        if !causes.is_empty() && !text.is_empty() {
+            text = format!("\n<details><summary>all sides</summary>\n{text}\n</details>\n");
+        }
         if text.chars().count() <= MOST_OF_SIDES {
             self.text.push_str(&text);
         } else {
@@ -341,14 +363,14 @@ impl Comment {
         }
     }
 
-    fn changed(&mut self, section: &CandidateSection, several: bool) {
+    fn changed(&mut self, section: &CandidateSection, several: bool, is_folded: bool) {
         self.rows_left_out += section.not_shown;
         if section.changed.is_empty() {
             return;
         }
         let heading = if several { format!("\n### {}\n", section.heading) } else { String::new() };
         // A long table would hide what follows.
-        if section.changed.len() <= FEW_ROWS {
+        if section.changed.len() <= FEW_ROWS && !is_folded {
             return self.rows(&format!("{heading}\n{}", section.table_head), &section.changed, "");
         }
         let summary = counted(section.changed.len(), "changed row");
@@ -450,10 +472,18 @@ fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
     text
 }
 
-fn notes(comparison: &Comparison, filter: &MetricFilter, options: &Options) -> String {
+fn notes(
+    comparison: &Comparison,
+    causes: &CauseSheet<'_>,
+    filter: &MetricFilter,
+    options: &Options,
+) -> String {
     let mut text = String::new();
     let mut notes = notes::notes(comparison, filter);
     notes.extend(explained::left_out(options));
+    if !causes.is_empty() && !options.shows_sites {
+        notes.extend(explained::remarks(options));
+    }
     for (index, note) in notes.iter().enumerate() {
         let line = format!("- {}\n", escape(note));
         if text.chars().count() + line.chars().count() > MOST_OF_NOTES {

@@ -26,6 +26,8 @@ pub struct Options {
     pub rows: Rows,
     /// Write the table of one revision as a list of tests with their results.
     pub is_test: bool,
+    /// Show the call sites of each changed test, because a flag about them was given.
+    pub shows_sites: bool,
     /// Suggest no next command: the comparison is a step of a search, or its repository is removed.
     pub hides_next: bool,
     /// The report's path, for the last line.
@@ -109,12 +111,17 @@ pub enum Format {
     /// A row per layer of a forward pass
     #[value(name = "csv=layers")]
     CsvLayers,
+    /// A row per cause, test and metric
+    #[value(name = "csv=causes")]
+    CsvCauses,
     /// A page for the browser, in one file
     Html,
     /// The complete report, in a versioned format
     Json,
     /// Test results in XML, for CI systems
     Junit,
+    /// Causes at their lines, for editors and code scanning
+    Sarif,
     /// Call sites for pprof; one file per test and ref
     Pprof,
     /// Call sites for DHAT's viewer; one file per test and ref
@@ -133,6 +140,7 @@ impl Format {
             "html" | "htm" => Some(Self::Html),
             "csv" => Some(Self::Csv),
             "json" => Some(Self::Json),
+            "sarif" => Some(Self::Sarif),
             "xml" => Some(Self::Junit),
             "txt" => Some(Self::Table),
             _ => None,

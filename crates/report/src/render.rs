@@ -10,6 +10,7 @@ use crate::junit;
 use crate::markdown;
 use crate::options::{Format, Options, View};
 use crate::perfetto;
+use crate::sarif;
 use crate::scopes;
 use crate::single::Single;
 use crate::table;
@@ -53,9 +54,11 @@ pub fn render(
         Format::CsvLines => csv::traced::render_lines(comparison, out),
         Format::CsvTensors => csv::tensors::render(comparison, out),
         Format::CsvLayers => csv::layers::render(comparison, out),
+        Format::CsvCauses => csv::causes::render(comparison, options, out),
+        Format::Sarif => sarif::render(comparison, options, out),
         Format::Json => json::render::render(comparison, options.why.as_deref(), out),
         Format::Perfetto => perfetto::render(comparison, out),
-        Format::Junit => junit::render(comparison, out),
+        Format::Junit => junit::render(comparison, options, out),
         Format::Pprof | Format::Dhat | Format::Folded => {
             Err(io::Error::other("call sites are written to files of their own"))
         }

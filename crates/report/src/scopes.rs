@@ -67,7 +67,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         view.page.line(NO_SCOPE, "", Tone::Quiet, out)?;
     }
     let answers = if is_empty { &[][..] } else { &answers };
-    Foot { comparison, options, filter: &filter, answers, not_judged: not_judged.line() }
+    Foot { comparison, options, filter: &filter, answers, not_judged: not_judged.line(), remarks: Vec::new() }
         .write(view.page, out)
 }
 

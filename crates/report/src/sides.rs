@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::causes::sheet::CauseSheet;
 use crate::markdown_text::escape;
 use crate::options::{Options, Rows};
 use crate::page::{Group, Page, Text, Tone, tone_of};
@@ -72,7 +73,12 @@ pub(super) struct SideTables<'a> {
 impl<'a> SideTables<'a> {
     /// Looks up the figures of the tests that changed. `None` with a single candidate, and if only the
     /// answer is wanted.
-    pub(super) fn of(comparison: &'a Comparison, filter: &MetricFilter, options: &Options) -> Option<Self> {
+    pub(super) fn of(
+        comparison: &'a Comparison,
+        causes: &CauseSheet<'_>,
+        filter: &MetricFilter,
+        options: &Options,
+    ) -> Option<Self> {
         if comparison.candidates().count() < 2 || options.rows == Rows::None {
             return None;
         }
@@ -90,7 +96,11 @@ impl<'a> SideTables<'a> {
             let rows: Vec<SideRow> = rows.filter(SideRow::has_figure).collect();
             (!rows.is_empty()).then_some(SideTable { metric, rows })
         };
-        let tables: Vec<SideTable> = filter.of_points(comparison).into_iter().filter_map(table).collect();
+        let mut metrics = filter.of_points(comparison);
+        if filter.is_default() && !options.all_rows() {
+            causes.keep_metrics(&mut metrics, |metric| &metric.name);
+        }
+        let tables: Vec<SideTable> = metrics.into_iter().filter_map(table).collect();
         let order = std::iter::once(comparison.baseline).chain(comparison.candidates()).collect();
         (!tables.is_empty()).then_some(Self { comparison, order, tables, left_out })
     }

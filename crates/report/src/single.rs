@@ -86,10 +86,17 @@ impl Single<'_> {
             page.headline(&trouble, out)?;
             trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
         }
-        page.findings(&self.findings(), options, out)?;
+        page.findings(self.findings().iter(), options, out)?;
         page.whole_troubles(self.comparison, out)?;
-        Foot { comparison: self.comparison, options, filter: &filter, answers: &[], not_judged: None }
-            .write(page, out)
+        Foot {
+            comparison: self.comparison,
+            options,
+            filter: &filter,
+            answers: &[],
+            not_judged: None,
+            remarks: Vec::new(),
+        }
+        .write(page, out)
     }
 
     /// Writes a table of checkpoints for each test that has some of its own.

@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 
 use crate::answer::{Answer, NotJudged};
 use crate::answer_table::is_failure;
+use crate::causes::sheet::CauseSheet;
 use crate::frame::{self, Foot};
 use crate::options::{Options, Rows};
 use crate::page::{CompactLine, Group, Page, Text, Tone};
@@ -48,12 +49,13 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let page = Page::new(options);
     let filter = MetricFilter::new(options);
     let answers = Answer::of_all(comparison);
-    page.answers(comparison, &answers, options, out)?;
-    let tables = Tables::select(comparison, &answers, &filter, options);
+    let causes = CauseSheet::new(comparison, options);
+    page.answers(comparison, &answers, &causes, options, out)?;
+    let tables = Tables::select(comparison, &answers, &causes, &filter, options);
     if options.compact {
         page.compact_tables(comparison, &tables, out)?;
     } else {
-        if let Some(sides) = SideTables::of(comparison, &filter, options) {
+        if let Some(sides) = SideTables::of(comparison, &causes, &filter, options) {
             sides.write(page, out)?;
         }
         for test in &tables.tests {
@@ -61,12 +63,20 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             writeln!(out)?;
         }
     }
+    let remarks = if tables.is_short { explained::remarks(options) } else { Vec::new() };
     if tables.left_out > 0 {
         let line = format!("tables of {}: --rows all", counted(tables.left_out, "more changed test"));
         page.line(&line, "", Tone::Quiet, out)?;
     }
-    Foot { comparison, options, filter: &filter, answers: &answers, not_judged: tables.not_judged.line() }
-        .write(page, out)
+    Foot {
+        comparison,
+        options,
+        filter: &filter,
+        answers: &answers,
+        not_judged: tables.not_judged.line(),
+        remarks,
+    }
+    .write(page, out)
 }
 
 /// The tests that have a table, the worst first.
@@ -76,6 +86,8 @@ struct Tables<'a> {
     left_out: usize,
     most_rows: usize,
     not_judged: NotJudged,
+    /// Whether tests with a cause show no call sites of their own.
+    is_short: bool,
 }
 
 /// A test that has a table.
@@ -84,6 +96,8 @@ struct ShownTest<'a> {
     shown: Vec<ShownView<'a>>,
     /// All candidates, which are the columns of the table; empty if there is only one.
     columns: Vec<ShownView<'a>>,
+    /// Whether causes above say where its memory comes from.
+    is_explained: bool,
 }
 
 impl<'a> ShownTest<'a> {
@@ -92,16 +106,30 @@ impl<'a> ShownTest<'a> {
         views: impl Iterator<Item = ShownView<'a>>,
         comparison: &'a Comparison,
         filter: &MetricFilter,
+        short: Option<&CauseSheet<'_>>,
     ) -> Vec<Self> {
         let mut tests: IndexMap<*const Cell, Self> = IndexMap::new();
-        for (view, sections) in views {
+        for (view, mut sections) in views {
+            let causes = short.filter(|causes| causes.covers(&view));
+            let keep = |sections: &mut [TableSection<'a>]| {
+                if let Some(causes) = causes.filter(|_| filter.is_default()) {
+                    keep_metrics_of(causes, sections);
+                }
+            };
+            keep(&mut sections);
             let columns = || {
                 let pairs = view.cell.pairs.iter().filter(|_| view.cell.pairs.len() > 1);
                 let views = pairs.map(|pair| comparison.view(view.cell, pair));
-                views.map(|view| (view, filter.sections(comparison, &view))).collect()
+                let sections = |view: &PairView<'a>| {
+                    let mut sections = filter.sections(comparison, view);
+                    keep(&mut sections);
+                    sections
+                };
+                views.map(|view| (view, sections(&view))).collect()
             };
             let test = tests.entry(std::ptr::from_ref(view.cell));
-            test.or_insert_with(|| Self { shown: Vec::new(), columns: columns() })
+            let is_explained = causes.is_some();
+            test.or_insert_with(|| Self { shown: Vec::new(), columns: columns(), is_explained })
                 .shown
                 .push((view, sections));
         }
@@ -113,6 +141,7 @@ impl<'a> Tables<'a> {
     fn select(
         comparison: &'a Comparison,
         answers: &[Answer<'a>],
+        causes: &CauseSheet<'_>,
         filter: &MetricFilter,
         options: &Options,
     ) -> Self {
@@ -137,9 +166,15 @@ impl<'a> Tables<'a> {
         // With few tests, or with traces, unchanged tests have a table, too.
         let all = comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count();
         let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
+        // Causes say what changed in a test. Only their worst tests have a table.
+        let is_short = !causes.is_empty() && !options.shows_sites && !options.compact;
         match options.rows {
             Rows::All => {}
             Rows::None => shown.clear(),
+            Rows::Changed if is_short => shown.retain(|(_, relevance, view, _)| {
+                let is_plain = *relevance == Relevance::Changed && causes.leaves_to_a_table(view);
+                is_plain || causes.needs_table(view)
+            }),
             Rows::Changed if options.only_changed => {
                 shown.retain(|(_, relevance, ..)| *relevance == Relevance::Changed);
             }
@@ -149,17 +184,28 @@ impl<'a> Tables<'a> {
                 shown.retain(|(_, relevance, ..)| *relevance <= least);
             }
         }
-        let is_cut = options.rows == Rows::Changed && !is_few && !options.compact && !options.only_changed;
+        let is_cut = options.rows == Rows::Changed
+            && (!is_few || is_short)
+            && !options.compact
+            && !options.only_changed;
         if options.rows == Rows::Changed {
             shown.sort_by_key(|(rank, ..)| *rank);
         }
         let most = if is_cut { MOST_TABLES } else { usize::MAX };
         let views = shown.into_iter().map(|(_, _, view, sections)| (view, sections));
-        let mut tests = ShownTest::group(views, comparison, filter);
+        let short = (options.rows == Rows::Changed && is_short).then_some(causes);
+        let mut tests = ShownTest::group(views, comparison, filter, short);
         let left_out = tests.len().saturating_sub(most);
         tests.truncate(most);
         let most_rows = if is_cut && tests.len() > 1 { FEW_ROWS } else { MOST_ROWS };
-        Self { tests, left_out, most_rows, not_judged }
+        Self { tests, left_out, most_rows, not_judged, is_short: short.is_some() }
+    }
+}
+
+/// Leaves out the metrics that no cause is about, such as resident memory, which follows from the heap.
+fn keep_metrics_of(causes: &CauseSheet<'_>, sections: &mut [TableSection<'_>]) {
+    for section in sections {
+        causes.keep_metrics(&mut section.shown, |shown| &shown.metric.name);
     }
 }
 
@@ -316,13 +362,13 @@ impl Page {
         if test.columns.is_empty() {
             return test.shown.iter().try_for_each(|(view, sections)| {
                 self.pair(view, sections, most_rows, options, out)?;
-                self.below(comparison, view, options, out)
+                self.below(comparison, view, !test.is_explained, options, out)
             });
         }
         TestAtSides { comparison, views: &test.columns, most_rows }.write(self, options, out)?;
         for (view, _) in &test.shown {
             let mut below = Vec::new();
-            self.below(comparison, view, options, &mut below)?;
+            self.below(comparison, view, !test.is_explained, options, &mut below)?;
             if !below.is_empty() {
                 writeln!(out)?;
                 self.title(view, out)?;
@@ -338,10 +384,13 @@ impl Page {
         self,
         comparison: &Comparison,
         view: &PairView,
+        shows_sites: bool,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        explained::write_text(view, options, out)?;
+        if shows_sites {
+            explained::write_text(view, options, out)?;
+        }
         self.beside_figures(&troubles::troubles(comparison, view), out)?;
         calls::render(comparison, view, options, out)?;
         view::render(comparison, view, options, out)

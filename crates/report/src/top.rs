@@ -64,7 +64,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         }
     }
     page.whole_troubles(comparison, out)?;
-    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None }.write(page, out)
+    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None, remarks: Vec::new() }
+        .write(page, out)
 }
 
 fn against_baseline(comparison: &Comparison, candidate: usize, metric: &str) -> Vec<GrownFigure> {

@@ -43,7 +43,7 @@ use memprof_judge::results::sealed;
 use memprof_judge::results::shard_record::ShardRecord;
 use memprof_judge::results::stored::{self, FailureFacts};
 use memprof_judge::results::trace_facts::TraceFacts;
-use memprof_judge::why::explanations::Why;
+use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::resolved::{Plan, TestId};

@@ -1,26 +1,23 @@
 //! The call sites of a comparison's changed tests, from what the run's folder keeps.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
 
 use anyhow::Context;
 use camino::Utf8Path;
 
-use crate::compare::aggregate::Availability;
 use crate::compare::aggregate::Figure;
-use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
+use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
-use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
 use crate::results::shim_log;
 use crate::results::stack_log::{Module, StackLog};
 use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
-use crate::verdict::kinds::Verdict;
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
+use crate::why::chosen::changed_rows;
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::frame::{Address, Frame};
@@ -30,7 +27,6 @@ use crate::why::stacks::Stacks;
 use crate::why::stored::{StoredChanges, StoredFile, StoredSymbols, StoredTest, StoredTests};
 use crate::why::versions::Versions;
 use memprof_plan::changed_file::ChangedFile;
-use memprof_plan::metric::Unit;
 use memprof_plan::resolved::CellId;
 use memprof_support::regular_file;
 
@@ -94,18 +90,6 @@ impl PartialEq for Recorded {
     }
 }
 
-/// Which tests are explained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Why {
-    /// None
-    Never,
-    /// Those that changed
-    #[default]
-    Changed,
-    /// All that were measured
-    Always,
-}
-
 /// What is asked about the recorded tests.
 #[derive(Clone, Debug, Default)]
 pub struct Inquiry {
@@ -115,66 +99,6 @@ pub struct Inquiry {
     pub at: Option<CheckpointName>,
     /// Asks for what became live from this checkpoint on.
     pub from: Option<CheckpointName>,
-}
-
-/// A test to record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    /// The test.
-    pub cell: CellId,
-    /// Index of the candidate, or of the only revision.
-    pub candidate: usize,
-}
-
-/// Returns the tests to explain, the worst first.
-pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
-    let alone = comparison.revisions.len() == 1;
-    let mut chosen = Vec::new();
-    let views = || {
-        comparison
-            .cells
-            .iter()
-            .flat_map(|cell| cell.pairs.iter().chain(&cell.alone).map(move |pair| (cell, pair)))
-    };
-    for (cell, pair) in views().filter(|(cell, _)| cell.origins.is_none()) {
-        let view = comparison.view(cell, pair);
-        let standing = Standing::of(comparison, &view);
-        let is_wanted = match why {
-            Why::Never => false,
-            // A test whose own assertion does not hold has no run that passed.
-            Why::Changed if view.candidate.availability != Availability::Measured => false,
-            Why::Changed => is_changed(standing) || has_clear_change(&view, standing),
-            Why::Always => alone || standing.is_compared(),
-        };
-        if is_wanted {
-            let rank = worst_of(&view, standing).map(|worst| worst.rank());
-            let one = Chosen { cell: cell.id.clone(), candidate: pair.candidate };
-            chosen.push(((standing, Reverse(rank)), one));
-        }
-    }
-    chosen.sort_by_key(|(order, _)| *order);
-    chosen.into_iter().map(|(_, one)| one).collect()
-}
-
-/// Whether a figure of a test changed clearly while noise hides another one's.
-fn has_clear_change(view: &PairView<'_>, standing: Standing) -> bool {
-    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
-    let is_clear = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved);
-    standing == Standing::Inconclusive && rulings.any(is_clear)
-}
-
-fn is_changed(standing: Standing) -> bool {
-    matches!(standing, Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::Improved)
-}
-
-/// The change that a test is reported with.
-fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<WorstChange<'a>> {
-    worst_change(view, |ruling: &Ruling| match standing {
-        Standing::Regressed => ruling.counts(),
-        Standing::Improved => ruling.verdict == Verdict::Improved,
-        Standing::Unchanged | Standing::Restructured | Standing::NotJudged => true,
-        _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
-    })
 }
 
 impl Explanations {
@@ -456,32 +380,6 @@ impl Recorded {
     }
 }
 
-/// Returns the metrics and rows that changed: first the largest change of the metric that the test is
-/// reported with, then broken limits, then all others by size, growth before shrinkage.
-pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
-    let standing = Standing::of(comparison, view);
-    let is_meant = is_changed(standing) || has_clear_change(view, standing);
-    let worst = worst_of(view, standing).filter(|_| is_meant);
-    let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
-    let breaches = view.pair.breaches.iter();
-    rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
-    let mut changed = Vec::new();
-    for judged in &view.pair.judged {
-        let column = view.column(&judged.metric);
-        let is_other_unit = Unit::of(&judged.metric) != Unit::Bytes;
-        changed.extend(view.rows.iter().filter_map(|row| {
-            let verdict = judged.at(row)?.verdict;
-            let size = column.at(row).delta.map_or(0, |delta| delta.difference.abs());
-            let order = (verdict == Verdict::Improved, is_other_unit, Reverse(size));
-            let is_changed = matches!(verdict, Verdict::Regressed | Verdict::Improved);
-            is_changed.then_some((order, (judged.metric.as_str(), row)))
-        }));
-    }
-    changed.sort_by_key(|(order, _)| *order);
-    rows.extend(changed.into_iter().map(|(_, changed)| changed));
-    rows
-}
-
 /// The row that differs most, of the metrics that have sites: levels and peaks, or what else is judged.
 fn largest<'a>(view: &PairView<'a>, has_sites: impl Fn(&str) -> bool) -> Option<(&'a str, &'a Match)> {
     let measure = |metric: &str| Measure::of(metric).map(|(_, measure)| measure);
@@ -536,7 +434,7 @@ fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> 
 }
 
 /// The checkpoints of a row, by side.
-fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
+pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
     let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
     sides.map(|(side, index)| {
         let key = side.keys[index?];

@@ -3,6 +3,8 @@
 
 pub mod agreement;
 pub mod attribution;
+pub mod causes;
+pub mod chosen;
 pub mod class;
 pub mod difference;
 pub mod explanations;
@@ -12,6 +14,7 @@ pub mod functions;
 pub mod grouping;
 pub mod hunks;
 pub mod matching;
+pub mod reasons;
 mod releases;
 pub mod stacks;
 pub mod stored;

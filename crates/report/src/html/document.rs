@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use maud::{Markup, html};
 
 use crate::answer::Answer;
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::html::chart_data::ChartData;
 use crate::html::page_test::{PageTest, PageView};
@@ -44,7 +45,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let body = html! {
         a.skip href="#tests" { "Skip to the tests" }
         (header(comparison, &answers, &title, &notes))
-        @if let Some(sides) = SideTables::of(comparison, &filter, options) { (side_tables::section(comparison, &sides)) }
+        @if let Some(sides) = SideTables::of(comparison, &CauseSheet::new(comparison, options), &filter, options) { (side_tables::section(comparison, &sides)) }
         (list(comparison, &filter, &tests))
         main {
             @for (number, test) in tests.iter().enumerate() {

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
 
+use crate::causes::json::CausesReport;
+use crate::causes::sheet::CauseSheet;
 use crate::json::rows::CellRows;
 use crate::json::schema::{
     Answer, BreachEntry, CellRun, DependencyEntry, FailedBuildEntry, Identity, NotMeasuredEntry, Ref,
@@ -76,6 +78,11 @@ pub fn render(comparison: &Comparison, why: Option<&Explanations>, out: &mut dyn
         serde_json::to_writer(&mut *out, &layers)?;
     }
     if let Some(why) = why {
+        write!(out, ",\n\"causes\":")?;
+        serde_json::to_writer(
+            &mut *out,
+            &CausesReport::new(comparison, &CauseSheet::explained(comparison, why)),
+        )?;
         write!(out, ",\n\"why\":")?;
         serde_json::to_writer(&mut *out, &explained::report(comparison, why))?;
     }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::causes::json::CausesReport;
 use crate::tensors::forwards_json::ForwardEntry;
 use crate::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::why::json::WhyReport;
@@ -64,6 +65,10 @@ pub struct Report<'a> {
     /// Named tensors that differ from the baseline's, by candidate and test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayersEntry>,
+    /// What moved memory: places in the diff, and updated dependencies; absent if no test ran with call
+    /// stacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<CausesReport>,
     /// The call sites of tests that ran once more with call stacks; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<WhyReport>,

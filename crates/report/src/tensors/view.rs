@@ -100,7 +100,8 @@ pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Wri
     }
     let filter = MetricFilter::new(options);
     page.whole_troubles(comparison, out)?;
-    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None }.write(page, out)
+    Foot { comparison, options, filter: &filter, answers: &[], not_judged: None, remarks: Vec::new() }
+        .write(page, out)
 }
 
 fn left_out(count: usize) -> String {

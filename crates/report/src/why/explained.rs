@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use indexmap::IndexMap;
+
 use crate::markdown_text::{code, escape};
 use crate::options::Options;
 use crate::page::{Page, Tone};
@@ -127,6 +129,20 @@ pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
 /// Returns which tests were left out, and why.
 pub fn left_out(options: &Options) -> Option<String> {
     Some(format!("why: {}", options.why.as_deref()?.left_out.as_deref()?))
+}
+
+/// Returns what limits the answers for tests, each once, for a report that shows no call sites below
+/// these.
+pub fn remarks(options: &Options) -> Vec<String> {
+    let mut tests: IndexMap<&str, usize> = IndexMap::new();
+    for remark in options.why.iter().flat_map(|why| &why.tests).flat_map(|test| &test.remarks) {
+        *tests.entry(remark).or_default() += 1;
+    }
+    let remark = |(text, count): (&str, usize)| match count {
+        1 => format!("why: {}", one_line(text)),
+        count => format!("why: {} ({count} tests)", one_line(text)),
+    };
+    tests.into_iter().map(remark).collect()
 }
 
 /// Returns all call sites, for JSON.

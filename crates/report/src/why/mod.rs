@@ -5,6 +5,7 @@ pub mod dhat;
 pub mod explained;
 pub mod exports;
 pub mod folded;
+pub(crate) mod hunk_lines;
 pub mod json;
 pub mod markdown;
 pub mod pprof;

@@ -12,7 +12,7 @@ const MOST_OF_CALLER: usize = 40;
 /// Returns the words for a class. `candidate` is the name of the ref.
 pub(crate) fn class(group: &Group, candidate: &str) -> String {
     let Some(class) = &group.class else { return String::new() };
-    let candidate = if candidate == "." { "the working tree" } else { candidate };
+    let candidate = name_of(candidate);
     let words = match class {
         Class::Changed(existence, _) => format!("{} in {candidate}", existence.as_str()),
         Class::CalledFrom(caller, _) => {
@@ -29,7 +29,13 @@ pub(crate) fn class(group: &Group, candidate: &str) -> String {
     words
 }
 
-fn dependency(changed: &ChangedDependency) -> String {
+/// Returns the name of a ref in a sentence.
+pub(crate) fn name_of(candidate: &str) -> &str {
+    if candidate == "." { "the working tree" } else { candidate }
+}
+
+/// Returns `serde 1.0.180 → 1.0.200`.
+pub(crate) fn dependency(changed: &ChangedDependency) -> String {
     match (&changed.old, &changed.new) {
         (Some(old), Some(new)) => format!("{} {} → {}", changed.name, version(old), version(new)),
         (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),

@@ -36,7 +36,7 @@ use memprof_judge::results::sealed;
 use memprof_judge::results::stored::{self, Run};
 use memprof_judge::verdict::limits::{self, Limits};
 use memprof_judge::verdict::significance::{Noise, Thresholds};
-use memprof_judge::why::explanations::Chosen;
+use memprof_judge::why::chosen::Chosen;
 use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::repeat::Repeat;

@@ -1,0 +1,151 @@
+//! Which tests run once more with call stacks: the changed ones, one of each group of alike tests first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use crate::compare::aggregate::Availability;
+use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
+use crate::compare::matching::{Key, Match};
+use crate::compare::standing::{Standing, WorstChange, worst_change};
+use crate::verdict::kinds::Verdict;
+use crate::verdict::limits;
+use memprof_plan::metric::Unit;
+use memprof_plan::request::TargetKind;
+use memprof_plan::resolved::CellId;
+
+/// Which tests are explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Why {
+    /// None
+    Never,
+    /// Those that changed
+    #[default]
+    Changed,
+    /// All that were measured
+    Always,
+}
+
+/// A test to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The test.
+    pub cell: CellId,
+    /// Index of the candidate, or of the only revision.
+    pub candidate: usize,
+}
+
+/// Tests that probably changed for one reason: those of one executable in which the same figure
+/// changed by as many bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Alike {
+    executable: (String, String, TargetKind),
+    candidate: usize,
+    metric: String,
+    label: String,
+    occurrence: u32,
+    difference: i128,
+}
+
+impl Alike {
+    /// Returns the group of a changed test. `None` if its change varies from run to run, or if it has
+    /// none.
+    pub(super) fn new(comparison: &Comparison, view: &PairView<'_>) -> Option<Self> {
+        let standing = Standing::of(comparison, view);
+        let worst = worst_of(view, standing).filter(|worst| limits::is_counted(worst.metric))?;
+        let test = &view.cell.id.test;
+        let (metric, row) = worst.at_largest;
+        let Key { label, occurrence, .. } = view.key(row);
+        Some(Self {
+            executable: (test.package.clone(), test.binary.clone(), test.kind),
+            candidate: view.pair.candidate,
+            metric: metric.to_owned(),
+            label: view.cell.labels[label as usize].to_string(),
+            occurrence,
+            difference: worst.largest,
+        })
+    }
+}
+
+/// Returns the tests to explain: first the worst of each group of alike tests, then the others. Both
+/// are in the order of their changes, the worst first.
+pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
+    let alone = comparison.revisions.len() == 1;
+    let mut chosen = Vec::new();
+    for view in comparison.checked().filter(|view| view.cell.origins.is_none()) {
+        let standing = Standing::of(comparison, &view);
+        let is_wanted = match why {
+            Why::Never => false,
+            // A test whose own assertion does not hold has no run that passed.
+            Why::Changed if view.candidate.availability != Availability::Measured => false,
+            Why::Changed => has_changed(&view, standing),
+            Why::Always => alone || standing.is_compared(),
+        };
+        if is_wanted {
+            let rank = worst_of(&view, standing).map(|worst| worst.rank());
+            let alike = Alike::new(comparison, &view).filter(|_| has_changed(&view, standing));
+            let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate };
+            chosen.push(((standing, Reverse(rank)), alike, one));
+        }
+    }
+    chosen.sort_by_key(|(order, ..)| *order);
+    let mut known = BTreeSet::new();
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for (_, alike, one) in chosen {
+        let is_first = alike.is_none_or(|alike| known.insert(alike));
+        if is_first { first.push(one) } else { others.push(one) }
+    }
+    first.append(&mut others);
+    first
+}
+
+/// Whether a test changed, and may have a cause.
+pub(super) fn has_changed(view: &PairView<'_>, standing: Standing) -> bool {
+    is_changed(standing) || has_clear_change(view, standing)
+}
+
+/// Whether a figure of a test changed clearly while noise hides another one's.
+fn has_clear_change(view: &PairView<'_>, standing: Standing) -> bool {
+    let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
+    let is_clear = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved);
+    standing == Standing::Inconclusive && rulings.any(is_clear)
+}
+
+fn is_changed(standing: Standing) -> bool {
+    matches!(standing, Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::Improved)
+}
+
+/// The change that a test is reported with.
+pub(super) fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<WorstChange<'a>> {
+    worst_change(view, |ruling: &Ruling| match standing {
+        Standing::Regressed => ruling.counts(),
+        Standing::Improved => ruling.verdict == Verdict::Improved,
+        Standing::Unchanged | Standing::Restructured | Standing::NotJudged => true,
+        _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
+    })
+}
+
+/// Returns the metrics and rows that changed: first the largest change of the metric that the test is
+/// reported with, then broken limits, then all others by size, growth before shrinkage.
+pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
+    let standing = Standing::of(comparison, view);
+    let is_meant = is_changed(standing) || has_clear_change(view, standing);
+    let worst = worst_of(view, standing).filter(|_| is_meant);
+    let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
+    let breaches = view.pair.breaches.iter();
+    rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));
+    let mut changed = Vec::new();
+    for judged in &view.pair.judged {
+        let column = view.column(&judged.metric);
+        let is_other_unit = Unit::of(&judged.metric) != Unit::Bytes;
+        changed.extend(view.rows.iter().filter_map(|row| {
+            let verdict = judged.at(row)?.verdict;
+            let size = column.at(row).delta.map_or(0, |delta| delta.difference.abs());
+            let order = (verdict == Verdict::Improved, is_other_unit, Reverse(size));
+            let is_changed = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+            is_changed.then_some((order, (judged.metric.as_str(), row)))
+        }));
+    }
+    changed.sort_by_key(|(order, _)| *order);
+    rows.extend(changed.into_iter().map(|(_, changed)| changed));
+    rows
+}

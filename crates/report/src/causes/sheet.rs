@@ -1,0 +1,156 @@
+//! All causes of a comparison, and which tests they explain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::causes::entry::Entry;
+use crate::finding::Finding;
+use crate::options::Options;
+use crate::text;
+use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::compare::standing::Standing;
+use memprof_judge::results::measurement::Kind;
+use memprof_judge::verdict::limits::{LEAK_FROM, LEAK_TO};
+use memprof_judge::why::causes::{Cause, CauseTest, causes};
+use memprof_judge::why::explanations::Explanations;
+use memprof_judge::why::reasons::Reason;
+use memprof_plan::metric::Unit;
+use memprof_support::counted::grouped;
+
+/// The causes of a comparison.
+pub struct CauseSheet<'a> {
+    pub(super) comparison: &'a Comparison,
+    causes: Vec<Cause>,
+    /// The causes of each test, by the cell's address and the candidate.
+    of_test: BTreeMap<(usize, usize), Vec<usize>>,
+    /// The same of each cause's worst test.
+    worst: BTreeSet<(usize, usize)>,
+}
+
+impl<'a> CauseSheet<'a> {
+    /// Looks up the causes; there are none if no test ran with call stacks.
+    pub fn new(comparison: &'a Comparison, options: &Options) -> Self {
+        Self::of_causes(
+            comparison,
+            options.why.as_deref().map_or_else(Vec::new, |why| causes(comparison, why)),
+        )
+    }
+
+    /// Looks up the causes that explanations give.
+    pub fn explained(comparison: &'a Comparison, why: &Explanations) -> Self {
+        Self::of_causes(comparison, causes(comparison, why))
+    }
+
+    fn of_causes(comparison: &'a Comparison, causes: Vec<Cause>) -> Self {
+        let key = |cause: &Cause, cell: usize| (address(&comparison.cells[cell]), cause.candidate);
+        let mut of_test: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (index, cause) in causes.iter().enumerate() {
+            for test in &cause.tests {
+                of_test.entry(key(cause, test.cell)).or_default().push(index);
+            }
+        }
+        let worst = causes.iter().map(|cause| key(cause, cause.worst().cell)).collect();
+        Self { comparison, causes, of_test, worst }
+    }
+
+    /// Whether no change has a cause.
+    pub fn is_empty(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// Returns the causes of a candidate's changes, the worst first.
+    pub fn of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
+        let causes = self.causes.iter().filter(move |cause| cause.candidate == candidate);
+        causes.map(|cause| Entry::new(self.comparison, cause))
+    }
+
+    /// Whether a test has a cause.
+    pub fn covers(&self, view: &PairView<'_>) -> bool {
+        self.of_test.contains_key(&(address(view.cell), view.pair.candidate))
+    }
+
+    /// Returns the causes of a test in words: `src/inner.rs:123 Core::reserve, changed in pr/7: +96.0 KiB
+    /// heap.peak`.
+    pub fn words_of(&self, view: &PairView<'_>) -> Vec<String> {
+        let causes = self.of_test.get(&(address(view.cell), view.pair.candidate));
+        let causes = causes.into_iter().flatten().map(|index| &self.causes[*index]);
+        let words = causes.filter_map(|cause| {
+            let is_own =
+                |test: &&CauseTest| std::ptr::eq(&raw const self.comparison.cells[test.cell], view.cell);
+            let moved = &cause.tests.iter().find(is_own)?.moved[0];
+            let Entry { place, function, words, .. } = Entry::new(self.comparison, cause);
+            let amount = text::difference(moved.amount.into(), Unit::of(&moved.metric));
+            let what = [format!("{place} {function}"), words];
+            let what: Vec<String> = what.into_iter().filter(|part| !part.is_empty()).collect();
+            Some(format!("{}: {amount} {}", what.join(", "), moved.metric))
+        });
+        words.collect()
+    }
+
+    /// Whether a cause says all that a finding does. A broken limit, or why a change is expected, has a
+    /// line of its own.
+    pub fn says(&self, finding: &Finding<'_>) -> bool {
+        let is_plain = matches!(finding.standing, Standing::Regressed | Standing::Improved);
+        is_plain && finding.remark.is_empty() && self.covers(&finding.view)
+    }
+
+    /// Whether a cause names this test as its worst one, and its checkpoints say more than its line.
+    pub fn needs_table(&self, view: &PairView<'_>) -> bool {
+        self.worst.contains(&(address(view.cell), view.pair.candidate)) && has_own_checkpoints(view)
+    }
+
+    /// Whether a test has no cause, and its checkpoints say more than its line.
+    pub fn leaves_to_a_table(&self, view: &PairView<'_>) -> bool {
+        !self.covers(view) && has_own_checkpoints(view)
+    }
+
+    /// Leaves out resident memory if causes are about the heap, which it follows from.
+    pub fn keep_metrics<T>(&self, metrics: &mut Vec<T>, name: impl Fn(&T) -> &String) {
+        let is_of_heap = |metric: &str| metric.starts_with("heap.");
+        if self.causes.iter().any(|cause| is_of_heap(&cause.most().metric))
+            && metrics.iter().any(|metric| is_of_heap(name(metric)))
+        {
+            metrics.retain(|metric| !name(metric).starts_with("cpu."));
+        }
+    }
+
+    /// Returns `by two lines`, or `by one change` if it is more than a line of the diff. `None` if nothing
+    /// in the diff is known to be a cause.
+    pub fn by_what(&self, candidate: usize) -> Option<String> {
+        let own = self.causes.iter().filter(|cause| cause.candidate == candidate);
+        let reasons: BTreeSet<String> = own.clone().filter_map(|cause| named(&cause.reason)).collect();
+        let is_line = |cause: &Cause| match &cause.reason {
+            Reason::Hunk(at) => at.hunk.old.len().max(at.hunk.new.len()) <= 1,
+            Reason::Dependency(_) => false,
+            Reason::Code(_) => true,
+        };
+        let what = if own.clone().all(is_line) { "line" } else { "change" };
+        let words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+        let count = match reasons.len() {
+            0 => return None,
+            count => words.get(count - 1).map_or_else(|| grouped(count as i128), |word| (*word).to_owned()),
+        };
+        Some(format!("by {count} {what}{}", if reasons.len() == 1 { "" } else { "s" }))
+    }
+}
+
+/// Returns the name of a reason that is in the diff.
+fn named(reason: &Reason) -> Option<String> {
+    match reason {
+        Reason::Hunk(at) => Some(format!("{} {}", at.path, at.hunk)),
+        Reason::Dependency(changed) => Some(changed.name.clone()),
+        Reason::Code(_) => None,
+    }
+}
+
+fn address<T>(of: &T) -> usize {
+    std::ptr::from_ref(of).addr()
+}
+
+/// Whether a test has more checkpoints than `start` and `done`.
+fn has_own_checkpoints(view: &PairView<'_>) -> bool {
+    view.rows.iter().any(|row| {
+        let key = view.key(row);
+        let label: &str = &view.cell.labels[key.label as usize];
+        key.kind != Kind::Point || ![LEAK_FROM, LEAK_TO].contains(&label)
+    })
+}

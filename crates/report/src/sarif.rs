@@ -1,0 +1,125 @@
+//! SARIF 2.1.0, for editors and code scanning: a result for each cause, at its line in the diff, and for
+//! each changed test without one, at its checkpoint.
+//!
+//! <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::causes::entry::Entry;
+use crate::causes::sheet::CauseSheet;
+use crate::finding::Finding;
+use crate::options::Options;
+use crate::source_path::from_root;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::standing::Standing;
+
+const SCHEMA: &str =
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+
+/// The rules: their ids, and what a result of each says.
+const RULES: [(&str, &str); 5] = [
+    ("memory-regressed", "Memory grew by more than its limit"),
+    ("memory-improved", "Memory shrank by more than its limit"),
+    ("memory-expected", "Memory grew as expected"),
+    ("memory-over-limit", "Memory exceeds its limit"),
+    ("memory-inconclusive", "Too much noise for a verdict about memory"),
+];
+
+/// Writes the log. Tests that failed, or were not compared, have no place in the code; other formats
+/// report them.
+pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let causes = CauseSheet::new(comparison, options);
+    let mut results: Vec<Value> = Vec::new();
+    for answer in Answer::of_all(comparison) {
+        results.extend(causes.of(answer.candidate).map(|entry| of_cause(comparison, &entry)));
+        let others = answer.findings.iter().filter(|finding| !causes.says(finding));
+        results.extend(others.filter_map(|finding| of_finding(comparison, finding)));
+    }
+    let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
+    results.extend(alone.filter_map(|finding| of_finding(comparison, &finding)));
+    let rule = |(id, text): (&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
+    let driver = json!({
+        "name": "cargo-memprof",
+        "version": comparison.tool,
+        "rules": RULES.map(rule),
+    });
+    let log = json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    });
+    serde_json::to_writer_pretty(&mut *out, &log)?;
+    writeln!(out)
+}
+
+fn of_cause(comparison: &Comparison, entry: &Entry<'_>) -> Value {
+    let rule = match (entry.sign, entry.is_expected) {
+        ('▼', _) => "memory-improved",
+        (_, true) => "memory-expected",
+        (_, false) => "memory-regressed",
+    };
+    let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
+    let about = [&entry.function, &entry.words].map(String::as_str).join(", ");
+    let text = format!("{what} · {}: {most}", about.trim_end_matches(", "));
+    result(comparison, rule, &text, entry.cause.location())
+}
+
+fn of_finding(comparison: &Comparison, finding: &Finding<'_>) -> Option<Value> {
+    let rule = match finding.standing {
+        Standing::Regressed => "memory-regressed",
+        Standing::Improved => "memory-improved",
+        Standing::Expected => "memory-expected",
+        Standing::OverLimit => "memory-over-limit",
+        Standing::Inconclusive => "memory-inconclusive",
+        _ => return None,
+    };
+    let place = finding.source.as_deref().and_then(|source| source.rsplit_once(':'));
+    let place = place.and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    Some(result(comparison, rule, &format!("{}: {}", finding.test(), finding.sentence()), place))
+}
+
+fn result(comparison: &Comparison, rule: &str, text: &str, place: Option<(&str, u32)>) -> Value {
+    let level = match rule {
+        "memory-regressed" | "memory-over-limit" => "error",
+        "memory-inconclusive" => "warning",
+        _ => "note",
+    };
+    let index = RULES.iter().position(|(id, _)| *id == rule);
+    let mut result = json!({"ruleId": rule, "ruleIndex": index, "level": level, "message": {"text": text}});
+    let place = place.and_then(|(path, line)| Some((from_root(comparison, path)?, line.max(1))));
+    if let Some((path, line)) = place {
+        result["locations"] = json!([{"physicalLocation": {
+            "artifactLocation": {"uri": uri(path.as_str()), "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": line},
+        }}]);
+    }
+    result
+}
+
+/// Returns a path as a relative URI.
+fn uri(path: &str) -> String {
+    let mut uri = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                uri.push(byte.into());
+            }
+            byte => _ = write!(uri, "%{byte:02X}"),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_uri() {
+        assert_eq!(uri("src/a b#é.rs"), "src/a%20b%23%C3%A9.rs");
+    }
+}

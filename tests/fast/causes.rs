@@ -1,0 +1,327 @@
+//! Causes of changes: which tests share one, what it moves, and which tests are recorded first.
+
+use std::sync::Arc;
+
+use memprof_judge::compare::comparison::{Cell, Comparison};
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::stack_log::Figures;
+use memprof_judge::why::causes::{Cause, causes};
+use memprof_judge::why::chosen::{Why, choose};
+use memprof_judge::why::class::{Caller, Class, Existence};
+use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure};
+use memprof_judge::why::explanations::{Explained, ExplainedRow, Explanations};
+use memprof_judge::why::grouping::GroupBy;
+use memprof_judge::why::hunks::{Hunk, HunkAt};
+use memprof_judge::why::reasons::Reason;
+use memprof_judge::why::versions::ChangedDependency;
+
+use memprof_judge::why::stored::StoredFile;
+use memprof_report::github;
+use memprof_report::json::schema::Report;
+use memprof_report::options::{Format, Options, Rows};
+use serde_json::{Value, json};
+
+use crate::reports::rendered;
+use crate::support::synthetic::{Log, Synthetic, cell};
+
+const KIB: i64 = 1024;
+
+/// One changed line of `src/lib.rs`.
+pub(crate) fn hunk(line: u32) -> HunkAt {
+    HunkAt { path: "src/lib.rs".to_owned(), hunk: Hunk { old: line..line + 1, new: line..line + 1 } }
+}
+
+pub(crate) fn changed(line: u32) -> Class {
+    Class::Changed(Existence::Both, hunk(line))
+}
+
+fn called(line: u32) -> Class {
+    let caller = Caller { function: "a::caller".to_owned(), location: format!("src/lib.rs:{line}") };
+    Class::CalledFrom(caller, hunk(line))
+}
+
+pub(crate) fn dependency() -> Class {
+    let [old, new] = ["1.0.0", "1.1.0"].map(|version| Some(version.to_owned()));
+    Class::Dependency(ChangedDependency { name: "serde".to_owned(), old, new })
+}
+
+/// A difference of `heap.peak` at `done`, of sites in these lines of `src/lib.rs`.
+pub(crate) fn difference(sites: &[(u32, i64, Class)]) -> Difference {
+    let figures = |bytes: i64| Figures { at_peak: bytes, live: bytes, allocated: bytes, count: 1 };
+    let mut groups: Vec<Group> = Vec::new();
+    for (line, bytes, class) in sites {
+        let name = format!("a::grow_{line}");
+        groups.push(Group {
+            kind: GroupKind::Sites { name, location: Some(format!("src/lib.rs:{line}")) },
+            figures: [figures((-bytes).max(0)), figures((*bytes).max(0))],
+            class: Some(class.clone()),
+            stack: Vec::new(),
+            first: 0,
+            stacks: 1,
+        });
+    }
+    let total =
+        |side: usize| Some(figures(groups.iter().map(|group| group.figures[side].at_peak).sum::<i64>()));
+    let totals = [total(0), total(1)];
+    let checkpoints = [0, 1].map(|_| Some(CheckpointName { label: "done".to_owned(), occurrence: 1 }));
+    let (metric, by) = ("heap.peak".to_owned(), GroupBy::Line);
+    let (measure, incomplete) = (Measure::AtPeak, Vec::new());
+    Difference { metric, measure, checkpoints, totals, by, groups, sample: None, incomplete }
+}
+
+/// A comparison of `main` with other refs: by test, the heap's peak at `done` of each of them.
+pub(crate) fn comparison<'a>(
+    refs: &[&str],
+    tests: impl IntoIterator<Item = (&'a str, Vec<i64>)>,
+) -> Comparison {
+    let mut synthetic = Synthetic::new(refs);
+    for (name, peaks) in tests {
+        for (revision, peak) in peaks.into_iter().enumerate() {
+            let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+            let log = log.checkpoint("done", &[("heap.peak", peak)]);
+            synthetic = synthetic.passed(name, revision, 0, &log).passed(name, revision, 1, &log);
+        }
+    }
+    compare(&synthetic.results())
+}
+
+pub(crate) fn explained(test: &str, candidate: usize, difference: Difference) -> Explained {
+    Explained {
+        cell: cell(test, &[]),
+        candidate,
+        rows: vec![ExplainedRow { difference, agreements: [None, None] }],
+        is_asked: false,
+        remarks: Vec::new(),
+        recorded: [None, None],
+    }
+}
+
+pub(crate) fn explanations(tests: Vec<Explained>) -> Explanations {
+    Explanations { tests, frames: 1, ..Explanations::default() }
+}
+
+fn shown(comparison: &Comparison, causes: &[Cause]) -> Vec<String> {
+    let test = |cause: &Cause| {
+        let tests = cause.tests.iter().map(|test| {
+            let mark = if test.is_recorded { "" } else { "?" };
+            format!("{}{mark} {}", comparison.cells[test.cell].id.title, test.moved[0].amount / KIB)
+        });
+        tests.collect::<Vec<_>>().join(", ")
+    };
+    let place = |cause: &Cause| match (&cause.reason, cause.place()) {
+        (_, Some((path, line))) => format!("{path}:{line} {}", cause.function()),
+        (Reason::Dependency(changed), None) => changed.name.clone(),
+        (Reason::Code(place), None) => place.clone(),
+        (Reason::Hunk(_), None) => unreachable!("a hunk has a place"),
+    };
+    causes.iter().map(|cause| format!("{}: {}", place(cause), test(cause))).collect()
+}
+
+#[test]
+fn tests_with_one_hunk_are_one_cause_and_improvements_are_causes_too() {
+    let tests = [
+        ("a", vec![100 * KIB, 200 * KIB]),
+        ("b", vec![100 * KIB, 260 * KIB]),
+        ("c", vec![300 * KIB, 200 * KIB]),
+        ("d", vec![100 * KIB, 400 * KIB]),
+        ("same", vec![KIB, KIB]),
+    ];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let why = explanations(vec![
+        explained("a", 1, difference(&[(9, 100 * KIB, changed(9))])),
+        explained("b", 1, difference(&[(9, 100 * KIB, changed(9)), (12, 60 * KIB, called(9))])),
+        explained("c", 1, difference(&[(20, -100 * KIB, changed(20))])),
+        explained("d", 1, difference(&[(30, 300 * KIB, dependency())])),
+        explained("same", 1, difference(&[(9, 100 * KIB, changed(9))])),
+    ]);
+    let causes = causes(&comparison, &why);
+    let expected =
+        ["serde: d 300", "src/lib.rs:9 a::grow_9: b 160, a 100", "src/lib.rs:20 a::grow_20: c -100"];
+    assert_eq!(shown(&comparison, &causes), expected);
+    assert!(causes.iter().all(|cause| cause.worst().is_main));
+}
+
+#[test]
+fn a_test_shows_in_each_of_its_causes_and_sides_have_causes_of_their_own() {
+    let tests = [("a", vec![100 * KIB, 200 * KIB, 50 * KIB])];
+    let comparison = comparison(&["main", "one", "two"], tests);
+    let one = difference(&[(9, 70 * KIB, changed(9)), (20, 30 * KIB, Class::Unchanged)]);
+    let two = difference(&[(9, -50 * KIB, changed(9))]);
+    let why = explanations(vec![explained("a", 1, one), explained("a", 2, two)]);
+    let causes = causes(&comparison, &why);
+    let expected = ["src/lib.rs:9 a::grow_9: a 70", "src/lib.rs:20: a 30", "src/lib.rs:9 a::grow_9: a -50"];
+    assert_eq!(shown(&comparison, &causes), expected);
+    let main: Vec<bool> = causes.iter().map(|cause| cause.worst().is_main).collect();
+    assert_eq!(main, [true, false, true]);
+}
+
+#[test]
+fn tests_that_cancel_out_or_were_not_recorded_have_no_cause() {
+    let tests = [("a", vec![100 * KIB, 200 * KIB]), ("b", vec![100 * KIB, 300 * KIB])];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let cancelled = difference(&[(9, 100 * KIB, changed(9)), (20, -100 * KIB, changed(20))]);
+    assert_eq!(causes(&comparison, &explanations(vec![explained("a", 1, cancelled)])), []);
+}
+
+#[test]
+fn a_test_that_was_not_recorded_has_the_cause_of_one_with_the_same_change() {
+    let tests = [
+        ("a", vec![100 * KIB, 200 * KIB]),
+        ("b", vec![300 * KIB, 400 * KIB]),
+        ("c", vec![300 * KIB, 401 * KIB]),
+    ];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let why = explanations(vec![explained("a", 1, difference(&[(9, 100 * KIB, changed(9))]))]);
+    assert_eq!(shown(&comparison, &causes(&comparison, &why)), ["src/lib.rs:9 a::grow_9: a 100, b? 100"]);
+}
+
+#[test]
+fn one_of_each_group_of_alike_tests_is_recorded_first() {
+    let tests = [
+        ("a", vec![100 * KIB, 200 * KIB]),
+        ("b", vec![300 * KIB, 400 * KIB]),
+        ("c", vec![300 * KIB, 350 * KIB]),
+        ("d", vec![300 * KIB, 200 * KIB]),
+        ("e", vec![300 * KIB, 500 * KIB]),
+        ("same", vec![300 * KIB, 300 * KIB]),
+    ];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let chosen: Vec<String> =
+        choose(&comparison, Why::Changed).into_iter().map(|chosen| chosen.cell.title).collect();
+    assert_eq!(chosen, ["e", "a", "c", "d", "b"]);
+    assert_eq!(choose(&comparison, Why::Always).len(), 6);
+    assert_eq!(choose(&comparison, Why::Never), []);
+}
+
+/// Tests that grow by one line, all but the first ones without call stacks.
+fn many(tests: usize) -> (Comparison, Options) {
+    let names: Vec<String> = (0..tests).map(|number| format!("module::grows_{number:04}")).collect();
+    let mut comparison = comparison(&["main", "pr/7"], [("one", vec![100 * KIB, 196 * KIB])]);
+    let one = comparison.cells.remove(0);
+    comparison.cells.extend(names.iter().map(|name| Cell { id: cell(name, &[]), ..one.clone() }));
+    let tests =
+        names.iter().take(12).map(|name| explained(name, 1, difference(&[(3, 96 * KIB, changed(3))])));
+    let mut why = explanations(tests.collect());
+    let text = |line: &str| Some(format!("use a;\n\n{line}\n\nfn b() {{}}\n"));
+    let paths = [Some("src/lib.rs".to_owned()), Some("src/lib.rs".to_owned())];
+    let sources = [1, 97].map(|capacity| text(&format!("fn f() {{ Vec::with_capacity({capacity}) }}")));
+    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources }]));
+    let options = Options {
+        with_source: true,
+        width: Some(100),
+        why: Some(Arc::new(why)),
+        report_path: Some("target/memprof/latest".to_owned()),
+        ..Options::default()
+    };
+    (comparison, options)
+}
+
+/// The lines that a reader sees before unfolding anything.
+fn unfolded(comment: &str) -> usize {
+    let mut depth = 0;
+    let mut lines = 0;
+    for line in comment.lines() {
+        lines += usize::from(depth == 0);
+        depth += line.matches("<details>").count();
+        depth -= line.matches("</details>").count();
+    }
+    lines
+}
+
+#[test]
+fn one_line_and_many_tests_are_one_entry_in_each_report() {
+    let (comparison, options) = many(180);
+    insta::assert_snapshot!("causes_table", rendered(Format::Table, &comparison, &options));
+    let comment = rendered(Format::Markdown, &comparison, &options);
+    insta::assert_snapshot!("causes_markdown", comment);
+    assert!(unfolded(&comment) <= 40, "{} lines:\n{comment}", unfolded(&comment));
+    assert!(comment.contains("\n-fn f() { Vec::with_capacity(1) }\n+fn f()"), "{comment}");
+    let without = Options { with_source: false, ..options.clone() };
+    assert!(!rendered(Format::Markdown, &comparison, &without).contains("with_capacity"));
+    let whole = rendered(Format::Table, &comparison, &Options { rows: Rows::All, ..options });
+    assert!(whole.contains("module::grows_0179"), "--rows all lists each test");
+}
+
+#[test]
+fn a_comment_about_five_thousand_tests_fits() {
+    let (comparison, options) = many(5_000);
+    let comment = rendered(Format::Markdown, &comparison, &options);
+    assert!(comment.chars().count() < 65_536 && unfolded(&comment) <= 40, "{comment}");
+    let without = Options { why: None, ..options };
+    assert!(rendered(Format::Markdown, &comparison, &without).chars().count() < 65_536);
+}
+
+#[test]
+fn the_headline_counts_lines_and_changes_of_each_side() {
+    let tests = [
+        ("a", vec![100 * KIB, 200 * KIB, 50 * KIB]),
+        ("b", vec![100 * KIB, 200 * KIB, 50 * KIB]),
+        ("other", vec![100 * KIB, 300 * KIB, 100 * KIB]),
+    ];
+    let comparison = comparison(&["main", "one", "two"], tests);
+    let one = difference(&[(9, 70 * KIB, changed(9)), (20, 30 * KIB, called(20))]);
+    let two = difference(&[(9, -50 * KIB, dependency())]);
+    let why = explanations(vec![explained("a", 1, one), explained("a", 2, two)]);
+    let options = Options { width: Some(80), why: Some(Arc::new(why)), ..Options::default() };
+    insta::assert_snapshot!("causes_of_sides", rendered(Format::Table, &comparison, &options));
+}
+
+#[test]
+fn machines_read_the_same_causes() {
+    let tests = [
+        ("a", vec![100 * KIB, 200 * KIB]),
+        ("b", vec![300 * KIB, 400 * KIB]),
+        ("c", vec![300 * KIB, 100 * KIB]),
+        ("d", vec![100 * KIB, 900 * KIB]),
+    ];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let a = difference(&[(9, 70 * KIB, changed(9)), (21, 30 * KIB, called(20))]);
+    let why = explanations(vec![
+        explained("a", 1, a),
+        explained("c", 1, difference(&[(30, -200 * KIB, dependency())])),
+    ]);
+    let options = Options { why: Some(Arc::new(why)), ..Options::default() };
+    let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
+    let report: Report = serde_json::from_value(json.clone()).unwrap();
+    let of_refs = report.causes.unwrap();
+    assert_eq!((of_refs.schema, of_refs.entries.len()), (1, 3));
+    insta::assert_json_snapshot!("causes_json", json["causes"]["entries"][1]);
+    insta::assert_snapshot!("causes_csv", rendered(Format::CsvCauses, &comparison, &options));
+    let annotations = github::annotations(&comparison, &options).join("\n");
+    insta::assert_snapshot!("causes_annotations", annotations);
+    let junit = rendered(Format::Junit, &comparison, &options);
+    assert!(junit.contains("cause: src/lib.rs:9 a::grow_9, changed in pr/7: +70.0 KiB heap.peak"), "{junit}");
+    assert!(junit.contains("cause: serde 1.0.0 → 1.1.0 a::grow_30: -200 KiB heap.peak"), "{junit}");
+}
+
+#[test]
+fn sarif_has_what_its_schema_requires_and_a_result_for_each_cause() {
+    let (comparison, options) = many(30);
+    let log: Value = serde_json::from_str(&rendered(Format::Sarif, &comparison, &options)).unwrap();
+    // Required by the schema of 2.1.0: version and runs; a run's tool, its driver, the driver's name; a rule's
+    // id; a result's message with a text.
+    assert_eq!(log["version"], "2.1.0");
+    assert!(log["$schema"].as_str().unwrap().ends_with("sarif-schema-2.1.0.json"));
+    let runs = log["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1);
+    let driver = &runs[0]["tool"]["driver"];
+    assert_eq!(driver["name"], "cargo-memprof");
+    let rules: Vec<&str> =
+        driver["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    let results = runs[0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1, "one cause in 30 tests: {results:#?}");
+    let result = &results[0];
+    assert!(result["message"]["text"].as_str().unwrap().starts_with("+96.0 KiB heap.peak in 30 tests"));
+    let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+    assert_eq!(rules[index], result["ruleId"].as_str().unwrap());
+    assert!(["none", "note", "warning", "error"].contains(&result["level"].as_str().unwrap()));
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(
+        (&place["artifactLocation"]["uri"], &place["region"]["startLine"]),
+        (&json!("src/lib.rs"), &json!(3))
+    );
+    // Without call stacks, each test is a result.
+    let without = Options { why: None, ..options };
+    let log: Value = serde_json::from_str(&rendered(Format::Sarif, &comparison, &without)).unwrap();
+    assert_eq!(log["runs"][0]["results"].as_array().unwrap().len(), 30);
+}
