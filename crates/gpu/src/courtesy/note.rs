@@ -197,7 +197,9 @@ impl Notes {
             if file.metadata().ok()?.uid() != user {
                 return None;
             }
-            let note: Note = serde_json::from_reader(file.take(MOST_OF_NOTE)).ok()?;
+            let mut text = Vec::new();
+            file.take(MOST_OF_NOTE).read_to_end(&mut text).ok()?;
+            let note: Note = serde_json::from_slice(&text).ok()?;
             let is_own = note.user == user && process::user(note.process).is_none_or(|it| it == user);
             (is_own && note.table == table && note.file_name() == name).then(|| note.in_one_line())
         };

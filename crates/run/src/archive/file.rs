@@ -98,8 +98,9 @@ impl Archive {
             let is_wanted = entry.path().map_err(|error| self.damaged(&error))?.as_os_str() == name;
             room = self.room_after(room, entry.size())?;
             if is_wanted {
-                let text = BufReader::new(entry.take(MOST_OF_JSON));
-                return serde_json::from_reader(text)
+                let mut text = Vec::new();
+                entry.take(MOST_OF_JSON).read_to_end(&mut text).map_err(|error| self.damaged(&error))?;
+                return serde_json::from_slice(&text)
                     .map_err(|error| self.damaged(&format!("{name}: {error}")));
             }
         }
