@@ -3,6 +3,8 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
+use crate::arguments::settings::{BuildKeys, Settings};
+
 /// The heading of the flags that name programs.
 const PROGRAMS: &str = "Programs (in place of tests)";
 
@@ -32,9 +34,6 @@ pub struct CargoArguments {
     /// Features to enable, separated by commas or spaces; for one side: new:arena
     #[arg(short = 'F', long, value_name = "[SIDE:]FEATURES")]
     pub features: Vec<String>,
-    /// Enable all features
-    #[arg(long)]
-    pub all_features: bool,
     /// Disable the default features; for one side: --no-default-features=new
     #[arg(long, value_name = "SIDE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub no_default_features: Vec<String>,
@@ -44,9 +43,9 @@ pub struct CargoArguments {
     /// Build with the release profile
     #[arg(short, long, conflicts_with = "profile")]
     pub release: bool,
-    /// Build for this target
-    #[arg(long, value_name = "TRIPLE")]
-    pub target: Option<String>,
+    /// What holds for every ref.
+    #[command(flatten)]
+    pub settings: Settings<BuildKeys>,
     /// Build only the library's unit tests
     #[arg(long)]
     pub lib: bool,
@@ -65,12 +64,6 @@ pub struct CargoArguments {
     /// Build every target with tests, even if the overlay provides all selected tests
     #[arg(long)]
     pub all_tests: bool,
-    /// Do not use the network
-    #[arg(long)]
-    pub offline: bool,
-    /// Do not change any lock file
-    #[arg(long)]
-    pub locked: bool,
     /// Pass a setting to cargo (repeatable); for one side: new:KEY=VALUE
     #[arg(long, value_name = "[SIDE:]KEY=VALUE|PATH")]
     pub config: Vec<String>,

@@ -9,9 +9,9 @@ use crate::arguments::budget::{self, BudgetArguments};
 use crate::arguments::build::{self, BuildCommandArguments, ListArguments, TraceCommandArguments};
 use crate::arguments::courtesy::{self, RestoreArguments, YieldArguments};
 use crate::arguments::deps::{self, DepsArguments};
+use crate::arguments::fixed_plan;
 use crate::arguments::notebook::{self, NotebookArguments};
 use crate::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
-use crate::arguments::resuming;
 use crate::arguments::run::RunArguments;
 use crate::arguments::search::{self, BisectArguments, HistoryArguments};
 use crate::arguments::setup::{
@@ -264,7 +264,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
         command
     };
     let mut matches = command.try_get_matches_from_mut(argv)?;
-    resuming::refuse_changes(&mut command, &matches)?;
+    fixed_plan::refuse_changes(&mut command, &matches)?;
     let Arguments { command, run, terminal } = Arguments::from_arg_matches_mut(&mut matches)?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     refuse_folder_without_archive(&command)?;
@@ -337,6 +337,8 @@ fn command_first(argv: &mut [OsString]) {
 mod tests {
     use super::*;
     use crate::arguments::terminal::Color;
+    use memprof_plan::config::values::{Delay, Seconds};
+    use memprof_plan::config::yaml::Scalar;
     use memprof_plan::jobs::Jobs;
     use memprof_plan::request::OverlayMode;
     use memprof_report::options::Format;
@@ -396,12 +398,12 @@ mod tests {
         assert_eq!(request.refs.baseline.as_deref(), Some("merge-base"));
         assert_eq!(request.selection.filter.as_ref().unwrap().text, "hf");
         assert_eq!(request.build.package, ["a", "b"]);
-        assert!(request.build.release && request.build.lib && request.build.locked);
+        assert!(request.build.release && request.build.lib && request.build.settings.locked.is_some());
         assert_eq!((request.jobs.jobs, request.jobs.of_build()), (Some(Jobs::Number(4)), Some(4)));
         assert_eq!(request.checkout.overlay_mode, Some(OverlayMode::External));
         assert_eq!(request.cells.params[0].values, ["8", "64"]);
-        assert_eq!(request.cells.timeout, Some(600));
-        assert_eq!(request.cells.delay, Some(2_000));
+        assert_eq!(request.cells.settings.timeout, Some(Scalar(Seconds(600))));
+        assert_eq!(request.cells.settings.delay, Some(Scalar(Delay(2_000))));
         assert_eq!(run.presentation.metrics, ["heap.peak", "cpu.rss"]);
         assert_eq!(run.presentation.format, [Format::Markdown]);
         assert_eq!(run.presentation.output.len(), 2);
@@ -455,10 +457,17 @@ mod tests {
         assert_eq!(run.execution.archive.unwrap(), "a.tar.zst");
         assert_eq!(run.execution.run_folder.unwrap(), "out");
         parsed("cargo-memprof run --archive a.tar.zst --repeat 3");
-        for flag in ["--refs main,x", "-k hf", "--timeout 3s", "--overlay a", "--release", "--matrix m.yaml"]
-        {
+        for flag in [
+            "--refs main,x",
+            "-k hf",
+            "--timeout 3s",
+            "--overlay a",
+            "--release",
+            "--matrix m.yaml",
+            "--target t",
+        ] {
             let line = format!("cargo-memprof run --archive a.tar.zst {flag}");
-            assert!(refused(&line).contains("cannot be used with"), "{line}");
+            assert!(refused(&line).contains("--archive runs what was planned when it was built"), "{line}");
         }
         for line in ["run --run-folder out", "run main x --run-folder out", "main --run-folder out"] {
             assert!(refused(&format!("cargo-memprof {line}")).contains("--archive"), "{line}");
@@ -518,8 +527,7 @@ mod tests {
         }
         insta::assert_snapshot!(refused("cargo-memprof --resume RUN -k hf").split("\n\n").next().unwrap(), @r"
         error: --resume continues a run as it was planned, without --filter
-          help: to continue it: cargo memprof --resume RUN
-                for other results, leave out --resume
+          help: for other results, leave out --resume
         ");
     }
 

@@ -5,10 +5,12 @@ use clap::{Args, ValueHint};
 
 use crate::arguments::judging::JudgingArguments;
 use crate::arguments::presentation::PresentationArguments;
-use crate::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments, TraceArguments};
+use crate::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments};
+use crate::arguments::settings::{NotebookKeys, Settings, TraceKeys};
 use crate::arguments::values;
 use crate::arguments::waiting::WaitingArguments;
-use memprof_plan::quantity;
+use memprof_plan::config::values::RepeatCount;
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::RefRequest;
 use memprof_run::follow::Follow;
@@ -55,9 +57,9 @@ pub struct NotebookArguments {
     /// Run it N times, or `auto`: as often as the verdict needs [default: auto]
     #[arg(long, value_name = "N|auto")]
     pub repeat: Option<Repeat>,
-    /// Kill a run after this time: 90s, 10m
-    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
-    pub timeout: Option<u64>,
+    /// How long it may run.
+    #[command(flatten)]
+    pub settings: Settings<NotebookKeys>,
     /// Build with the release profile, in place of the level of `:opt`
     #[arg(short, long)]
     pub release: bool,
@@ -78,7 +80,7 @@ pub struct NotebookArguments {
     pub trace_cell: Vec<usize>,
     /// Which functions to measure.
     #[command(flatten)]
-    pub trace: TraceArguments,
+    pub trace: Settings<TraceKeys>,
     /// How long to wait for other runs.
     #[command(flatten)]
     pub waiting: WaitingArguments,
@@ -111,10 +113,10 @@ impl NotebookArguments {
             judging: self.judging.clone(),
             ..RequestArguments::default()
         };
-        request.cells.repeat = self.repeat;
-        request.cells.timeout = self.timeout;
+        request.cells.settings = Settings::new((*self.settings).clone());
+        request.cells.settings.repeat = self.repeat.map(|count| Scalar(RepeatCount(count)));
         request.build.release = self.release;
-        request.build.offline = self.offline;
+        request.build.settings.offline = self.offline.then_some(Scalar(true));
         request.build.toolchain = self.toolchain.iter().cloned().collect();
         request
     }

@@ -7,19 +7,14 @@ use clap::{Args, ValueHint};
 use crate::arguments::cargo::CargoArguments;
 use crate::arguments::jobs::JobsArguments;
 use crate::arguments::judging::JudgingArguments;
+use crate::arguments::settings::{CellKeys, CheckoutKeys, RefKeys, Settings, TraceKeys};
 use crate::arguments::sides::SideArguments;
 use crate::arguments::values::{self, OverlayDependency, Parameter, Variable};
 use memprof_plan::cell_pattern;
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::config::values::{Parsed, RegularExpression};
 use memprof_plan::expression::Expression;
-use memprof_plan::pair_pattern::PairPattern;
-use memprof_plan::quantity;
-use memprof_plan::random_numbers::RandomNumbers;
-use memprof_plan::repeat::Repeat;
-use memprof_plan::request::{CellPattern, LockfileRequest, OverlayMode, RefRequest, TraceColumn};
-use memprof_plan::trace_pattern::TracePattern;
-use memprof_plan::trace_periods::TracePeriods;
+use memprof_plan::request::{CellPattern, LockfileRequest, OverlayMode, RefRequest};
 
 /// Everything that makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -47,7 +42,7 @@ pub struct RequestArguments {
     pub checkout: CheckoutArguments,
     /// Which functions to measure.
     #[command(flatten)]
-    pub trace: TraceArguments,
+    pub trace: Settings<TraceKeys>,
     /// Cargo's options.
     #[command(flatten)]
     pub build: CargoArguments,
@@ -69,9 +64,9 @@ pub struct RefArguments {
     /// Compare the other refs with this one, or with their merge base [default: the first ref]
     #[arg(long, value_name = "REF|merge-base")]
     pub baseline: Option<String>,
-    /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
-    #[arg(long, value_name = "NAME")]
-    pub remote: Option<String>,
+    /// Where pull requests come from.
+    #[command(flatten)]
+    pub settings: Settings<RefKeys>,
     /// Compare the baseline with itself, and show how much each metric varies
     #[arg(long)]
     pub aa: bool,
@@ -116,29 +111,9 @@ pub struct CellArguments {
     /// run)
     #[arg(long = "param", value_name = "NAME=V1,V2", value_parser = values::parameter)]
     pub params: Vec<Parameter>,
-    /// Compare two implementations within one ref, test by test: 'hf_*=fs_*' (repeatable)
-    ///
-    /// The tests of the left pattern are the baselines. The star stands for the same text in both
-    /// names.
-    #[arg(long = "pair", value_name = "PATTERN=PATTERN")]
-    pub pairs: Vec<PairPattern>,
-    /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
-    #[arg(long, value_name = "N|auto")]
-    pub repeat: Option<Repeat>,
-    /// Kill a run after this time: 90s, 10m
-    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout)]
-    pub timeout: Option<u64>,
-    /// Wait this long between two test processes: 2s, 500ms
-    #[arg(long, value_name = "DURATION", value_parser = quantity::delay)]
-    pub delay: Option<u64>,
-    /// Random numbers of the tests: the same for all refs, or each process its own [default: same]
-    #[arg(long, value_name = "same|own", value_parser = random_numbers)]
-    pub random: Option<RandomNumbers>,
-    /// Before each reading, release memory that pools and C's malloc hold and nobody uses
-    ///
-    /// Resident memory then has less that was freed. It costs time at each checkpoint and scope.
-    #[arg(long)]
-    pub trim: bool,
+    /// How each cell runs.
+    #[command(flatten)]
+    pub settings: Settings<CellKeys>,
     /// Leave out these cells: ref=main,test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse)]
     pub exclude: Vec<CellPattern>,
@@ -213,58 +188,9 @@ pub struct CheckoutArguments {
     /// default, today's versions are used, and those of `commit` if they do not build.
     #[arg(long, value_name = "commit|today|YYYY-MM-DD", value_parser = LockfileRequest::of_date, conflicts_with = "lockfile_from")]
     pub lockfile_date: Option<LockfileRequest>,
-    /// Leave these paths out of the checkouts, in .gitignore syntax (repeatable)
-    #[arg(long, value_name = "PATTERN")]
-    pub sparse_exclude: Vec<String>,
-}
-
-/// Which functions to measure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Trace")]
-pub struct TraceArguments {
-    /// Functions to measure.
-    #[arg(
-        long,
-        value_name = "PATTERN",
-        help = "Measure these functions, without changing any branch: 'crate::**::forward' (repeatable)",
-        long_help = "Measure these functions, without changing any branch: 'crate::**::forward' (repeatable)\n\nMore \
-                     patterns: 'bart::encoder::*::forward', 'crate::kv_cache::**', '<Encoder as Module>::forward'"
-    )]
-    pub trace: Vec<Parsed<TracePattern>>,
-    /// Measure each line of these functions (repeatable)
-    #[arg(long, value_name = "PATTERN")]
-    pub trace_lines: Vec<Parsed<TracePattern>>,
-    /// Log this many calls of each traced function one by one; sums include all calls [default:
-    /// 100]
-    #[arg(long, value_name = "N")]
-    pub max_events: Option<u64>,
-    /// Which calls to log and measure by line.
-    #[arg(
-        long,
-        value_name = "N|PATTERN@N",
-        help = "Log and measure by line only every N-th call of each traced function [default: 1]",
-        long_help = "Log and measure by line only every N-th call of each traced function [default: 1]\n\nWith \
-                     patterns, functions have numbers of their own: 'bert::**@5,bart::**@1'. A number without \
-                     a pattern is that of the others."
-    )]
-    pub trace_every: Option<TracePeriods>,
-    /// A table of lines for each measured call, up to --max-events, in place of one for all calls
-    #[arg(long)]
-    pub lines_per_call: bool,
-    /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
-    /// heap,gpu, and those of --metrics]
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = trace_column)]
-    pub columns: Vec<TraceColumn>,
-}
-
-/// The same words as in memprof.yaml, with the same suggestion.
-fn trace_column(text: &str) -> Result<TraceColumn, String> {
-    memprof_plan::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
-}
-
-/// The same words as in memprof.yaml, with the same suggestion.
-pub(super) fn random_numbers(text: &str) -> Result<RandomNumbers, String> {
-    memprof_plan::config::yaml::FromText::from_text(text).map_err(|mistake| mistake.message)
+    /// What is left out.
+    #[command(flatten)]
+    pub settings: Settings<CheckoutKeys>,
 }
 
 /// The same words as in memprof.yaml, with the same suggestion.

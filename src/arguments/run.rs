@@ -83,12 +83,7 @@ pub struct ExecutionArguments {
     /// Run an archive that `cargo memprof build --archive FILE` wrote
     ///
     /// This needs no toolchain, no repository and no network.
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["revisions", "RefArguments", "SelectionArguments", "params", "pairs", "timeout", "delay", "random", "trim", "exclude", "include", "CheckoutArguments", "TraceArguments", "CargoArguments"]
-    )]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub archive: Option<Utf8PathBuf>,
     /// Run only this part of the tests, the second of eight; `cargo memprof merge` makes one report
     /// of all parts

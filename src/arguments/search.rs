@@ -10,15 +10,15 @@ use crate::arguments::jobs::JobsArguments;
 use crate::arguments::judging::JudgingArguments;
 use crate::arguments::request::{
     CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
-    SelectionArguments, random_numbers,
+    SelectionArguments,
 };
+use crate::arguments::settings::{RefKeys, SearchKeys, Settings};
 use crate::arguments::sides::SideArguments;
 use crate::arguments::values::{self, Parameter};
 use crate::arguments::waiting::WaitingArguments;
 use crate::arguments::why::WhyArguments;
 use memprof_plan::cell_pattern;
-use memprof_plan::quantity::{self, Limit};
-use memprof_plan::random_numbers::RandomNumbers;
+use memprof_plan::quantity::Limit;
 use memprof_plan::repeat;
 use memprof_plan::request::{CellPattern, RefRequest};
 use memprof_report::options::Format;
@@ -166,18 +166,9 @@ pub struct MeasuringArguments {
     /// Set a parameter, which is the environment variable NAME (repeatable)
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = values::parameter, help_heading = "Tests")]
     pub params: Vec<Parameter>,
-    /// Kill a run after this time: 90s, 10m
-    #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, help_heading = "Tests")]
-    pub timeout: Option<u64>,
-    /// Wait this long between two test processes: 2s, 500ms
-    #[arg(long, value_name = "DURATION", value_parser = quantity::delay, help_heading = "Tests")]
-    pub delay: Option<u64>,
-    /// Random numbers of the tests: the same for all commits, or each process its own [default: same]
-    #[arg(long, value_name = "same|own", value_parser = random_numbers, help_heading = "Tests")]
-    pub random: Option<RandomNumbers>,
-    /// Before each reading, release memory that pools and C's malloc hold and nobody uses
-    #[arg(long, help_heading = "Tests")]
-    pub trim: bool,
+    /// How each test runs.
+    #[command(flatten)]
+    pub settings: Settings<SearchKeys>,
     /// Leave out these cells: test=hf,batch=64 (repeatable)
     #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
     pub exclude: Vec<CellPattern>,
@@ -202,9 +193,9 @@ pub struct MeasuringArguments {
     /// How much is done at once.
     #[command(flatten)]
     pub jobs: JobsArguments,
-    /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
-    #[arg(long, value_name = "NAME", help_heading = "Run")]
-    pub remote: Option<String>,
+    /// Where pull requests come from.
+    #[command(flatten)]
+    pub refs: Settings<RefKeys>,
     /// Read this file instead of memprof.yaml
     ///
     /// [default: the nearest memprof.yaml, from this folder up to the repository's root]
@@ -271,19 +262,15 @@ impl MeasuringArguments {
                 aa: false,
                 refs: vec![reference(from), reference(to)],
                 baseline: Some(from.to_owned()),
-                remote: self.remote.clone(),
+                settings: self.refs.clone(),
                 matrix: self.matrix.clone(),
             },
             selection: self.selection.clone(),
             cells: CellArguments {
                 params: self.params.clone(),
-                timeout: self.timeout,
-                delay: self.delay,
-                random: self.random,
-                trim: self.trim,
+                settings: Settings::new((*self.settings).clone()),
                 exclude: self.exclude.clone(),
                 include: self.include.clone(),
-                ..CellArguments::default()
             },
             judging: JudgingArguments { noise: self.noise.clone(), ..JudgingArguments::default() },
             sides: SideArguments { with: self.with.clone(), ..SideArguments::default() },

@@ -84,7 +84,7 @@ fn request(arguments: &NotebookArguments, place: &Place, metrics: &[String]) -> 
     let mut asked = arguments.request();
     let program = commits::target(&place.file);
     for number in &arguments.trace_cell {
-        asked.trace.trace_lines.push(notebook_cells::pattern(&program, *number).parse()?);
+        asked.trace.add_lines([notebook_cells::pattern(&program, *number).parse()?]);
     }
     let mut request = reconcile(&asked, &Matrix::default(), surroundings, RefsNeeded::Any)?;
     request.no_auto_overlay = true;

@@ -163,7 +163,7 @@ impl Run<'_> {
             // The baseline is there already.
             _ if self.arguments.execution.baseline_run.is_some() => RefsNeeded::Any,
             // Pairs are compared within one ref, by default the working tree.
-            _ if !request.cells.pairs.is_empty() => RefsNeeded::Any,
+            _ if request.cells.settings.pairs.is_some() => RefsNeeded::Any,
             View::Checkpoints => RefsNeeded::Usual,
             _ => RefsNeeded::Any,
         }

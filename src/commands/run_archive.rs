@@ -27,6 +27,8 @@ use memprof_judge::results::shard_record::ShardRecord;
 use memprof_judge::results::stored;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::clean_env::CleanEnv;
+use memprof_plan::config::values::RepeatCount;
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric;
 use memprof_plan::request::TestRequest;
@@ -80,7 +82,7 @@ pub fn run_archive(
     let given_secrets = ArchiveSecrets::given(&arguments.request.environment, &mut plan, &unpacked)?;
     let packed_tests = plan.request.tests.clone();
     let packed_repeat = plan.request.repeat;
-    if let Some(repeat) = arguments.request.cells.repeat {
+    if let Some(Scalar(RepeatCount(repeat))) = arguments.request.cells.settings.repeat {
         plan.request.repeat = repeat;
     }
     if let Some(shard) = execution.shard {
@@ -126,7 +128,7 @@ pub fn run_archive(
     };
     let mut cells = cells(packed_cells, plan, &packed_tests, &given_secrets)?;
     // The flag wins over the repeats of single tests, now and when the resumed run started.
-    if arguments.request.cells.repeat.is_some() || plan.request.repeat != packed_repeat {
+    if arguments.request.cells.settings.repeat.is_some() || plan.request.repeat != packed_repeat {
         for cell in &mut cells {
             cell.repeat = plan.request.repeat;
         }

@@ -22,7 +22,7 @@ use memprof_support::user_error::UserError;
 pub fn trace(context: CommandContext<'_>, arguments: &TraceCommandArguments) -> anyhow::Result<ExitCode> {
     let repository = repository()?;
     let mut request = arguments.request.clone();
-    request.trace.trace.extend(arguments.patterns.iter().cloned());
+    request.trace.add_functions(arguments.patterns.iter().cloned());
     let presentation = PresentationArguments::default();
     let asked = Asked::read(&request, &presentation, &repository, RefsNeeded::Any)?;
     if asked.request.trace.is_empty() {

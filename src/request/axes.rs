@@ -6,6 +6,7 @@ use crate::arguments::request::RequestArguments;
 use crate::request::cargo_options;
 use crate::request::side_paths::{located, lockfile};
 use crate::request::surroundings::Surroundings;
+use crate::request::yaml_values::is_on;
 use crate::request::yaml_values::{changes, environment, texts};
 use memprof_plan::axes::{Axes, Axis, AxisSetting, AxisValue, SidesOfRefs};
 use memprof_plan::checkpoint_at::CheckpointAt;
@@ -53,7 +54,7 @@ pub fn axes(
 /// Returns the axes whose flag, for every ref, leaves none of their values.
 fn fixed_by_flags(entry: &AxesEntry, flags: &CommonFlags<'_>) -> [Axis; 4] {
     let build = &flags.arguments.build;
-    let fixes_features = !build.features.is_empty() || build.all_features;
+    let fixes_features = !build.features.is_empty() || is_on(build.settings.all_features.as_ref());
     let fixes_profile = !build.profile.is_empty() || build.release;
     let plain = |setting: fn(String) -> AxisSetting| {
         move |Scalar(text): &Scalar<String>| (text.clone(), setting(text.clone()))

@@ -4,7 +4,7 @@ use camino::Utf8Path;
 
 use crate::arguments::cargo::CargoArguments;
 use crate::request::surroundings::{Surroundings, normalized};
-use crate::request::yaml_values::{flag, list, text, texts};
+use crate::request::yaml_values::{is_on, list, text, texts};
 use memprof_plan::config::matrix::Matrix;
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::request::BuildOptions;
@@ -24,20 +24,21 @@ pub fn build_options(
     Ok(BuildOptions {
         manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
         packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
-        workspace: if packages_named { flags.workspace } else { flag(false, matrix.workspace.as_ref()) },
+        workspace: if packages_named { flags.workspace } else { is_on(matrix.workspace.as_ref()) },
         features: features(&list(&flags.features, matrix.features.as_ref())),
-        all_features: flag(flags.all_features, matrix.all_features.as_ref()),
-        no_default_features: flag(!flags.no_default_features.is_empty(), matrix.no_default_features.as_ref()),
+        all_features: is_on(matrix.all_features.as_ref()),
+        no_default_features: !flags.no_default_features.is_empty()
+            || is_on(matrix.no_default_features.as_ref()),
         profile: profile.or_else(|| owned(matrix.profile.as_ref())),
-        target: flags.target.clone().or_else(|| owned(matrix.target.as_ref())),
+        target: owned(matrix.target.as_ref()),
         all_tests: flags.all_tests,
         lib: flags.lib,
         bins: flags.bin_tests.clone(),
         tests: flags.test.clone(),
         benches: if flags.benches { vec!["*".to_owned()] } else { flags.bench.clone() },
         jobs: None,
-        offline: flag(flags.offline, matrix.offline.as_ref()),
-        locked: flag(flags.locked, matrix.locked.as_ref()),
+        offline: is_on(matrix.offline.as_ref()),
+        locked: is_on(matrix.locked.as_ref()),
         config: config(&flags.config, matrix.config.as_ref(), surroundings)?,
         toolchain: toolchain.or_else(|| owned(matrix.toolchain.as_ref())),
     })

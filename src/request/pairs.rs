@@ -3,14 +3,22 @@
 use crate::arguments::request::RequestArguments;
 use crate::request::judging::refuse_unchecked;
 use memprof_plan::cells::PlannedCell;
+use memprof_plan::config::yaml::{List, Scalar};
+use memprof_plan::pair_pattern::PairPattern;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::test_pairs::Pairs;
 use memprof_support::user_error::UserError;
 
+/// Returns the first `--pair` of the command line.
+fn first(arguments: &RequestArguments) -> Option<&PairPattern> {
+    let List(pairs) = arguments.cells.settings.pairs.as_ref()?;
+    pairs.first().map(|Scalar(pair)| &pair.value)
+}
+
 /// Refuses `--pair` with several revisions. The pairs of memprof.yaml are for a single revision, and
 /// do not count in a comparison of revisions.
 pub fn check(arguments: &RequestArguments, plan: &mut Plan) -> Result<(), UserError> {
-    match (plan.revisions.len(), arguments.cells.pairs.first()) {
+    match (plan.revisions.len(), first(arguments)) {
         (1, _) => Ok(()),
         (_, None) => {
             plan.request.pairs.clear();
@@ -37,7 +45,7 @@ pub fn check_tests(
     if plan.request.pairs.is_empty() || !Pairs::of(&plan.request.pairs, &ids).pairs.is_empty() {
         return Ok(());
     }
-    let Some(pair) = arguments.cells.pairs.first() else {
+    let Some(pair) = first(arguments) else {
         return refuse_unchecked(&arguments.judging, plan.revisions.len());
     };
     let name = &plan.revisions[0].spec;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::arguments::presentation::PresentationArguments;
-use crate::arguments::request::{EnvironmentArguments, RequestArguments, SelectionArguments, TraceArguments};
+use crate::arguments::request::{EnvironmentArguments, RequestArguments, SelectionArguments};
 use crate::request::axes::{self, CommonFlags};
 use crate::request::cargo_options::build_options;
 use crate::request::judging::judging;
@@ -17,12 +17,13 @@ use crate::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_nam
 use crate::request::side_paths::located;
 use crate::request::sides::{self as sided_flags, SidedFlags};
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::{changes, environment, flag, list, named, text, texts};
+use crate::request::yaml_values::{changes, environment, is_on, list, named, text, texts};
 use memprof_judge::verdict::significance::ENOUGH;
 use memprof_plan::axes::SidesOfRefs;
 use memprof_plan::axis_labels::AxisLabels;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::config::device_pool::PoolNames;
+use memprof_plan::config::mapping::Mapping as _;
 use memprof_plan::config::matrix::{
     CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
 };
@@ -33,6 +34,7 @@ use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::dependency_change::DependencyChange;
 use memprof_plan::jobs::Jobs;
 use memprof_plan::metric;
+use memprof_plan::pair_pattern::PairPattern;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
@@ -55,6 +57,7 @@ pub fn reconcile(
 ) -> Result<Request, UserError> {
     let flags = SidedFlags::of(arguments)?;
     let arguments = &flags.common;
+    let matrix = &with_flags(arguments, matrix);
     let cells = &arguments.cells;
     let written = refs(arguments, matrix, surroundings)?;
     let compared = written.clone();
@@ -63,7 +66,7 @@ pub fn reconcile(
         refs: enough(refs, &baseline, needed)?,
         baseline,
         axes,
-        remote: arguments.refs.remote.clone().or_else(|| text(matrix.remote.as_ref()).map(str::to_owned)),
+        remote: text(matrix.remote.as_ref()).map(str::to_owned),
         refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
         tests: tests(arguments, matrix, surroundings)?,
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
@@ -80,28 +83,19 @@ pub fn reconcile(
         } else {
             cells.include.clone()
         },
-        repeat: cells
-            .repeat
-            .or(matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count))
-            .unwrap_or_default(),
-        delay_milliseconds: cells
-            .delay
-            .or(matrix.delay.as_ref().map(|Scalar(Delay(length))| *length))
+        repeat: matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count).unwrap_or_default(),
+        delay_milliseconds: (matrix.delay.as_ref())
+            .map(|Scalar(Delay(length))| *length)
             .filter(|length| *length > 0),
-        random: cells.random.or(matrix.random.as_ref().map(|Scalar(random)| *random)).unwrap_or_default(),
-        trim: flag(cells.trim, matrix.trim.as_ref()),
-        timeout_seconds: cells.timeout.or(matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds)),
-        pairs: if cells.pairs.is_empty() {
-            let entries = matrix.pairs.iter().flat_map(|List(entries)| entries);
-            entries.map(|Scalar(pair)| pair.value.clone()).collect()
-        } else {
-            cells.pairs.clone()
-        },
+        random: matrix.random.as_ref().map(|Scalar(random)| *random).unwrap_or_default(),
+        trim: is_on(matrix.trim.as_ref()),
+        timeout_seconds: matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
+        pairs: pairs(matrix.pairs.as_ref()),
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
         derived: Vec::new(),
         lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
-        sparse_exclude: list(&arguments.checkout.sparse_exclude, matrix.sparse_exclude.as_ref()),
+        sparse_exclude: texts(matrix.sparse_exclude.as_ref()),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
         jobs: jobs(arguments, matrix),
@@ -130,6 +124,20 @@ pub fn reconcile(
     axes::name_sides(&mut request, &of_refs);
     of_refs.check_distinct(&request)?;
     Ok(request)
+}
+
+/// Returns what the file says, with the flags that set its keys in place of its values.
+fn with_flags(arguments: &RequestArguments, matrix: &Matrix) -> Matrix {
+    let RequestArguments { refs, cells, checkout, build, .. } = arguments;
+    let mut merged = (*refs.settings).clone();
+    for others in [&*cells.settings, &*checkout.settings, &*build.settings, matrix] {
+        merged.fill(others.clone());
+    }
+    merged
+}
+
+fn pairs(key: Option<&List<Scalar<Parsed<PairPattern>>>>) -> Vec<PairPattern> {
+    key.iter().flat_map(|List(pairs)| pairs).map(|Scalar(pair)| pair.value.clone()).collect()
 }
 
 /// What is compared: the refs, or the sides that axes make of them.
@@ -249,10 +257,10 @@ fn tests(
         for parameter in &arguments.cells.params {
             test.params.insert(parameter.name.clone(), parameter.values.clone());
         }
-        if arguments.cells.repeat.is_some() {
+        if arguments.cells.settings.repeat.is_some() {
             test.repeat = None;
         }
-        if arguments.cells.timeout.is_some() {
+        if arguments.cells.settings.timeout.is_some() {
             test.timeout_seconds = None;
         }
     }
@@ -339,7 +347,7 @@ fn clean_env(flags: &EnvironmentArguments, matrix: &Matrix) -> Result<Option<Cle
     } else {
         list(&flags.keep_env, matrix.keep_env.as_ref())
     };
-    if flag(flags.clean_env, matrix.clean_env.as_ref()) {
+    if flags.clean_env || is_on(matrix.clean_env.as_ref()) {
         return Ok(Some(CleanEnv { keep }));
     }
     match keep.first() {
@@ -354,37 +362,34 @@ fn clean_env(flags: &EnvironmentArguments, matrix: &Matrix) -> Result<Option<Cle
 /// The default of `--max-events`: enough for the layers of a model, and few enough for a table.
 const MAX_EVENTS: u64 = 100;
 
-fn trace(flags: &TraceArguments, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
-    let patterns = |flags: &[Parsed<TracePattern>], key: Option<&List<Scalar<Parsed<TracePattern>>>>| {
-        let of_key = key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern);
-        let chosen: Vec<_> = if flags.is_empty() { of_key.collect() } else { flags.iter().collect() };
-        chosen.into_iter().map(|pattern| pattern.text.clone()).collect::<Vec<_>>()
-    };
+fn trace(flags: &TraceEntry, entry: Option<&TraceEntry>) -> Result<TraceRequest, UserError> {
+    let mut entry = entry.cloned().unwrap_or_default();
     // Patterns of the command line replace all patterns of the file.
-    let entry_of_patterns = entry.filter(|_| flags.trace.is_empty() && flags.trace_lines.is_empty());
-    let periods = flags.trace_every.as_ref().or_else(|| entry?.every.as_ref().map(|Scalar(periods)| periods));
+    if flags.functions.is_some() || flags.lines.is_some() {
+        (entry.functions, entry.lines) = (None, None);
+    }
+    let mut merged = flags.clone();
+    merged.fill(entry);
+    let patterns = |key: Option<&List<Scalar<Parsed<TracePattern>>>>| -> Vec<String> {
+        key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern.text.clone()).collect()
+    };
+    let periods = merged.every.as_ref().map(|Scalar(periods)| periods);
+    let columns = merged.columns.iter().flat_map(|List(columns)| columns);
     let request = TraceRequest {
-        functions: patterns(&flags.trace, entry_of_patterns.and_then(|entry| entry.functions.as_ref())),
-        lines: patterns(&flags.trace_lines, entry_of_patterns.and_then(|entry| entry.lines.as_ref())),
-        max_events: (flags.max_events)
-            .or_else(|| entry?.max_events.as_ref().map(|Scalar(CallLimit(events))| *events))
-            .unwrap_or(MAX_EVENTS),
+        functions: patterns(merged.functions.as_ref()),
+        lines: patterns(merged.lines.as_ref()),
+        max_events: merged.max_events.as_ref().map_or(MAX_EVENTS, |Scalar(CallLimit(events))| *events),
         every: periods.and_then(|periods| periods.others).unwrap_or(1),
         every_of: periods.iter().flat_map(|periods| &periods.of_patterns).map(ToString::to_string).collect(),
-        lines_per_call: flag(flags.lines_per_call, entry.and_then(|entry| entry.lines_per_call.as_ref())),
-        columns: if flags.columns.is_empty() {
-            let columns = entry.and_then(|entry| entry.columns.as_ref());
-            columns.iter().flat_map(|List(columns)| columns).map(|Scalar(column)| *column).collect()
-        } else {
-            flags.columns.clone()
-        },
+        lines_per_call: is_on(merged.lines_per_call.as_ref()),
+        columns: columns.map(|Scalar(column)| *column).collect(),
     };
     if request.is_empty() {
         let lost = [
             (flags.max_events.is_some(), "--max-events"),
-            (flags.trace_every.is_some(), "--trace-every"),
-            (flags.lines_per_call, "--lines-per-call"),
-            (!flags.columns.is_empty(), "--columns"),
+            (flags.every.is_some(), "--trace-every"),
+            (flags.lines_per_call.is_some(), "--lines-per-call"),
+            (flags.columns.is_some(), "--columns"),
         ];
         if let Some((_, flag)) = lost.iter().find(|(is_given, _)| *is_given) {
             return Err(UserError::new(format!("{flag} needs functions to trace"))

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::arguments::request::RequestArguments;
 use crate::request::side_paths::located_in_file;
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::{changes, environment, flag, text, texts};
+use crate::request::yaml_values::{changes, environment, is_on, text, texts};
 use memprof_build::git::usual_refs::merge_base;
 use memprof_plan::config::matrix::{Matrix, RefEntry};
 use memprof_plan::config::yaml::List;
@@ -138,7 +138,7 @@ pub fn ref_request(entry: &RefEntry) -> RefRequest {
         with: changes(entry.with.as_ref()),
         lockfile: text(entry.lockfile.as_ref())
             .map(|text| SideLockfile::Ref { spec: text.to_owned(), commit: String::new() }),
-        no_default_features: flag(false, entry.no_default_features.as_ref()),
+        no_default_features: is_on(entry.no_default_features.as_ref()),
         profile: text(entry.profile.as_ref()).map(str::to_owned),
         config: texts(entry.config.as_ref()),
         also: Vec::new(),

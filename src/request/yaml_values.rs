@@ -43,7 +43,7 @@ pub fn environment(values: Option<&OpenMapping<Scalar<Value>>>) -> BTreeMap<Stri
     named(values, |Scalar(Value(value))| value.clone()).into_iter().collect()
 }
 
-/// Returns whether a switch is on: a flag can turn it on, and not off.
-pub fn flag(flag: bool, key: Option<&Scalar<bool>>) -> bool {
-    flag || key == Some(&Scalar(true))
+/// Returns whether a switch is on.
+pub fn is_on(key: Option<&Scalar<bool>>) -> bool {
+    key == Some(&Scalar(true))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use memprof_plan::config::matrix;
+use memprof_plan::config::mapping::Mapping as _;
+use memprof_plan::config::matrix::{self, Matrix, TraceEntry};
 
 const DOCUMENTATION: &str = include_str!("../../docs/matrix.md");
 
@@ -26,6 +27,17 @@ fn each_key_is_documented_once_and_no_other() {
         .map(|(_, keys)| keys.iter().map(|key| (*key).to_owned()).collect())
         .collect();
     assert_eq!(documented_keys(), known);
+}
+
+#[test]
+fn a_key_with_a_flag_has_it_in_its_row() {
+    let rows = [("", Matrix::FLAGS), ("trace", TraceEntry::FLAGS)];
+    for (table, key) in rows.into_iter().flat_map(|(table, keys)| keys.iter().map(move |key| (table, key))) {
+        let row = format!("| `{}` |", key.key);
+        let flag = format!("`--{}`", key.flag.long);
+        let mut documented = DOCUMENTATION.lines().filter(|line| line.starts_with(&row));
+        assert!(documented.any(|line| line.contains(&flag)), "{table} {} has {flag}", key.key);
+    }
 }
 
 #[test]

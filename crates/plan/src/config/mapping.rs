@@ -14,6 +14,7 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::config::flag::FlaggedKey;
 use crate::config::limits;
 use crate::config::mistake::{Mistake, PLACE};
 use crate::config::yaml::inline_schema;
@@ -24,10 +25,16 @@ use memprof_support::suggest;
 pub trait Mapping: Default {
     /// The known keys, in the order of the documentation.
     const KEYS: &'static [&'static str];
+    /// What each key means, line by line as in the source.
+    const ABOUT: &'static [&'static str];
     /// Reads the value of this key (one of `KEYS`) into its field.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
-    /// Takes the keys that are absent here from `other`, for a merge key.
+    /// Takes the keys that are absent here from `other`, for a merge key, and for flags over the file.
     fn fill(&mut self, other: Self);
+    /// The keys that have flags, in the order of the documentation.
+    const FLAGS: &'static [FlaggedKey];
+    /// Sets the key of this flag from the texts that were given.
+    fn set_by_flag<'a>(&mut self, long: &str, texts: impl Iterator<Item = &'a str>) -> Result<(), Mistake>;
 }
 
 /// What may stand in place of a mapping, and what must hold of the mapping.
@@ -56,18 +63,19 @@ macro_rules! mapping {
     (
         $(#[$about:meta])*
         pub struct $name:ident {
-            $( $(#[$field_about:meta])* $key:literal => $field:ident: $type:ty, )*
+            $( $(#[doc = $doc:literal])* $key:literal => $field:ident: $type:ty $(= $flag:expr)?, )*
         }
     ) => {
         #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema)]
         #[schemars(deny_unknown_fields)]
         $(#[$about])*
         pub struct $name {
-            $( $(#[$field_about])* #[schemars(rename = $key)] pub $field: Option<$type>, )*
+            $( $(#[doc = $doc])* #[schemars(rename = $key)] pub $field: Option<$type>, )*
         }
 
         impl $crate::config::mapping::Mapping for $name {
             const KEYS: &'static [&'static str] = &[$($key),*];
+            const ABOUT: &'static [&'static str] = &[$(concat!($($doc, "\n"),*)),*];
 
             fn read<'de, A: serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
                 match key {
@@ -79,6 +87,30 @@ macro_rules! mapping {
 
             fn fill(&mut self, other: Self) {
                 $( if self.$field.is_none() { self.$field = other.$field; } )*
+            }
+
+            const FLAGS: &'static [$crate::config::flag::FlaggedKey] = &[$($(
+                $crate::config::flag::FlaggedKey {
+                    key: $key,
+                    field: stringify!($field),
+                    flag: $flag,
+                    is_list: <$type as $crate::config::flag::FromFlag>::IS_LIST,
+                    check: <$type as $crate::config::flag::FromFlag>::check,
+                },
+            )?)*];
+
+            fn set_by_flag<'a>(
+                &mut self,
+                long: &str,
+                texts: impl Iterator<Item = &'a str>,
+            ) -> Result<(), $crate::config::mistake::Mistake> {
+                $($(
+                    if long == $flag.long {
+                        self.$field = Some($crate::config::flag::FromFlag::from_flag(texts)?);
+                        return Ok(());
+                    }
+                )?)*
+                unreachable!("--{long} is no flag of a key, and {} texts", texts.count())
             }
         }
 

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::checkpoint_at::CheckpointAt;
 use crate::config::axes::AxesEntry;
 use crate::config::device_pool::PoolNames;
+use crate::config::flag::Flag;
 use crate::config::limits;
 use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
@@ -38,9 +39,8 @@ mapping! {
         "baseline" => baseline: Scalar<String>,
         /// Settings with several values. Each ref becomes a side for each combination of them.
         "axes" => axes: AxesEntry,
-        /// The remote that pull requests are fetched from. By default `upstream` if there is one,
-        /// else `origin`.
-        "remote" => remote: Scalar<String>,
+        /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
+        "remote" => remote: Scalar<String> = Flag::new("remote", "NAME"),
         /// Patterns for further kinds of ref: `cl/{}: refs/changes/{}/head`.
         "refspecs" => refspecs: OpenMapping<Scalar<Refspec>>,
         /// The tests to run: `-k` expressions, or mappings with further keys. All tests by default.
@@ -55,18 +55,23 @@ mapping! {
         "exclude" => exclude: List<CellEntry>,
         /// Cells to keep. If absent, all cells are kept.
         "include" => include: List<CellEntry>,
-        /// Tests to compare with each other within one revision: `hf_*=fs_*`.
-        "pairs" => pairs: List<Scalar<Parsed<PairPattern>>>,
-        /// How often each cell runs.
-        "repeat" => repeat: Scalar<RepeatCount>,
-        /// Time limit of one run.
-        "timeout" => timeout: Scalar<Seconds>,
-        /// A pause between two test processes, for example to let the machine cool down.
-        "delay" => delay: Scalar<Delay>,
-        /// Random numbers of the tests: the same for all refs, or each process its own.
-        "random" => random: Scalar<RandomNumbers>,
-        /// Whether pools and C's malloc release unused memory before each reading.
-        "trim" => trim: Scalar<bool>,
+        /// Compare two implementations within one ref, test by test: `hf_*=fs_*`
+        ///
+        /// The tests of the left pattern are the baselines. The star stands for the same text in both
+        /// names.
+        "pairs" => pairs: List<Scalar<Parsed<PairPattern>>> = Flag::new("pair", "PATTERN=PATTERN"),
+        /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
+        "repeat" => repeat: Scalar<RepeatCount> = Flag::new("repeat", "N|auto"),
+        /// Kill a run after this time: 90s, 10m
+        "timeout" => timeout: Scalar<Seconds> = Flag::new("timeout", "DURATION"),
+        /// Wait this long between two test processes: 2s, 500ms
+        "delay" => delay: Scalar<Delay> = Flag::new("delay", "DURATION"),
+        /// Random numbers of the tests: the same for all refs, or each process its own [default: same]
+        "random" => random: Scalar<RandomNumbers> = Flag::new("random", "same|own"),
+        /// Before each reading, release memory that pools and C's malloc hold and nobody uses
+        ///
+        /// Resident memory then has less that was freed. It costs time at each checkpoint and scope.
+        "trim" => trim: Scalar<bool> = Flag::switch("trim"),
         /// How many tests run at once; one by default.
         "jobs" => jobs: Scalar<JobsCount>,
         /// The GPUs that tests are spread over, one test per GPU at a time.
@@ -75,16 +80,16 @@ mapping! {
         "profile" => profile: Scalar<String>,
         /// Cargo features for every ref.
         "features" => features: List<Scalar<String>>,
-        /// Whether to build with all features.
-        "all-features" => all_features: Scalar<bool>,
+        /// Enable all features
+        "all-features" => all_features: Scalar<bool> = Flag::switch("all-features"),
         /// Whether to build without the default features.
         "no-default-features" => no_default_features: Scalar<bool>,
         /// The packages to build. Those of the manifest by default.
         "packages" => packages: List<Scalar<String>>,
         /// Whether to build the whole workspace.
         "workspace" => workspace: Scalar<bool>,
-        /// The target triple to build for.
-        "target" => target: Scalar<String>,
+        /// Build for this target
+        "target" => target: Scalar<String> = Flag::new("target", "TRIPLE"),
         /// Environment of every build and run.
         "env" => env: OpenMapping<Scalar<Value>>,
         /// Whether builds and tests inherit only known variables without secrets.
@@ -105,12 +110,12 @@ mapping! {
         "lockfile" => lockfile: LockfileEntry,
         /// Dependencies for every ref in place of its lock file's: `serde@1.0.200`.
         "with" => with: List<Scalar<Parsed<DependencyChange>>>,
-        /// Paths to leave out of the checkouts, in the syntax of `.gitignore`.
-        "sparse-exclude" => sparse_exclude: List<Scalar<String>>,
-        /// Whether cargo must not use the network.
-        "offline" => offline: Scalar<bool>,
-        /// Whether cargo must not change the lock file.
-        "locked" => locked: Scalar<bool>,
+        /// Leave these paths out of the checkouts, in .gitignore syntax
+        "sparse-exclude" => sparse_exclude: List<Scalar<String>> = Flag::new("sparse-exclude", "PATTERN"),
+        /// Do not use the network
+        "offline" => offline: Scalar<bool> = Flag::switch("offline"),
+        /// Do not change any lock file
+        "locked" => locked: Scalar<bool> = Flag::switch("locked"),
         /// Settings for cargo, as for its `--config`.
         "config" => config: List<Scalar<String>>,
         /// Functions to trace in every revision.
@@ -294,22 +299,26 @@ mapping! {
     /// Functions to trace, as patterns of their paths: `bart::encoder::*::forward`, `<Encoder as
     /// Module>::forward`.
     pub struct TraceEntry {
-        /// Functions whose calls are scopes.
-        "functions" => functions: List<Scalar<Parsed<TracePattern>>>,
-        /// Functions whose lines are measured one by one.
-        "lines" => lines: List<Scalar<Parsed<TracePattern>>>,
-        /// How many calls of each function are logged individually. The sums count all calls. 100
-        /// by default.
-        "max-events" => max_events: Scalar<CallLimit>,
-        /// Profile every so many-th call of each function: log it, and measure its lines. Every call
-        /// by default. `bert::**@5,bart::**@1` is for the functions of each pattern.
-        "every" => every: Scalar<TracePeriods>,
-        /// Whether each measured call has a table of its lines, up to `max-events`, in place of one for
-        /// all calls.
-        "lines-per-call" => lines_per_call: Scalar<bool>,
-        /// What is read at each call: `heap`, `cpu`, `gpu`, `malloc`, `pool`, `time`. Heap and GPUs
-        /// by default, because resident memory is slow to read.
-        "columns" => columns: List<Scalar<TraceColumn>>,
+        /// Measure these functions, without changing any branch: `crate::**::forward`
+        ///
+        /// More patterns: `bart::encoder::*::forward`, `crate::kv_cache::**`,
+        /// `<Encoder as Module>::forward`
+        "functions" => functions: List<Scalar<Parsed<TracePattern>>> = Flag::new("trace", "PATTERN"),
+        /// Measure each line of these functions
+        "lines" => lines: List<Scalar<Parsed<TracePattern>>> = Flag::new("trace-lines", "PATTERN"),
+        /// Log this many calls of each traced function one by one; sums include all calls [default:
+        /// 100]
+        "max-events" => max_events: Scalar<CallLimit> = Flag::new("max-events", "N"),
+        /// Log and measure by line only every N-th call of each traced function [default: 1]
+        ///
+        /// With patterns, functions have numbers of their own: `bert::**@5,bart::**@1`. A number
+        /// without a pattern is that of the others.
+        "every" => every: Scalar<TracePeriods> = Flag::new("trace-every", "N|PATTERN@N"),
+        /// A table of lines for each measured call, up to --max-events, in place of one for all calls
+        "lines-per-call" => lines_per_call: Scalar<bool> = Flag::switch("lines-per-call"),
+        /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
+        /// heap,gpu, and those of --metrics]
+        "columns" => columns: List<Scalar<TraceColumn>> = Flag::split("columns", "NAME,NAME"),
     }
 }
 

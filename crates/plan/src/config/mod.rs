@@ -3,6 +3,7 @@
 
 pub mod axes;
 pub mod device_pool;
+pub mod flag;
 pub mod limits;
 pub mod mapping;
 pub mod matrix;

@@ -21,7 +21,22 @@ use crate::quantity::Limit;
 use crate::quantity::Threshold;
 use crate::request::{MOST_REFS, OverlayMode};
 use crate::rule::{Allowance, Growth, Rule};
+use crate::trace_pattern::TracePattern;
 use memprof_gpu::visible_devices;
+
+impl TraceEntry {
+    /// Adds functions whose calls are measured.
+    pub fn add_functions(&mut self, patterns: impl IntoIterator<Item = Parsed<TracePattern>>) {
+        let List(functions) = self.functions.get_or_insert_with(|| List(Vec::new()));
+        functions.extend(patterns.into_iter().map(Scalar));
+    }
+
+    /// Adds functions whose lines are measured.
+    pub fn add_lines(&mut self, patterns: impl IntoIterator<Item = Parsed<TracePattern>>) {
+        let List(lines) = self.lines.get_or_insert_with(|| List(Vec::new()));
+        lines.extend(patterns.into_iter().map(Scalar));
+    }
+}
 
 impl Entry for Matrix {
     const EXPECTED: &'static str = "a mapping such as `refs: [main, pr/7]`";
