@@ -325,3 +325,18 @@ fn sarif_has_what_its_schema_requires_and_a_result_for_each_cause() {
     let log: Value = serde_json::from_str(&rendered(Format::Sarif, &comparison, &without)).unwrap();
     assert_eq!(log["runs"][0]["results"].as_array().unwrap().len(), 30);
 }
+
+#[test]
+fn the_page_begins_with_the_causes() {
+    let (comparison, options) = many(30);
+    let page = rendered(Format::Html, &comparison, &options);
+    let body = page.split_once("<body>").unwrap().1;
+    let at = |text: &str| body.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(at("all 30 tests regressed, by one line") < at("id=\"causes\""));
+    assert!(at("id=\"causes\"") < at("id=\"tests\""));
+    let causes = body.split_once("id=\"causes\"").unwrap().1.split_once("id=\"tests\"").unwrap().0;
+    assert_eq!(causes.matches("<article").count(), 1, "{causes}");
+    assert!(causes.contains("<details class=\"hunk\" open>") && causes.contains("+fn f()"), "{causes}");
+    assert!(causes.contains("href=\"#module::grows_0029\""), "each test is linked: {causes}");
+    assert_eq!(body.matches("<details open>").count(), 1, "one test is unfolded");
+}

@@ -13,6 +13,7 @@ use memprof_judge::why::difference::{Difference, Group};
 use memprof_judge::why::explanations::{ExplainedRow, Explanations};
 use memprof_judge::why::frame::Frame;
 use memprof_judge::why::grouping::GroupBy;
+use memprof_judge::why::hunks::HunkAt;
 use memprof_judge::why::stacks::displayed_from;
 use memprof_judge::why::stored::StoredFile;
 use memprof_plan::metric::Unit;
@@ -141,9 +142,13 @@ fn class(group: &Group, candidate: &str, sources: &[StoredFile]) -> Markup {
     let Some(at) = group.class.as_ref().and_then(Class::hunk) else {
         return html! { (words) };
     };
+    html! { (words) (hunk_text(at, sources, false)) }
+}
+
+/// The lines of a hunk, folded unless it is open.
+pub(super) fn hunk_text(at: &HunkAt, sources: &[StoredFile], is_open: bool) -> Markup {
     html! {
-        (words)
-        details.hunk {
+        details.hunk open[is_open && !sources.is_empty()] {
             summary { (one_line(&at.path)) " " code { (at.hunk.to_string()) } }
             @match hunk_lines(at, sources) {
                 Some(lines) => {

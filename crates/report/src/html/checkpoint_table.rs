@@ -143,8 +143,7 @@ fn cells(view: &PairView<'_>, row: &Match, shown: &ShownMetric<'_>) -> Markup {
             let ruling = shown.ruling(row);
             let noise = text::is_within_noise(ruling, delta.difference);
             let sign = text::sign_of(ruling, delta.difference).or(noise.then_some(text::WITHIN_NOISE));
-            let direction = if noise { "" } else { direction(delta.difference) };
-            (text::difference(delta.difference, unit), text::percent(&delta), sign, direction)
+            (text::difference(delta.difference, unit), text::percent(&delta), sign, of_verdict(sign))
         }
         (_, None) => ("not compared".to_owned(), String::new(), None, ""),
     };
@@ -160,7 +159,16 @@ fn cells(view: &PairView<'_>, row: &Match, shown: &ShownMetric<'_>) -> Markup {
     }
 }
 
-/// The class of a cell with a difference. Its sign says the same.
+/// The class of a cell with a difference: a colour means a verdict.
+pub(super) fn of_verdict(sign: Option<char>) -> &'static str {
+    match sign {
+        Some('▲') => "up",
+        Some('▼') => "down",
+        _ => "",
+    }
+}
+
+/// The class of a cell with a call site's difference. Its sign says the same.
 pub(super) fn direction(difference: i128) -> &'static str {
     match difference {
         0 => "",

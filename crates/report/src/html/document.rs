@@ -1,6 +1,5 @@
 //! The page of a comparison, from the verdict to the environment.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use maud::{Markup, html};
@@ -8,6 +7,7 @@ use maud::{Markup, html};
 use crate::answer::Answer;
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
+use crate::html::causes;
 use crate::html::chart_data::ChartData;
 use crate::html::page_test::{PageTest, PageView};
 use crate::html::shell::{self, Page};
@@ -36,16 +36,22 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let tests = PageTest::all(comparison, options);
     let surroundings = Surroundings { comparison, options, filter: &filter };
     let answers = Answer::of_all(comparison);
-    let title = title(comparison, &answers);
+    let sheet = CauseSheet::new(comparison, options);
+    let title = title(comparison, &answers, &sheet);
     let mut notes = notes::notes(comparison, &filter);
     notes.extend(explained::left_out(options));
     let notable = tests.iter().filter(|test| test.is_notable()).count().min(MOST_OPEN);
-    // With few tests, nothing must be unfolded to see a chart.
-    let open = if notable == 0 && tests.len() <= 3 { tests.len() } else { notable };
+    // With few tests, nothing must be unfolded to see a chart. Causes have charts of their own.
+    let open = match (notable, tests.len()) {
+        _ if !sheet.is_empty() => 1,
+        (0, few @ ..=3) => few,
+        _ => notable,
+    };
     let body = html! {
         a.skip href="#tests" { "Skip to the tests" }
         (header(comparison, &answers, &title, &notes))
-        @if let Some(sides) = SideTables::of(comparison, &CauseSheet::new(comparison, options), &filter, options) { (side_tables::section(comparison, &sides)) }
+        (causes::section(comparison, &sheet, &tests, options))
+        @if let Some(sides) = SideTables::of(comparison, &sheet, &filter, options) { (side_tables::section(comparison, &sides)) }
         (list(comparison, &filter, &tests))
         main {
             @for (number, test) in tests.iter().enumerate() {
@@ -59,14 +65,16 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 /// The verdict in one sentence.
-fn title(comparison: &Comparison, answers: &[Answer<'_>]) -> String {
+fn title(comparison: &Comparison, answers: &[Answer<'_>], sheet: &CauseSheet<'_>) -> String {
     if let [revision] = comparison.revisions.as_slice() {
         return Single { comparison, revision }.headline();
     }
     let several = answers.len() > 1;
     let one = |answer: &Answer<'_>| {
         let name = &comparison.revisions[answer.candidate].name;
-        if several { format!("{}: {}", one_line(name), answer.counts()) } else { answer.counts() }
+        let by = sheet.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+        let counts = format!("{}{by}", answer.counts());
+        if several { format!("{}: {counts}", one_line(name)) } else { counts }
     };
     format!("memory: {}", answers.iter().map(one).collect::<Vec<_>>().join(" · "))
 }
@@ -95,8 +103,8 @@ fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &
                         (rest)
                     }
                 }
-                @if let Some(next) = answer.next_command() { pre.next { (next) } }
             }
+            @if let Some(next) = answers.iter().find_map(Answer::next_command) { pre.next { (next) } }
             @for trouble in troubles::of_whole(comparison) { (trouble_text(&trouble)) }
             @if !notes.is_empty() {
                 ul.notes { @for note in notes { li { (one_line(note)) } } }
@@ -162,13 +170,13 @@ fn list_line(
 ) -> Markup {
     let several = comparison.revisions.len() > 2;
     let line = Line::of(comparison, filter, side);
-    let direction = line.change.map_or("", |(difference, _)| checkpoint_table::direction(difference));
+    let direction = checkpoint_table::of_verdict(side.finding.as_ref().map(|finding| finding.sign));
     html! {
         tr data-test=(number) data-standing=(side.key())
             data-difference=[line.change.map(|(difference, _)| difference)]
             data-percent=[line.change.and_then(|(_, percent)| percent).map(|percent| format!("{percent:.4}"))]
         {
-            td { a href={ "#" (link(&test.id)) } { (test.title) } }
+            td { a href=(test.link()) { (test.title) } }
             @if several { td { (one_line(&side.view.new.name)) } }
             td {
                 @if let Some(finding) = &side.finding { span.mark aria-hidden="true" { (finding.sign) } " " }
@@ -223,28 +231,5 @@ impl Line {
             [None, None] => return Self::default(),
         };
         Self { metric: metric.name.clone(), figures, ..Self::default() }
-    }
-}
-
-/// Encodes what may not stand in a link.
-fn link(id: &str) -> String {
-    let mut link = String::new();
-    for byte in id.bytes() {
-        if byte.is_ascii_alphanumeric() || b"_-.~:()".contains(&byte) {
-            link.push(char::from(byte));
-        } else {
-            _ = write!(link, "%{byte:02X}");
-        }
-    }
-    link
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_has_only_what_may_stand_in_one() {
-        assert_eq!(link("a::b_(x=1)<é"), "a::b_(x%3D1)%3C%C3%A9");
     }
 }

@@ -2,6 +2,7 @@
 //! Writes to the writer that it is given; changes nothing else.
 
 mod call_sites;
+mod causes;
 mod chart_data;
 mod checkpoint_table;
 mod document;

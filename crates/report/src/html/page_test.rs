@@ -1,6 +1,7 @@
 //! A test on the page: its title, its place in the order, and what is said about it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::finding::Finding;
 use crate::json::rows::{AlignedCheckpoint, aligned};
@@ -12,7 +13,7 @@ use memprof_judge::results::measurement::Kind;
 use memprof_judge::why::explanations::Explained;
 
 /// The ids of the page's own parts.
-const OF_THE_PAGE: [&str; 5] = ["top", "tests", "environment", "commits", "data"];
+const OF_THE_PAGE: [&str; 6] = ["top", "causes", "tests", "environment", "commits", "data"];
 
 /// A test, with each candidate beside the baseline, or with the only revision.
 pub(super) struct PageTest<'a> {
@@ -58,6 +59,11 @@ impl<'a> PageTest<'a> {
             (first.is_none(), first)
         });
         tests
+    }
+
+    /// Returns a link to its section.
+    pub(super) fn link(&self) -> String {
+        format!("#{}", link(&self.id))
     }
 
     /// Whether it changed, or needs attention.
@@ -122,6 +128,19 @@ fn unused(text: &str, known: &mut BTreeSet<String>) -> String {
     id
 }
 
+/// Encodes what may not stand in a link.
+fn link(id: &str) -> String {
+    let mut link = String::new();
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_-.~:()".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            _ = write!(link, "%{byte:02X}");
+        }
+    }
+    link
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +150,10 @@ mod tests {
         let mut known = BTreeSet::new();
         assert_eq!(unused("a b (x=1/2)", &mut known), "a_b_(x=1_2)");
         assert_eq!(unused("a_b (x=1 2)", &mut known), "a_b_(x=1_2)~2");
+    }
+
+    #[test]
+    fn a_link_has_only_what_may_stand_in_one() {
+        assert_eq!(link("a::b_(x=1)<é"), "a::b_(x%3D1)%3C%C3%A9");
     }
 }

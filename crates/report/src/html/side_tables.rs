@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::html::checkpoint_table::direction;
+use crate::html::checkpoint_table::of_verdict;
 use crate::sides::{self, SideFigure, SideTables};
 use crate::text;
 use crate::titles;
@@ -47,7 +47,7 @@ pub fn section(comparison: &Comparison, tables: &SideTables<'_>) -> Markup {
 }
 
 fn cell(figure: &SideFigure, metric: &Metric) -> Markup {
-    let direction = figure.delta.map_or("", |delta| direction(delta.difference));
+    let direction = of_verdict(figure.sign);
     html! {
         td class=(format!("n {direction}").trim_end()) {
             @if figure.is_cut_off { "✗ " }

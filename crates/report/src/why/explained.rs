@@ -15,7 +15,7 @@ use crate::why::json::{VERSION, WhyCheckpoint, WhyRemark, WhyReport, WhyRow, Why
 use crate::why::text::Sites;
 use crate::why::{markdown, sparkline, text};
 use memprof_judge::compare::comparison::{Comparison, PairView};
-use memprof_judge::results::stack_log::{Interval, StackLog, Timeline};
+use memprof_judge::results::stack_log::{Interval, StackLog};
 use memprof_judge::why::difference::{CheckpointName, Difference};
 use memprof_judge::why::explanations::{Explained, ExplainedRow, Explanations};
 use memprof_plan::metric::Unit;
@@ -73,26 +73,21 @@ fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Wr
         return Ok(());
     }
     let widest = lines.iter().map(|(_, name)| width(name)).max().unwrap_or(0);
-    let longest = lines.iter().map(|(timeline, _)| length(timeline)).max().unwrap_or(1).max(1);
+    let longest = lines.iter().map(|(timeline, _)| sparkline::length(timeline)).max().unwrap_or(1).max(1);
     if test.recorded[0].is_some() {
         writeln!(out)?;
     }
     for (timeline, name) in &lines {
         // Both have the same scale of time, too.
-        let share = u128::from(length(timeline)) * COLUMNS as u128 / u128::from(longest);
+        let share = u128::from(sparkline::length(timeline)) * COLUMNS as u128 / u128::from(longest);
         let columns = usize::try_from(share).unwrap_or(COLUMNS).max(1);
         let drawn = sparkline::sparkline(timeline, columns, most);
         let peak = figure(sparkline::most(timeline), Unit::Bytes);
-        let took = shown(Duration::from_nanos(length(timeline)));
+        let took = shown(Duration::from_nanos(sparkline::length(timeline)));
         let blanks = " ".repeat(widest - width(name));
         page.line(&format!("heap  {name}{blanks}  {drawn}  {peak} in {took}"), "", Tone::Quiet, out)?;
     }
     Ok(())
-}
-
-/// The nanoseconds of a timeline.
-fn length(timeline: &Timeline) -> u64 {
-    timeline.width.saturating_mul(timeline.buckets.len() as u64)
 }
 
 /// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.

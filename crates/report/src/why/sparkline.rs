@@ -14,6 +14,11 @@ fn most_of(buckets: &[[i64; 2]]) -> i64 {
     buckets.iter().map(|[_, most]| (*most).max(0)).max().unwrap_or(0)
 }
 
+/// Returns the nanoseconds of a timeline.
+pub fn length(timeline: &Timeline) -> u64 {
+    timeline.width.saturating_mul(timeline.buckets.len() as u64)
+}
+
 /// Returns a timeline in at most this many columns. Each shows the most bytes of its time, so no
 /// peak is lost. `most` has the full height.
 pub fn sparkline(timeline: &Timeline, columns: usize, most: i64) -> String {

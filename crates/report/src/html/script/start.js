@@ -47,4 +47,5 @@ async function start() {
 }
 
 attempt(listTests);
+document.documentElement.dataset.script = '';
 start().catch(failed);
