@@ -16,33 +16,7 @@
 //! variable, every call except `read` does nothing and costs a branch. The heap's figures need the
 //! tracking allocator: link `memprof_heap`, or wrap your own global allocator in [`Heap`].
 //!
-//! No dependencies; Rust 1.63 and later. The modules, from the bottom up:
-//!
-//! * counting: `heap` (the allocator), `counts` with `live` (live bytes and their exact peak) and
-//!   `tally` (totals), and `live_sizes` (blocks of each size);
-//! * call stacks, in runs that record them: `stacks` puts a header before each block, or `blocks`
-//!   keeps it in a table; `sites` tells call stacks apart, with `stack_walk`, `stack_bounds`,
-//!   `unwind_table` and `loaded`; `events` orders them, and `site_figures` adds up, with `releases`
-//!   (where blocks end) and a `timeline`; `stack_log` writes;
-//! * reading: `heap_metrics`, `resident` (with a file for each platform), `malloc`, `gpu`, `drm`;
-//!   `malloc_library` finds the crate `memprof_malloc`, which `malloc_link` describes;
-//!   `pool_metrics` asks the program's memory pools through `callback`; `pools` makes them known;
-//!   `sources` lists them and `metric` describes what they report;
-//! * GPUs: `gpu_metrics`, `cuda_driver`, `nvml`, and `gpu_rendezvous`, where the crate
-//!   `memprof_inject` hands over its counts; `drm_fdinfo` for `drm`; all use `dynamic_library`;
-//! * keeping: `peak_history`, `occurrences`, `calls` with `call_tree`, and `recorder`, which ties
-//!   all together under a `lock`;
-//! * logging: `scope_log`, `call_log` with `telling`, `layer_log`, `tensor_log` and `live_size_log`; the
-//!   recorder logs checkpoints itself;
-//! * asserting: `usage` with `gpus`, `assertions`, and `parameter`; `cells` shows it in notebooks;
-//!   `report` reads the log back;
-//! * naming and tracing: `tensors` and `layers`; `trace`, which the tool inserts into traced functions;
-//! * writing: `log` with `mapped_file`, `checksum`, `json`, `terminal`; all keep their memory in `untracked`,
-//!   which has it from `own_memory`;
-//! * giving way: `courtesy` with `courtesy_driver`, which use nothing else;
-//! * `random`, which answers with the same random numbers in every revision; `causes` logs what varies;
-//! * beginning and end: `constructor`, `environment`, `stamp`, and `body`, which begins and ends the
-//!   figures with the test's body; `harness` waits for libtest's main thread.
+//! No dependencies; Rust 1.63 and later. `DESIGN.md` has the folders and their order.
 
 #![warn(missing_docs)]
 // What these lints suggest needs a newer compiler than Rust 1.63.
@@ -61,173 +35,64 @@
 // Other platforms have no GPU figures, and some code is unused there.
 #![cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
 
-mod assertions;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod blocks;
-#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "body_elsewhere.rs")]
-mod body;
-mod call_log;
-mod call_tree;
-mod callback;
-mod calls;
-mod causes;
-mod cells;
-mod checksum;
-mod constructor;
-mod counts;
-mod courtesy;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "courtesy_driver_elsewhere.rs"
-)]
-mod courtesy_driver;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod cuda_driver;
-mod descriptor;
-#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "drm_elsewhere.rs")]
-mod drm;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod drm_fdinfo;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod dynamic_library;
-mod environment;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod events;
-mod every;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod first_variables;
-#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), path = "gpu_elsewhere.rs")]
 mod gpu;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod gpu_metrics;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod gpu_rendezvous;
-mod gpus;
-mod harness;
 mod heap;
-mod heap_metrics;
-mod json;
-mod layer_log;
-mod layers;
-mod live;
-mod live_size_log;
-mod live_sizes;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod loaded;
-mod lock;
+mod lines;
 mod log;
-mod malloc;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "malloc_library_elsewhere.rs"
-)]
-mod malloc_library;
-mod malloc_link;
-#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
-mod malloc_statistics;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "mapped_file_elsewhere.rs"
-)]
-mod mapped_file;
-mod metric;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod nvml;
-mod occurrences;
-mod own_memory;
-mod parameter;
-mod peak_history;
-mod pool_metrics;
-mod pools;
-#[cfg_attr(
-    not(all(
-        target_os = "linux",
-        target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(miri)
-    )),
-    path = "random_elsewhere.rs"
-)]
-mod random;
-mod reading;
+mod metrics;
+mod platform;
 mod recorder;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod releases;
-mod report;
-mod resident;
-mod scope;
-mod scope_log;
-mod site_figures;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod sites;
-mod size_count;
+mod shared;
 mod sources;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod stack_bounds;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "stack_log_elsewhere.rs"
-)]
-mod stack_log;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod stack_walk;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "stacks_elsewhere.rs"
-)]
 mod stacks;
-mod stamp;
-mod tally;
-mod telling;
-mod tensor_log;
-mod tensors;
-mod terminal;
-mod thread_number;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod timeline;
-mod trace;
-mod untracked;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod unwind_table;
-mod usage;
+mod views;
 
 #[doc(hidden)]
-pub use assertions::Broken;
-pub use cells::{CellUsage, Cells};
+pub use blocks::tally::{CAN_BE_OWNED, Claimed, Slot};
+pub use heap::allocator::Heap;
 #[doc(hidden)]
-pub use counts::{Account, Counts};
-pub use courtesy::{Courtesy, Movable, Moved, courtesy, movable};
-pub use every::Every;
-pub use gpus::Gpus;
-pub use heap::Heap;
-pub use layers::{Forward, forward, layer};
+pub use heap::counts::{Account, Counts};
 #[doc(hidden)]
-pub use layers::{LayerCall, Origin, Output, origin};
-pub use parameter::param;
-pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
+pub use lines::passes::{Origin, Output};
 #[doc(hidden)]
-pub use pools::{log_pool, no_pool, watch_driver_pool, watch_pool_once};
-pub use reading::Reading;
-pub use report::Report;
-pub use scope::{Scope, measure};
-#[doc(hidden)]
-pub use tally::{CAN_BE_OWNED, Claimed, Slot};
-pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
-#[doc(hidden)]
-pub use trace::{Block, Site, Traced};
+pub use lines::traced_function::Site;
 /// A formatted label. The macros format it in a statement of its own, so that what the arguments
 /// hold (`scope!("{}", shape.join("×"))`) is freed before the figures are read.
 #[doc(hidden)]
-pub use untracked::Text as Label;
-pub use usage::{Figure, Gpu, Memory, Usage};
+pub use platform::untracked::Text as Label;
+pub use recorder::reading::Reading;
+#[doc(hidden)]
+pub use shared::assertions::Broken;
+pub use shared::cells::{CellUsage, Cells};
+pub use shared::courtesy::{Courtesy, Movable, Moved, courtesy, movable};
+pub use shared::every::Every;
+pub use shared::figure::Figure;
+pub use shared::gpus::{Gpu, Gpus};
+pub use shared::memory::Memory;
+pub use shared::pool_usage::PoolUsage;
+pub use shared::tensor::{Device, Kind, Pool, Tensor};
+pub use shared::usage::Usage;
+pub use views::layers::{Forward, forward, layer};
+#[doc(hidden)]
+pub use views::layers::{LayerCall, origin};
+pub use views::parameter::param;
+pub use views::pools::{WatchedPool, trim, watch_pool};
+#[doc(hidden)]
+pub use views::pools::{log_pool, no_pool, watch_driver_pool, watch_pool_once};
+pub use views::report::Report;
+pub use views::scope::{Scope, measure};
+pub use views::tensors::{Names, pool, tensor};
+#[doc(hidden)]
+pub use views::trace::{Block, Traced};
+
+use platform::untracked;
+use recorder::requests;
 
 /// `cargo memprof` links itself in place of every crate whose metadata has this name. Otherwise the
 /// copy of this crate that a manifest names would be linked as well.
 #[doc(hidden)]
 pub mod cargo_memprof_replaces_this_crate {}
-
-/// The shim's version, in the log's first line.
-const VERSION: &str = "0.1.0";
 
 /// Logs a checkpoint: memory now, and its peak and totals since the last checkpoint, in bytes.
 ///
@@ -296,10 +161,10 @@ macro_rules! scope {
 #[track_caller]
 pub fn warm_up() {
     if is_recording() {
-        recorder::warm_up();
+        requests::warm_up();
         let caller = std::panic::Location::caller();
         let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
-        recorder::checkpoint("warm up", Some(at.as_str()));
+        requests::checkpoint("warm up", Some(at.as_str()));
     }
 }
 
@@ -313,8 +178,8 @@ pub fn warm_up() {
 pub fn warm_up_on(device: Device<'_>) {
     if is_recording() {
         if let Device::Cuda(ordinal) = device {
-            if let Err(reason) = gpu::make_context(ordinal) {
-                terminal::warn(format_args!("no context on {device}: {reason}"));
+            if let Err(reason) = gpu::devices::make_context(ordinal) {
+                log::terminal::warn(format_args!("no context on {device}: {reason}"));
             }
         }
         warm_up();
@@ -341,7 +206,7 @@ pub fn report() -> Report {
 /// The heap's figures are there if a [`Heap`] is the global allocator, and the resident ones where
 /// the platform has them. Figures that are unavailable are `None`.
 pub fn read() -> Reading {
-    recorder::read()
+    requests::read()
 }
 
 /// Returns the reports of [`measure`] in a live notebook of evcxr. In a run of `cargo memprof` there
@@ -363,15 +228,15 @@ pub fn epoch() -> u64 {
     if is_recording() {
         let caller = std::panic::Location::caller();
         let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
-        recorder::checkpoint("epoch", Some(at.as_str()));
+        requests::checkpoint("epoch", Some(at.as_str()));
     }
-    every::epoch()
+    shared::every::epoch()
 }
 
 /// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.
 #[inline]
 pub fn is_measuring() -> bool {
-    recorder::is_recording()
+    platform::process::is_recording()
 }
 
 #[doc(hidden)]
@@ -383,5 +248,5 @@ pub fn is_recording() -> bool {
 #[doc(hidden)]
 #[cold]
 pub fn log_checkpoint(label: &Label, at: &'static str) {
-    recorder::checkpoint(label.as_str(), Some(at));
+    requests::checkpoint(label.as_str(), Some(at));
 }

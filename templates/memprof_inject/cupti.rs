@@ -8,14 +8,14 @@ use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::blocks::site_figures::{AtNextMark, Changed, Interval};
+use crate::blocks::size_count::SizeCount;
 use crate::calls::{self, CALLS, Outcome};
 use crate::driver;
+use crate::gpu::rendezvous::{Figures, HOST, Rendezvous};
 use crate::ledger::{Ledger, Place};
-use crate::lock::{Held, Lock};
-use crate::rendezvous::{Figures, HOST, Rendezvous};
-use crate::site_figures::{AtNextMark, Changed, Interval};
-use crate::size_count::SizeCount;
-use crate::untracked::Untracked;
+use crate::platform::lock::{Held, Lock};
+use crate::platform::untracked::Untracked;
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -183,7 +183,7 @@ fn ordinal_of(place: Place) -> u32 {
     }
 }
 
-/// The shim calls this around the marks of checkpoints: see [`crate::rendezvous::Sites`].
+/// The shim calls this around the marks of checkpoints: see [`crate::gpu::rendezvous::Sites`].
 extern "C" fn sites(
     ordinal: u32,
     at_next_mark: u32,

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::site_figures::{AtNextMark, Change, SiteFigures};
-use crate::size_count::SizeCount;
+use crate::blocks::site_figures::{AtNextMark, Change, SiteFigures};
+use crate::blocks::size_count::SizeCount;
 
 /// The place of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,36 +28,39 @@
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod allocation;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "../memprof/blocks"]
+mod blocks {
+    pub(crate) mod site_figures;
+    pub(crate) mod size_count;
+}
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod calls;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod cupti;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod driver;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "../memprof/gpu"]
+mod gpu {
+    pub(crate) mod rendezvous;
+}
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod ledger;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[path = "../memprof/lock.rs"]
-mod lock;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[path = "../memprof/own_memory.rs"]
-mod own_memory;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod parameters;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[path = "../memprof/gpu_rendezvous.rs"]
-mod rendezvous;
+#[path = "../memprof/platform"]
+mod platform {
+    pub(crate) mod lock;
+    pub(crate) mod own_memory;
+    #[allow(dead_code)]
+    pub(crate) mod untracked;
+}
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod search;
+
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[path = "../memprof/site_figures.rs"]
-mod site_figures;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[path = "../memprof/size_count.rs"]
-mod size_count;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[allow(dead_code)]
-#[path = "../memprof/untracked.rs"]
-mod untracked;
+use platform::own_memory;
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[global_allocator]

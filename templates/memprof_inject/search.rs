@@ -6,7 +6,7 @@
 
 use std::os::raw::{c_char, c_int, c_void};
 
-use crate::rendezvous::Rendezvous;
+use crate::gpu::rendezvous::Rendezvous;
 
 extern "C" {
     fn dl_iterate_phdr(

@@ -5,12 +5,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crate::blocks;
-use crate::lock::{Held, Lock};
-use crate::malloc_link::{CurrentSite, Figures};
-use crate::own_memory;
-use crate::site_figures::{AtNextMark, Change, Changed, Interval, SiteFigures};
-use crate::thread_number;
+use crate::blocks::block_table;
+use crate::blocks::site_figures::{AtNextMark, Change, Changed, Interval, SiteFigures};
+use crate::platform::lock::{Held, Lock};
+use crate::platform::own_memory;
+use crate::platform::thread_number;
+use crate::sources::malloc_link::{CurrentSite, Figures};
 
 static CURRENT_SITE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static SITES: Lock<Sites> = Lock::new(Sites { figures: SiteFigures::new(), peak: 0, before: 0 });
@@ -78,7 +78,7 @@ pub(crate) fn goes(block: usize, size: usize) {
 /// Begins a reallocation.
 pub(crate) fn take(block: usize, size: usize) -> Taken {
     // Nobody waits for the table's own locks: this one comes first.
-    let known = hold().and_then(|_sites| blocks::remove(block));
+    let known = hold().and_then(|_sites| block_table::remove(block));
     Taken { site: known.map_or(0, |(site, _)| site), size }
 }
 
@@ -122,9 +122,9 @@ impl Sites {
     fn insert(&mut self, block: usize, site: u32, size: usize) {
         if site == 0 {
             // Maybe an entry is left of a block that was freed past this library.
-            blocks::remove(block);
+            block_table::remove(block);
         } else {
-            blocks::insert(block, site, size);
+            block_table::insert(block, site, size);
         }
     }
 

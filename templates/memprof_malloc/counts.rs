@@ -6,10 +6,10 @@
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use crate::blocks::live::Live;
 use crate::by_site;
-use crate::live::Live;
-use crate::malloc_link::{self, CurrentSite, Figures};
 use crate::next::{self, Functions};
+use crate::sources::malloc_link::{self, CurrentSite, Figures};
 use crate::totals;
 
 static LIVE: Live = Live::new();

@@ -30,37 +30,36 @@
 #![allow(clippy::similar_names)]
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
+#[path = "../memprof/blocks"]
 #[allow(dead_code)]
-#[path = "../memprof/blocks.rs"]
-mod blocks;
+mod blocks {
+    pub(crate) mod block_table;
+    pub(crate) mod live;
+    pub(crate) mod site_figures;
+}
 mod by_site;
 mod counts;
-#[allow(dead_code)]
-#[path = "../memprof/live.rs"]
-mod live;
-#[allow(dead_code)]
-#[path = "../memprof/lock.rs"]
-mod lock;
-#[allow(dead_code)]
-#[path = "../memprof/malloc_link.rs"]
-mod malloc_link;
 mod next;
+#[path = "../memprof/platform"]
 #[allow(dead_code)]
-#[path = "../memprof/own_memory.rs"]
-mod own_memory;
+mod platform {
+    pub(crate) mod lock;
+    pub(crate) mod own_memory;
+    #[path = "../../memprof_malloc/thread_number.rs"]
+    pub(crate) mod thread_number;
+    pub(crate) mod untracked;
+}
+#[path = "../memprof/sources"]
 #[allow(dead_code)]
-#[path = "../memprof/site_figures.rs"]
-mod site_figures;
-mod thread_number;
+mod sources {
+    pub(crate) mod malloc_link;
+}
 mod totals;
-#[allow(dead_code)]
-#[path = "../memprof/untracked.rs"]
-mod untracked;
 
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
-use malloc_link::Library;
+use sources::malloc_link::{self, Library};
 
 /// What the shim asks the loader for: see `malloc_link`.
 #[no_mangle]

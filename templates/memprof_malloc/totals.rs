@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::thread_number;
+use crate::platform::thread_number;
 
 const PAIRS: usize = 64;
 

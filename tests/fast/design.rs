@@ -1,5 +1,6 @@
 //! The house rules that a test can check: each crate and each folder imports only those below it, files do not import
-//! each other in circles, and `DESIGN.md` names every crate and folder.
+//! each other in circles, and `DESIGN.md` names every crate and folder. The folders of the shim are checked like those of
+//! a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -133,12 +134,17 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The Rust files of all crates, relative to the root, each with its text.
+/// The shim, whose sources are not in a folder `src`.
+const SHIM: &str = "templates/memprof";
+
+/// The Rust files of all crates and of the shim, relative to the root, each with its text.
 fn sources() -> BTreeMap<PathBuf, String> {
-    let folders: BTreeSet<String> = order()
-        .iter()
-        .map(|row| row.split('/').nth(1).map_or(row.clone(), |name| format!("crates/{name}/src")))
-        .collect();
+    let folder = |row: &String| match row.split_once('/') {
+        Some(("crates", rest)) => format!("crates/{}/src", rest.split('/').next().unwrap_or(rest)),
+        Some(_) => SHIM.to_owned(),
+        None => row.clone(),
+    };
+    let folders: BTreeSet<String> = order().iter().map(folder).collect();
     let files = folders.iter().flat_map(|folder| WalkDir::new(root().join(folder)));
     let files = files.map(|entry| entry.expect("a readable folder").into_path());
     let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
@@ -149,13 +155,16 @@ fn sources() -> BTreeMap<PathBuf, String> {
     .collect()
 }
 
-/// The module that a file is: `run`, `archive` and `manifest` for `crates/run/src/archive/manifest.rs`.
+/// The module that a file is: `run`, `archive` and `manifest` for `crates/run/src/archive/manifest.rs`, and `memprof`,
+/// `log` and `json` for `templates/memprof/log/json.rs`.
 fn module_of(file: &Path) -> Vec<String> {
     let mut module: Vec<String> =
         file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
     if module[0] == "crates" {
+        module.remove(2);
+    }
+    if module[0] != "src" {
         module.remove(0);
-        module.remove(1);
     }
     if module.last().is_some_and(|last| last == "mod" || last == "lib" || last == "main") {
         module.pop();
@@ -168,18 +177,29 @@ fn file_of<'a>(path: &[String], files: &'a BTreeMap<Vec<String>, PathBuf>) -> Op
     (1..=path.len()).rev().find_map(|length| files.get(&path[..length]))
 }
 
-/// The crates and their folders, from the highest to the lowest: the first table of `DESIGN.md`.
-fn order() -> Vec<String> {
-    let table = DESIGN.lines().skip_while(|line| !line.starts_with("| folder | holds |")).skip(2);
+/// The rows of the table of `DESIGN.md` with this head: folders, from the highest to the lowest.
+fn table(head: &str) -> Vec<String> {
+    let table = DESIGN.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     let rows = table.map_while(|line| line.strip_prefix("| `")?.split_once("` |"));
     rows.map(|(folder, _)| folder.to_owned()).collect()
+}
+
+/// The crates and their folders, from the highest to the lowest, and then the folders of the shim.
+fn order() -> Vec<String> {
+    let shim = table("| folder of the shim | holds |");
+    let shim = shim.into_iter().map(|folder| format!("{SHIM}/{folder}"));
+    table("| folder | holds |").into_iter().chain(shim).collect()
 }
 
 /// The row of the table that a module belongs to.
 fn row_of<'a>(module: &[String], order: &'a [String]) -> Option<&'a String> {
     let at = |length: usize| {
         let name = module.get(..length)?.join("/");
-        order.iter().find(|row| **row == name || row.strip_prefix("crates/") == Some(&name))
+        let is_row = |row: &&String| match row.split_once('/') {
+            Some((_, rest)) => rest == name,
+            None => **row == name,
+        };
+        order.iter().find(is_row)
     };
     at(2).or_else(|| at(1))
 }
@@ -274,6 +294,12 @@ fn design_md_names_every_crate_and_every_folder_of_one() {
                 .filter(|folder| !is_root || rows.contains(folder)),
         );
     }
+    for entry in std::fs::read_dir(root().join(SHIM)).expect("the shim has sources") {
+        let path = entry.expect("a readable folder").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        // All its files but the root are in folders.
+        found.extend((name != "lib.rs").then(|| format!("{SHIM}/{name}")));
+    }
     assert_eq!(order().into_iter().collect::<BTreeSet<_>>(), found);
     assert_eq!(order().len(), found.len(), "a folder has two rows");
 }
@@ -331,6 +357,18 @@ fn a_planted_import_against_the_order_is_found_with_file_and_line() {
     assert_eq!(
         planted("crates/attic/src/a.rs", ""),
         ["crates/attic/src/a.rs:1: DESIGN.md has no row for it"]
+    );
+}
+
+#[test]
+fn a_planted_import_against_the_order_of_the_shim_is_found_too() {
+    let order = order();
+    let planted = |file: &str, text: &str| against_the_order(&tree(&[(file, text)]), &order);
+    let lock = "templates/memprof/platform/lock.rs";
+    assert_eq!(planted(lock, "use super::untracked;\nuse crate::platform::process;"), Vec::<String>::new());
+    assert_eq!(
+        planted(lock, "\nuse crate::recorder::marks::Mark;"),
+        [format!("{lock}:2: {SHIM}/platform is below {SHIM}/recorder (memprof::recorder::marks::Mark)")]
     );
 }
 

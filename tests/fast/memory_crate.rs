@@ -1,10 +1,11 @@
 //! The crate `memprof` for ordinary builds has the same items as the shim, which replaces it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quote::ToTokens;
 use syn::{ImplItem, Item, ReturnType, Visibility};
+use walkdir::WalkDir;
 
 use crate::support::skip;
 
@@ -17,9 +18,13 @@ fn public_items(folder: &Path) -> BTreeSet<String> {
         match item {
             Item::Use(one) if is_public(&one.vis) && !is_hidden(&one.attrs) => {
                 let path = one.tree.to_token_stream().to_string();
-                let (module, names) = path.split_once(" :: ").expect("it names a module");
+                let (module, names) = match path.split_once(" :: {") {
+                    Some(group) => group,
+                    None => path.rsplit_once(" :: ").expect("it names a module"),
+                };
+                let module = module.replace(" :: ", "/");
                 let names = names.split(|character: char| !character.is_alphanumeric() && character != '_');
-                exported.entry(module.to_owned()).or_default().extend(names.map(str::to_owned));
+                exported.entry(module).or_default().extend(names.map(str::to_owned));
             }
             Item::Fn(one) if is_public(&one.vis) && !is_hidden(&one.attrs) => {
                 items.insert(signature("", &one.sig));
@@ -27,16 +32,22 @@ fn public_items(folder: &Path) -> BTreeSet<String> {
             other => add(&mut items, &other, &BTreeSet::new()),
         }
     }
-    for entry in fs_err::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let module = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        if module != "lib" {
-            let names = exported.remove(&module).unwrap_or_default();
+    for path in files(folder) {
+        let module = path.strip_prefix(folder).unwrap().with_extension("");
+        if module != Path::new("lib") {
+            let names = exported.remove(module.to_str().unwrap()).unwrap_or_default();
             parsed(&path).items.iter().for_each(|item| add(&mut items, item, &names));
         }
     }
     assert!(exported.is_empty(), "no files for {exported:?}");
     items
+}
+
+/// The files of a folder and of those inside, also of those behind a link.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        WalkDir::new(folder).follow_links(true).into_iter().map(|entry| entry.expect("a readable folder"));
+    entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
 }
 
 fn parsed(path: &Path) -> syn::File {
@@ -152,4 +163,25 @@ fn everything_that_users_may_call_is_in_the_shim_and_in_the_crate() {
     let only_shim: Vec<&String> = shim.difference(&ordinary).collect();
     let only_ordinary: Vec<&String> = ordinary.difference(&shim).collect();
     assert!(only_shim.is_empty() && only_ordinary.is_empty(), "{only_shim:#?} {only_ordinary:#?}");
+}
+
+#[test]
+fn what_the_shim_and_the_crate_share_exists_once() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = root.join("crates/memprof/src");
+    if !folder.is_dir() {
+        return skip("crates/memprof is not here; it is a package of its own");
+    }
+    let shared = root.join("templates/memprof/shared");
+    assert_eq!(fs_err::canonicalize(folder.join("shared")).unwrap(), fs_err::canonicalize(&shared).unwrap());
+    let texts = |folder: &Path| -> BTreeMap<String, PathBuf> {
+        let files = files(folder).into_iter().filter(|path| path.extension().is_some_and(|it| it == "rs"));
+        files.map(|path| (fs_err::read_to_string(&path).unwrap(), path)).collect()
+    };
+    let shim = texts(&root.join("templates/memprof"));
+    let copies: Vec<_> = texts(&folder)
+        .into_iter()
+        .filter(|(text, path)| shim.contains_key(text) && !path.starts_with(folder.join("shared")))
+        .collect();
+    assert!(copies.is_empty(), "move these to {}: {copies:#?}", shared.display());
 }

@@ -1,7 +1,7 @@
 //! The parts of the shim that need no process of their own: what DRM drivers say of a client, and the ledger of a device's blocks.
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
-#[path = "../../templates/memprof/drm_fdinfo.rs"]
+#[path = "../../templates/memprof/sources/drm_fdinfo.rs"]
 mod drm_fdinfo;
 
 #[path = "../../templates/memprof_inject/ledger.rs"]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[path = "../../templates/memprof/lock.rs"]
+#[path = "../../templates/memprof/platform/lock.rs"]
 #[expect(
     unsafe_code,
     clippy::manual_is_multiple_of,

@@ -1,6 +1,12 @@
 //! The shim against ground truth: programs under `fixtures/shim` that do known things, compiled by plain rustc with the
 //! crates under `templates`, as the tool does it.
 
+#[path = "../../templates/memprof/blocks"]
+#[expect(dead_code, reason = "the shim's own files, of which the ledger uses a part")]
+mod blocks {
+    pub(crate) mod site_figures;
+    pub(crate) mod size_count;
+}
 mod body;
 mod by_name;
 mod courtesy;
@@ -15,28 +21,26 @@ mod lock;
 mod log;
 mod malloc;
 mod miri;
-mod own_memory;
+#[path = "../../templates/memprof/platform"]
+mod platform {
+    #[path = "../../../tests/shim/own_memory.rs"]
+    pub(crate) mod own_memory;
+    #[expect(
+        dead_code,
+        unsafe_code,
+        clippy::pedantic,
+        reason = "the shim's own file, of which the ledger uses a part"
+    )]
+    pub(crate) mod untracked;
+}
 mod pools;
 mod random;
 mod resident;
 mod scopes;
-#[path = "../../templates/memprof/site_figures.rs"]
-#[expect(dead_code, reason = "the shim's own file, of which the ledger uses a part")]
-mod site_figures;
-#[path = "../../templates/memprof/size_count.rs"]
-mod size_count;
 #[path = "../support/skips.rs"]
 mod skips;
 mod stacks;
 mod symbols;
 mod tensors;
 mod traced;
-#[path = "../../templates/memprof/untracked.rs"]
-#[expect(
-    dead_code,
-    unsafe_code,
-    clippy::pedantic,
-    reason = "the shim's own file, of which the ledger uses a part"
-)]
-mod untracked;
 mod usage;

@@ -1,6 +1,6 @@
 //! Usages, assertions about them, and parameters: with the shim, and in an ordinary build.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::laboratory::{Experiment, figure, ordinary_program, program, text};
 use crate::skips::skip;
@@ -113,30 +113,4 @@ fn a_call_in_an_ordinary_build_allocates_nothing() {
         return skip("crates/memprof is not here; it is a package of its own");
     };
     Experiment::of(executable).succeed();
-}
-
-/// Files that the shim and the crate share must not drift apart.
-#[test]
-fn shared_files_are_the_same() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let crate_folder = root.join("crates/memprof/src");
-    if !crate_folder.is_dir() {
-        return skip("crates/memprof is not here; it is a package of its own");
-    }
-    for file in [
-        "assertions.rs",
-        "cells.rs",
-        "courtesy.rs",
-        "courtesy_driver.rs",
-        "courtesy_driver_elsewhere.rs",
-        "every.rs",
-        "malloc_statistics.rs",
-        "malloc_statistics_elsewhere.rs",
-        "nvml.rs",
-        "usage.rs",
-    ] {
-        let shim = fs_err::read_to_string(root.join("templates/memprof").join(file)).unwrap();
-        let copy = fs_err::read_to_string(crate_folder.join(file)).unwrap();
-        assert!(shim == copy, "copy templates/memprof/{file} to crates/memprof/src/{file}");
-    }
 }

@@ -45,6 +45,10 @@ fn copy(from: &Path, repository: &TestRepository, to: &str) {
     for entry in std::fs::read_dir(from).expect("the folder is there") {
         let path = entry.expect("it can be read").path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+        if path.is_dir() {
+            copy(&path, repository, &format!("{to}/{name}"));
+            continue;
+        }
         repository.write(&format!("{to}/{name}"), std::fs::read(&path).expect("it can be read"));
     }
 }

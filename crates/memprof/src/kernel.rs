@@ -11,13 +11,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::cells::{CellUsage, Cells};
-use crate::gpus::Gpus;
 use crate::kernel_gpus::{self, GpuReading};
-use crate::malloc_statistics;
+use crate::platform::untracked::kept;
 use crate::resident;
-use crate::untracked::kept;
-use crate::usage::{Figure, Gpu, Memory, Usage};
+use crate::shared::cells::{CellUsage, Cells};
+use crate::shared::figure::Figure;
+use crate::shared::gpus::{Gpu, Gpus};
+use crate::shared::malloc_statistics;
+use crate::shared::memory::Memory;
+use crate::shared::usage::Usage;
 
 /// evcxr sets it in the process that runs the cells.
 const EVCXR: &str = "EVCXR_IS_RUNTIME";

@@ -1,12 +1,13 @@
 //! GPUs in a live notebook: NVML's figure for this process on each device that it uses. The driver is
 //! neither loaded nor initialised here, and no context is made.
 
+use std::ffi::CStr;
 use std::os::raw::{c_int, c_uint, c_void};
 use std::sync::Mutex;
 
-use crate::dynamic_library::{Library, function};
-use crate::nvml::{Nvml, Problem};
-use crate::untracked::kept;
+use crate::platform::untracked::kept;
+use crate::shared::library::{Library, function};
+use crate::shared::nvml::{Nvml, Problem};
 
 type Status = c_int;
 
@@ -34,7 +35,8 @@ static NVML: Mutex<Option<Result<Nvml, &'static str>>> = Mutex::new(None);
 
 /// Returns the devices with a context of this process, after the work of the current one has ended.
 pub(crate) fn read() -> Vec<GpuReading> {
-    let driver = match Library::loaded(b"libcuda.so.1\0").and_then(Driver::of) {
+    let name = CStr::from_bytes_with_nul(b"libcuda.so.1\0").ok();
+    let driver = match name.and_then(Library::loaded).and_then(Driver::from_library) {
         Some(driver) => driver,
         None => return Vec::new(),
     };
@@ -49,7 +51,7 @@ pub(crate) fn read() -> Vec<GpuReading> {
 }
 
 impl Driver {
-    fn of(library: Library) -> Option<Self> {
+    fn from_library(library: Library) -> Option<Self> {
         Some(Self {
             device_count: function!(library, "cuDeviceGetCount")?,
             device: function!(library, "cuDeviceGet")?,

@@ -27,18 +27,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-mod assertions;
-mod cells;
-mod courtesy;
-#[cfg_attr(
-    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
-    path = "courtesy_driver_elsewhere.rs"
-)]
-mod courtesy_driver;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-mod dynamic_library;
-mod every;
-mod gpus;
 mod heap;
 mod kernel;
 #[cfg_attr(
@@ -47,39 +35,35 @@ mod kernel;
 )]
 mod kernel_gpus;
 mod layers;
-#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]
-#[allow(dead_code)]
-mod malloc_statistics;
-#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-// A device's whole memory and its parts are for the crate that measures.
-#[allow(dead_code)]
-mod nvml;
+mod platform;
 mod pools;
 mod reading;
 mod report;
 mod resident;
 mod scope;
-mod tensors;
-#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(miri))), allow(dead_code))]
-mod untracked;
-// Only the crate that measures makes figures.
+// Only the crate that measures makes figures and asks for all that is here.
 #[allow(dead_code)]
-mod usage;
+mod shared;
+mod tensors;
 
-#[doc(hidden)]
-pub use assertions::Broken;
-pub use cells::{CellUsage, Cells};
-pub use courtesy::{Courtesy, Movable, Moved, courtesy, movable};
-pub use every::Every;
-pub use gpus::Gpus;
 pub use heap::Heap;
 pub use layers::{Forward, forward, layer};
-pub use pools::{PoolUsage, WatchedPool, trim, watch_pool};
+pub use pools::{WatchedPool, trim, watch_pool};
 pub use reading::Reading;
 pub use report::Report;
 pub use scope::{Scope, measure};
-pub use tensors::{Device, Kind, Names, Pool, Tensor, pool, tensor};
-pub use usage::{Figure, Gpu, Memory, Usage};
+#[doc(hidden)]
+pub use shared::assertions::Broken;
+pub use shared::cells::{CellUsage, Cells};
+pub use shared::courtesy::{Courtesy, Movable, Moved, courtesy, movable};
+pub use shared::every::Every;
+pub use shared::figure::Figure;
+pub use shared::gpus::{Gpu, Gpus};
+pub use shared::memory::Memory;
+pub use shared::pool_usage::PoolUsage;
+pub use shared::tensor::{Device, Kind, Pool, Tensor};
+pub use shared::usage::Usage;
+pub use tensors::{Names, pool, tensor};
 
 /// `cargo memprof` recognizes this crate by this name, and links its own in place of it.
 #[doc(hidden)]
@@ -196,7 +180,7 @@ pub fn every(period: u64) -> Every {
 /// Logs a checkpoint named `epoch`, and returns its 1-based number. Call it at the end of each epoch
 /// of a training; revisions are then compared epoch by epoch.
 pub fn epoch() -> u64 {
-    every::epoch()
+    shared::every::epoch()
 }
 
 /// Whether this is a run of `cargo memprof`, so that checkpoints and scopes are logged.

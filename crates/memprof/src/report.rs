@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::usage::NOT_MEASURED;
+use crate::shared::figure::NOT_MEASURED;
 
 /// The figures so far, as text: the result of [`report`](crate::report). `{}` shows it.
 pub struct Report(());

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::kernel;
-use crate::usage::Usage;
+use crate::shared::usage::Usage;
 
 /// Measures from its creation to its drop, and then logs one line. [`scope!`](macro@crate::scope)
 /// makes one. [`finish`](Scope::finish) ends it earlier and returns the figures.

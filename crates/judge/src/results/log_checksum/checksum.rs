@@ -1,1 +1,1 @@
-../../../../../templates/memprof/checksum.rs
+../../../../../templates/memprof/log/checksum.rs

@@ -1,0 +1,111 @@
+//! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, from the tracking allocator's
+//! counts; on request `heap.before`, the live bytes when the test's body began.
+
+use crate::heap::{allocator, counts};
+use crate::log::environment::Environment;
+use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
+use crate::metrics::source::{Extent, Source};
+use crate::platform::untracked::kept;
+use crate::stacks::stack_recording;
+
+const SOURCE: &str = "tracking allocator";
+/// Read on request only.
+const BEFORE: &str = "heap.before";
+
+/// Why levels are missing from some checkpoint on.
+const LOST: &str = "Rust freed more bytes than it had allocated: memory of C's malloc, for example by \
+                    Vec::from_raw_parts; free it with C's free";
+
+/// No process has so many bytes. The live bytes have 48 bits, so less than nothing is more than this.
+const MOST: u64 = 1 << 47;
+
+pub(crate) struct HeapMetrics {
+    tracked: Option<Indices>,
+    /// The live bytes when the test's body began, and their place if they are a metric of this run.
+    before: Option<u64>,
+    before_index: Option<Index>,
+    /// Whether the live bytes were below zero. What is missing then is not known, so they stay unknown.
+    is_unbalanced: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Indices {
+    live: Index,
+    peak: Index,
+    allocated: Index,
+    count: Index,
+}
+
+impl HeapMetrics {
+    pub(crate) const fn new() -> Self {
+        Self { tracked: None, before: None, before_index: None, is_unbalanced: false }
+    }
+}
+
+impl HeapMetrics {
+    fn open_before(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
+        match environment.body() {
+            _ if stack_recording::are_recorded() => {
+                catalogue.add_absent(BEFORE, "not read in a run that records call stacks");
+            }
+            Some(Ok(_)) => self.before_index = Some(catalogue.add(BEFORE, SOURCE, Kind::Level)),
+            Some(Err(reason)) => catalogue.add_absent(BEFORE, reason),
+            None => catalogue.add_absent(BEFORE, "only tests of libtest's harness have a body"),
+        }
+    }
+}
+
+impl Source for HeapMetrics {
+    fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
+        if allocator::is_global() {
+            let mut add_level = |name, kind| {
+                let source = SOURCE;
+                catalogue.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true, base: 0 })
+            };
+            let live = add_level("heap.live", Kind::Level);
+            self.tracked = Some(Indices {
+                live,
+                peak: add_level("heap.peak", Kind::Peak { family: "heap", level: live }),
+                allocated: catalogue.add("heap.allocated", SOURCE, Kind::Total),
+                count: catalogue.add("heap.count", SOURCE, Kind::Total),
+            });
+            if environment.wants(BEFORE) {
+                self.open_before(environment, catalogue);
+            }
+            return;
+        }
+        let reason = match &environment.heap_absent {
+            Some(reason) => kept(format_args!("{reason}")),
+            None => "memprof's tracking allocator is not this executable's global allocator",
+        };
+        for name in ["heap.live", "heap.peak", "heap.allocated", "heap.count"] {
+            catalogue.add_absent(name, reason);
+        }
+    }
+
+    fn begin_body(&mut self, values: &Values, catalogue: &mut Catalogue) {
+        if let Some(indices) = self.tracked {
+            let base = values.get(indices.live).unwrap_or(0);
+            catalogue.set_base(indices.live, base);
+            catalogue.set_base(indices.peak, base);
+            self.before = Some(base);
+        }
+    }
+
+    fn read(&mut self, values: &mut Values, _extent: Extent) {
+        if let (Some(index), Some(before)) = (self.before_index, self.before) {
+            values.set(index, Some(before));
+        }
+        if let Some(indices) = self.tracked {
+            let read = counts::mark();
+            // With call stacks, only known blocks count, and what was there before the body does not.
+            self.is_unbalanced |=
+                !stack_recording::are_recorded() && read.map_or(false, |(epoch, _)| epoch.live > MOST);
+            let levels = read.filter(|_| !self.is_unbalanced);
+            values.set(indices.live, levels.map(|(epoch, _)| epoch.live));
+            values.set(indices.peak, levels.map(|(epoch, _)| epoch.peak));
+            values.set(indices.allocated, read.map(|(_, totals)| totals.bytes));
+            values.set(indices.count, read.map(|(_, totals)| totals.blocks));
+        }
+    }
+}
