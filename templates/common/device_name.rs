@@ -11,8 +11,8 @@ use crate::text::Text;
 pub(crate) struct DeviceName(Text<128>);
 
 impl DeviceName {
-    pub(crate) fn of(device: &dyn Debug) -> Self {
-        Self(Text::of(format_args!("{device:?}")))
+    pub(crate) fn from_debug(device: &dyn Debug) -> Self {
+        Self(Text::format(format_args!("{device:?}")))
     }
 
     pub(crate) fn as_str(&self) -> &str {

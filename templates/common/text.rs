@@ -15,7 +15,7 @@ impl<const N: usize> Text<N> {
         Self { bytes: [0; N], length: 0 }
     }
 
-    pub(crate) fn of(arguments: fmt::Arguments<'_>) -> Self {
+    pub(crate) fn format(arguments: fmt::Arguments<'_>) -> Self {
         let mut text = Self::new();
         // An error means that the text was cut off.
         let _ = fmt::Write::write_fmt(&mut text, arguments);

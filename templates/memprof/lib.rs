@@ -50,7 +50,6 @@ mod views;
 
 #[doc(hidden)]
 pub use blocks::tally::{CAN_BE_OWNED, Claimed, Slot};
-pub use heap::allocator::Heap;
 #[doc(hidden)]
 pub use heap::counts::{Account, Counts};
 #[doc(hidden)]
@@ -69,6 +68,7 @@ pub use shared::courtesy::{Courtesy, Movable, Moved, courtesy, movable};
 pub use shared::every::Every;
 pub use shared::figure::Figure;
 pub use shared::gpus::{Gpu, Gpus};
+pub use shared::heap::Heap;
 pub use shared::memory::Memory;
 pub use shared::pool_usage::PoolUsage;
 pub use shared::tensor::{Device, Kind, Pool, Tensor};
@@ -109,7 +109,7 @@ macro_rules! checkpoint {
     };
     ($($label:tt)+) => {
         if $crate::is_recording() {
-            let label = $crate::Label::of(::core::format_args!($($label)+));
+            let label = $crate::Label::format(::core::format_args!($($label)+));
             $crate::log_checkpoint(&label, ::core::concat!(::core::file!(), ":", ::core::line!()));
         }
     };
@@ -144,7 +144,7 @@ macro_rules! checkpoint_every {
 macro_rules! scope {
     ($($label:tt)+) => {
         if $crate::is_recording() {
-            let label = $crate::Label::of(::core::format_args!($($label)+));
+            let label = $crate::Label::format(::core::format_args!($($label)+));
             $crate::Scope::begin(label, ::core::concat!(::core::file!(), ":", ::core::line!()))
         } else {
             $crate::Scope::inert()
@@ -163,7 +163,7 @@ pub fn warm_up() {
     if is_recording() {
         requests::warm_up();
         let caller = std::panic::Location::caller();
-        let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
+        let at = untracked::Text::format(format_args!("{}:{}", caller.file(), caller.line()));
         requests::checkpoint("warm up", Some(at.as_str()));
     }
 }
@@ -227,7 +227,7 @@ pub fn every(period: u64) -> Every {
 pub fn epoch() -> u64 {
     if is_recording() {
         let caller = std::panic::Location::caller();
-        let at = untracked::Text::of(format_args!("{}:{}", caller.file(), caller.line()));
+        let at = untracked::Text::format(format_args!("{}:{}", caller.file(), caller.line()));
         requests::checkpoint("epoch", Some(at.as_str()));
     }
     shared::every::epoch()

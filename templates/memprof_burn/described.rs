@@ -21,7 +21,7 @@ pub(crate) struct Described<'a> {
 impl Described<'_> {
     pub(crate) fn add_to(&self, names: &mut Names) {
         let Some((dtype, size)) = self.element else { return };
-        let device = DeviceName::of(self.device);
+        let device = DeviceName::from_debug(self.device);
         names.add(memprof::Tensor {
             name: self.name,
             kind: self.kind,

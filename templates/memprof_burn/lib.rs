@@ -44,7 +44,7 @@ visitors_by_path! { gradients: burn::tensor::Gradients, device: burn::tensor::De
 // A test may ignore the answer, and its crate may deny warnings.
 #[allow(clippy::must_use_candidate)]
 pub fn pool(device: &burn::tensor::Device) -> bool {
-    let name = DeviceName::of(device);
+    let name = DeviceName::from_debug(device);
     let in_metrics = pool_name("cubecl", name.device(""));
     let Some(usage) = device.memory_pool_usage() else {
         memprof::no_pool(in_metrics.as_str(), "burn reports no memory pool for this device");

@@ -65,7 +65,7 @@ impl<O: Moments<B::InnerBackend>, M: AutodiffModule<B>, B: AutodiffBackend> Modu
             None => return,
         };
         for (moment, tensor) in ["first", "second"].iter().zip(O::moments(state)) {
-            let name = Text::<512>::of(format_args!("{}.{moment}_moment", self.path.as_str()));
+            let name = Text::<512>::format(format_args!("{}.{moment}_moment", self.path.as_str()));
             crate::add(&mut self.names, name.as_str(), Kind::OptimizerState, &tensor);
         }
     }

@@ -97,7 +97,7 @@ impl Named {
     fn next(&mut self) -> Text<32> {
         let number = self.passed;
         self.passed += 1;
-        Text::of(format_args!("parameter {number}"))
+        Text::format(format_args!("parameter {number}"))
     }
 }
 

@@ -65,7 +65,7 @@ fn add_intermediate(names: &mut Names, loss: &Tensor, gradients: &GradStore) {
             Some(origin) if origin.is_inside => name(number, 0),
             _ => {
                 inputs += 1;
-                Text::of(format_args!("input/{inputs}"))
+                Text::format(format_args!("input/{inputs}"))
             }
         };
         crate::add(names, name.as_str(), Kind::IntermediateGradient, gradient);
@@ -74,10 +74,10 @@ fn add_intermediate(names: &mut Names, loss: &Tensor, gradients: &GradStore) {
 
 fn name(number: u64, first: u64) -> Text<512> {
     match memprof::origin(number) {
-        Some(origin) if origin.is_output => Text::of(format_args!("{}", origin.layer)),
-        Some(origin) if origin.is_inside => Text::of(format_args!("{}/{}", origin.layer, origin.offset)),
-        Some(origin) => Text::of(format_args!("after {}/{}", origin.layer, origin.offset)),
-        None => Text::of(format_args!("graph/{}", number - first + 1)),
+        Some(origin) if origin.is_output => Text::format(format_args!("{}", origin.layer)),
+        Some(origin) if origin.is_inside => Text::format(format_args!("{}/{}", origin.layer, origin.offset)),
+        Some(origin) => Text::format(format_args!("after {}/{}", origin.layer, origin.offset)),
+        None => Text::format(format_args!("graph/{}", number - first + 1)),
     }
 }
 

@@ -108,7 +108,7 @@ fn follow(call: &LayerCall, input: &Tensor, output: &Tensor) {
         return;
     }
     let bytes = allocated(&output.storage_and_layout().0);
-    if let (Some(bytes), Some(weak)) = (bytes, weak::of(output)) {
+    if let (Some(bytes), Some(weak)) = (bytes, weak::downgrade(output)) {
         with_device(output, |device| {
             call.output(Output { device, storage, bytes, weak, is_alive: weak::is_alive });
         });

@@ -153,7 +153,7 @@ fn with_location(location: &DeviceLocation, describe: impl FnOnce(Device<'_>)) {
         DeviceLocation::Cpu => describe(Device::Cpu),
         DeviceLocation::Cuda { gpu_id } => describe(Device::Cuda(*gpu_id as u32)),
         DeviceLocation::Metal { gpu_id } => {
-            let name = Text::<16>::of(format_args!("metal:{gpu_id}"));
+            let name = Text::<16>::format(format_args!("metal:{gpu_id}"));
             describe(Device::Other(name.as_str()));
         }
     }

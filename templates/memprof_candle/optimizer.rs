@@ -55,7 +55,7 @@ pub fn adamw(variables: &VarMap, optimizer: &AdamW) -> Names {
 
 fn add(names: &mut Names, path: &str, variable: &Var, moment: &str) {
     let tensor: &Tensor = variable.as_tensor();
-    let name = Line::of(format_args!("{path}.{moment}_moment"));
+    let name = Line::format(format_args!("{path}.{moment}_moment"));
     crate::with_device(tensor, |device| {
         names.add(memprof::Tensor {
             name: name.as_str(),

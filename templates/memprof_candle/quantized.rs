@@ -16,7 +16,7 @@ pub fn quantized(name: &str, kind: Kind, tensor: &QTensor) -> Names {
 
 /// Adds one more quantized tensor to a group.
 pub fn add_quantized(names: &mut Names, name: &str, kind: Kind, tensor: &QTensor) {
-    let dtype = Text::<16>::of(format_args!("{:?}", tensor.dtype()));
+    let dtype = Text::<16>::format(format_args!("{:?}", tensor.dtype()));
     with_location(&tensor.device().location(), |device| {
         names.add(memprof::Tensor {
             name,

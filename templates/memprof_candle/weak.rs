@@ -41,7 +41,7 @@ fn works() -> Option<bool> {
 }
 
 /// A weak reference to the tensor's storage; `None` where this version of candle has no such place.
-pub(crate) fn of(tensor: &Tensor) -> Option<usize> {
+pub(crate) fn downgrade(tensor: &Tensor) -> Option<usize> {
     if STATE.load(Ordering::Relaxed) != WORKS {
         return None;
     }
@@ -52,7 +52,7 @@ pub(crate) fn of(tensor: &Tensor) -> Option<usize> {
 
 /// Whether the storage still has an owner. The last call gives the reference back.
 pub(crate) fn is_alive(weak: usize, is_last: bool) -> bool {
-    // SAFETY: the number is from `of`, and no call follows the last one.
+    // SAFETY: the number is from `downgrade`, and no call follows the last one.
     let weak = ManuallyDrop::new(unsafe { Weak::from_raw(weak as *const RwLock<Storage>) });
     let is_alive = weak.strong_count() > 0;
     if is_last {

@@ -47,7 +47,7 @@ where
 {
     let backend = std::any::type_name::<R>();
     let Some(now) = figures::<R>(device) else {
-        let name = DeviceName::of(device);
+        let name = DeviceName::from_debug(device);
         memprof::no_pool(pool_name("cubecl", name.device(backend)).as_str(), "cubecl does not report it");
         return false;
     };
@@ -75,7 +75,7 @@ fn figures<R: cubecl::Runtime>(device: &R::Device) -> Option<[u64; 3]> {
 }
 
 fn log(device: &dyn Debug, backend: &str, [in_use, padding, reserved]: [u64; 3]) {
-    let name = DeviceName::of(device);
+    let name = DeviceName::from_debug(device);
     let device = name.device(backend);
     memprof::log_pool(&memprof::Pool { name: name.as_str(), device, in_use, padding, reserved });
 }
@@ -86,7 +86,7 @@ fn watch(
     figures: impl Fn() -> Option<[u64; 3]> + Send + Sync + 'static,
     release: impl Fn() + Send + Sync + 'static,
 ) {
-    let key = DeviceName::of(device);
+    let key = DeviceName::from_debug(device);
     let name = pool_name("cubecl", key.device(backend));
     // What a pool loses to padding is not handed out. It keeps no peaks.
     let usage = move || figures().map(|[in_use, _, reserved]| PoolUsage::from((in_use, reserved)));

@@ -66,7 +66,7 @@ pub fn add(names: &mut Names, name: &str, kind: Kind, tensor: &Tensor) {
     if tensor.is_sparse() {
         for (part, of_part) in [("indices", tensor.internal_indices()), ("values", tensor.internal_values())]
         {
-            add(names, Text::<512>::of(format_args!("{name} ({part})")).as_str(), kind, &of_part);
+            add(names, Text::<512>::format(format_args!("{name} ({part})")).as_str(), kind, &of_part);
         }
         return;
     }

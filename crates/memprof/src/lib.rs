@@ -46,7 +46,6 @@ mod scope;
 mod shared;
 mod tensors;
 
-pub use heap::Heap;
 pub use layers::{Forward, forward, layer};
 pub use pools::{WatchedPool, trim, watch_pool};
 pub use reading::Reading;
@@ -59,6 +58,7 @@ pub use shared::courtesy::{Courtesy, Movable, Moved, courtesy, movable};
 pub use shared::every::Every;
 pub use shared::figure::Figure;
 pub use shared::gpus::{Gpu, Gpus};
+pub use shared::heap::Heap;
 pub use shared::memory::Memory;
 pub use shared::pool_usage::PoolUsage;
 pub use shared::tensor::{Device, Kind, Pool, Tensor};

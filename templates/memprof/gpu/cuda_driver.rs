@@ -94,7 +94,7 @@ pub(crate) fn look() {
     }
     // The handle keeps the library loaded, so its functions stay valid.
     let library = loaded::find(is_the_driver).and_then(|path| Library::loaded(path.as_c_str()));
-    if let Some(driver) = library.and_then(Driver::of) {
+    if let Some(driver) = library.and_then(Driver::from_library) {
         let driver: *const Driver = kept_value(driver);
         FOUND.store(driver as *mut Driver, Ordering::Release);
     }
@@ -141,7 +141,7 @@ pub(crate) fn synchronise() {
 }
 
 impl Driver {
-    fn of(library: Library) -> Option<Self> {
+    fn from_library(library: Library) -> Option<Self> {
         Some(Self {
             device_count: function!(library, "cuDeviceGetCount")?,
             device: function!(library, "cuDeviceGet")?,

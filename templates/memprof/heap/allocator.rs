@@ -15,39 +15,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use crate::blocks::live_sizes;
 use crate::blocks::owner::{self, Owner};
 use crate::heap::counts::{self, Account};
+use crate::shared::heap::Heap;
 use crate::stacks::stack_recording;
-
-/// A global allocator that counts, and leaves the work to `A`.
-///
-/// ```ignore
-/// #[global_allocator]
-/// static HEAP: memprof::Heap<std::alloc::System> = memprof::Heap::new(std::alloc::System);
-/// ```
-#[derive(Debug, Default)]
-pub struct Heap<A>(A);
-
-impl<A> Heap<A> {
-    /// Wraps an allocator.
-    pub const fn new(inner: A) -> Self {
-        Self(inner)
-    }
-
-    /// Returns the allocator inside: `Heap::inner(&HEAP)`. It is not a method, so that a method of
-    /// this name on the inner allocator can still be called.
-    pub const fn inner(heap: &Self) -> &A {
-        &heap.0
-    }
-}
-
-/// Code that calls the inner allocator's own methods on the static compiles unchanged when the
-/// allocator is wrapped.
-impl<A> std::ops::Deref for Heap<A> {
-    type Target = A;
-
-    fn deref(&self) -> &A {
-        &self.0
-    }
-}
 
 // SAFETY: every call goes to the inner allocator with the caller's arguments, and its result is
 // returned unchanged. Counting touches neither, so the contract holds if the inner allocator keeps

@@ -110,7 +110,7 @@ fn aggregates(calls: &Calls, node: u32) -> impl Iterator<Item = (&Slot, &Aggrega
 fn write_aggregate(json: &mut Json<'_>, slot: &Slot, grown: i64, peaked: u64) {
     match slot.family {
         Some(family) => {
-            let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+            let name = |part: &str| Text::format(format_args!("{family}.{part}"));
             json.number(name("consumed").as_str(), format_args!("{grown}"));
             json.number(name("peaked").as_str(), format_args!("{peaked}"));
         }
@@ -130,7 +130,7 @@ fn write_line(json: &mut Json<'_>, calls: &Calls, catalogue: &Catalogue, place: 
             if let Some(level) = slot.level_name {
                 json.figure(level, figure.level.wrapping_sub(base));
             }
-            let grown = Text::of(format_args!("{family}.grown"));
+            let grown = Text::format(format_args!("{family}.grown"));
             json.number(grown.as_str(), format_args!("{}", figure.grown));
         } else {
             json.number(slot.name, format_args!("{}", figure.grown));

@@ -47,7 +47,7 @@ pub(crate) struct Readings {
 impl Readings {
     const NONE: Self = Self { values: [0; SLOTS], missing: 0 };
 
-    fn of(values: &Values, slots: &[Slot]) -> Self {
+    fn from_values(values: &Values, slots: &[Slot]) -> Self {
         let mut readings = Self::NONE;
         for (place, slot) in slots.iter().enumerate() {
             match values.get(slot.level) {
@@ -367,7 +367,7 @@ impl Calls {
             caller,
             mark,
             nanoseconds,
-            start: if mark == 0 { Readings::NONE } else { Readings::of(values, &self.slots) },
+            start: if mark == 0 { Readings::NONE } else { Readings::from_values(values, &self.slots) },
             is_logged,
             occurrence: 0,
             is_recursive: open.is_some(),
@@ -464,7 +464,7 @@ impl Calls {
                 known.is_changed = true;
             }
         }
-        let readings = Readings::of(values, &self.slots);
+        let readings = Readings::from_values(values, &self.slots);
         let frame = &mut self.frames.as_mut()[place as usize];
         frame.line = line;
         frame.line_mark = mark;

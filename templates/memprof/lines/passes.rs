@@ -267,7 +267,7 @@ impl Passes {
             let growth = end.live.wrapping_sub(start.live) as i64;
             let allocated = end.allocated.wrapping_sub(start.allocated);
             whole[place] = (growth, allocated);
-            let peak = histories.of(memory.peak).since(layer.number).unwrap_or(end.live);
+            let peak = histories.get(memory.peak).since(layer.number).unwrap_or(end.live);
             let sum = &mut self.rows.as_mut()[layer.row].sums[place];
             sum.growth += growth - layer.inside[place].0;
             sum.allocated += allocated.wrapping_sub(layer.inside[place].1);
@@ -338,7 +338,7 @@ impl Passes {
             Device::Cpu => self.memory_named("heap"),
             Device::CpuMalloc => self.memory_named("malloc"),
             Device::Cuda(ordinal) => device_name(ordinal).and_then(|device| {
-                let family = Text::of(format_args!("gpu.{device}"));
+                let family = Text::format(format_args!("gpu.{device}"));
                 self.memory_named(family.as_str())
             }),
             Device::Other(_) => None,
@@ -370,7 +370,7 @@ impl Passes {
                 // Pools have families of their own, and resident memory is no sum of blocks.
                 let is_whole = metric.name.strip_suffix(".peak") == Some(family) && family != "cpu";
                 if is_whole && self.memories.len() < MOST {
-                    let allocated = Text::of(format_args!("{family}.allocated"));
+                    let allocated = Text::format(format_args!("{family}.allocated"));
                     let allocated = names(allocated.as_str()).map(|(index, _)| index);
                     self.memories.push(Memory { family, level, peak, allocated });
                 }

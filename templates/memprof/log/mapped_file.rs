@@ -50,7 +50,7 @@ unsafe impl Send for MappedFile {}
 impl MappedFile {
     /// Maps the end of an empty file; `None` if its file system refuses that. The file is then as it
     /// was.
-    pub(crate) fn of(file: &File) -> Option<Self> {
+    pub(crate) fn at_end_of(file: &File) -> Option<Self> {
         let found = file.metadata().ok().filter(|found| found.is_file() && found.len() == 0)?;
         let mut mapped = Self {
             window: ptr::null_mut(),

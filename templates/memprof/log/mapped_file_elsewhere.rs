@@ -6,7 +6,7 @@ use std::io;
 pub(crate) enum MappedFile {}
 
 impl MappedFile {
-    pub(crate) fn of(_file: &File) -> Option<Self> {
+    pub(crate) fn at_end_of(_file: &File) -> Option<Self> {
         None
     }
 

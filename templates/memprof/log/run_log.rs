@@ -39,7 +39,7 @@ impl Log {
     pub(crate) fn open(path: &OsStr, key: (u64, u64)) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let file = descriptor::out_of_the_way(file);
-        let mapped = MappedFile::of(&file);
+        let mapped = MappedFile::at_end_of(&file);
         let mut line = Untracked::new();
         line.reserve(4096);
         let process = std::process::id();

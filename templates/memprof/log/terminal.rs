@@ -34,12 +34,12 @@ pub(crate) fn checkpoint_line<'a>(
             }
         }
     }
-    Text::of(format_args!("{}{}\n", label, Figures(gpus, resident)))
+    Text::format(format_args!("{}{}\n", label, Figures(gpus, resident)))
 }
 
 /// Warns the user on standard error.
 pub(crate) fn warn(message: fmt::Arguments<'_>) {
-    write(Text::of(format_args!("memprof: {message}\n")).as_str());
+    write(Text::format(format_args!("memprof: {message}\n")).as_str());
 }
 
 /// Writes to the descriptor directly: another thread may hold the lock of `std::io::stderr`.

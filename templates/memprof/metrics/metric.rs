@@ -39,7 +39,7 @@ const LOST: &str = "can no longer be read; the program may have closed a file de
 pub(crate) struct Index(usize);
 
 impl Index {
-    pub(crate) fn of(place: usize) -> Self {
+    pub(crate) fn at(place: usize) -> Self {
         Self(place)
     }
 
@@ -129,11 +129,11 @@ impl<T> PerMetric<T> {
         Self(all)
     }
 
-    pub(crate) fn of(&self, index: Index) -> &T {
+    pub(crate) fn get(&self, index: Index) -> &T {
         &self.0[index.0]
     }
 
-    pub(crate) fn of_mut(&mut self, index: Index) -> &mut T {
+    pub(crate) fn get_mut(&mut self, index: Index) -> &mut T {
         &mut self.0[index.0]
     }
 

@@ -129,7 +129,7 @@ pub struct Text(Untracked<u8>);
 impl Text {
     #[doc(hidden)]
     #[cold]
-    pub fn of(arguments: fmt::Arguments<'_>) -> Self {
+    pub fn format(arguments: fmt::Arguments<'_>) -> Self {
         let mut bytes = Untracked::new();
         // Only a user's `Display` can fail here. What it wrote before is kept.
         let _ = fmt::Write::write_fmt(&mut bytes, arguments);
@@ -144,7 +144,7 @@ impl Text {
 
 /// Returns text that stays for the life of the process, for example a metric's name.
 pub(crate) fn kept(arguments: fmt::Arguments<'_>) -> &'static str {
-    let text = std::mem::ManuallyDrop::new(Text::of(arguments));
+    let text = std::mem::ManuallyDrop::new(Text::format(arguments));
     let text: *const str = text.as_str();
     // SAFETY: the block is never freed, because its owner is never dropped, and nothing else can
     // change it.

@@ -112,10 +112,10 @@ impl Recorder {
     /// descriptors.
     fn log_what_was_lost(&mut self, mark: &Mark) {
         for place in 0..self.catalogue.length() {
-            let index = Index::of(place);
+            let index = Index::at(place);
             let is_missing =
                 mark.values.get(index).is_none() && !self.catalogue.metric(index).lost.is_empty();
-            if is_missing && !std::mem::replace(self.lost.of_mut(index), true) {
+            if is_missing && !std::mem::replace(self.lost.get_mut(index), true) {
                 self.log(|recorder, log| {
                     log.write("absent", mark.nanoseconds, |json| {
                         let metric = recorder.catalogue.metric(index);

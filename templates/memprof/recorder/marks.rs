@@ -114,7 +114,7 @@ impl Recorder {
         self.marks += 1;
         for (index, metric) in self.catalogue.metrics() {
             if let (Kind::Peak { .. }, Some(peak)) = (metric.kind, values.get(index)) {
-                self.histories.of_mut(index).add(self.marks, peak);
+                self.histories.get_mut(index).add(self.marks, peak);
             }
         }
         Mark { number: self.marks, nanoseconds, values }
@@ -137,7 +137,7 @@ impl Recorder {
         Some(match metric.kind {
             Kind::Level => value.wrapping_sub(metric.base),
             Kind::Peak { .. } => {
-                let peak = self.histories.of(index).since(self.checkpoint_mark).unwrap_or(value);
+                let peak = self.histories.get(index).since(self.checkpoint_mark).unwrap_or(value);
                 peak.wrapping_sub(metric.base)
             }
             Kind::Total => value.wrapping_sub(self.checkpoint_values.get(index).unwrap_or(0)),

@@ -79,12 +79,12 @@ impl Driver {
         if library.is_null() {
             return Err("this process has not loaded the CUDA driver".to_owned());
         }
-        Self::of(library).map_err(|lacks| {
+        Self::from_library(library).map_err(|lacks| {
             format!("this CUDA driver is older than 570 (CUDA 12.8) and cannot do it: {lacks}")
         })
     }
 
-    fn of(library: *mut c_void) -> Result<Self, String> {
+    fn from_library(library: *mut c_void) -> Result<Self, String> {
         Ok(Self {
             count: function!(library, "cuDeviceGetCount")?,
             device: function!(library, "cuDeviceGet")?,

@@ -13,6 +13,7 @@ pub(crate) mod courtesy_driver;
 pub(crate) mod every;
 pub(crate) mod figure;
 pub(crate) mod gpus;
+pub(crate) mod heap;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod library;
 #[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), path = "malloc_statistics_elsewhere.rs")]

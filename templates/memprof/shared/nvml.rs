@@ -122,7 +122,7 @@ impl Nvml {
         let mut handle = Handle(std::ptr::null_mut());
         let mut status = SUCCESS;
         for kind in ["GPU", "MIG"] {
-            let name = Text::of(format_args!("{}-{}\0", kind, Uuid(uuid)));
+            let name = Text::format(format_args!("{}-{}\0", kind, Uuid(uuid)));
             // SAFETY: the name ends with a zero byte.
             status = unsafe { (self.by_uuid)(name.as_str().as_ptr().cast(), &mut handle) };
             if status == SUCCESS {

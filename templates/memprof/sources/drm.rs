@@ -35,7 +35,7 @@ impl Drm {
         let clients = &mut self.clients;
         each_descriptor(|descriptor| {
             let mut text = [0; 4096];
-            let path = Text::of(format_args!("/proc/self/fdinfo/{descriptor}\0"));
+            let path = Text::format(format_args!("/proc/self/fdinfo/{descriptor}\0"));
             let client = std::str::from_utf8(read(&path, &mut text)).ok().and_then(Client::parse);
             if let Some(client) = client {
                 let known =

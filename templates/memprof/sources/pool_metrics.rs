@@ -239,7 +239,7 @@ pub(crate) fn end(place: usize) {
 /// Takes what the program reports about a pool of its own.
 pub(crate) fn report(name: &str, in_use: u64, reserved: u64) {
     if let Some(mut registry) = hold() {
-        let key = Text::of(format_args!("reported {name}"));
+        let key = Text::format(format_args!("reported {name}"));
         let known = registry.pools.iter().position(|pool| pool.key == key.as_str() && pool.from.is_reports());
         let place = known.unwrap_or_else(|| registry.place_for(name, key.as_str()));
         let pool = &mut registry.pools.as_mut()[place];
@@ -262,7 +262,7 @@ pub(crate) fn watch_driver_pool(name: &str, ordinal: u32) {
 
 pub(crate) fn add_absent(name: &str, reason: &'static str) {
     if let Some(mut registry) = hold() {
-        let name = Text::of(format_args!("{}", NameOfPool(name)));
+        let name = Text::format(format_args!("{}", NameOfPool(name)));
         if registry.pools.iter().all(|pool| pool.name != name.as_str()) {
             let place = registry.place_for(name.as_str(), "");
             registry.pools.as_mut()[place].from = Origin::Nowhere(reason);
@@ -317,12 +317,12 @@ impl Origin {
 impl Registry {
     /// The place of a new pool: that of one with this name that has ended, or a new one.
     fn place_for(&mut self, name: &str, key: &str) -> usize {
-        let wanted = Text::of(format_args!("{}", NameOfPool(name)));
+        let wanted = Text::format(format_args!("{}", NameOfPool(name)));
         let mut number = 1_u32;
         loop {
             let numbered = match number {
-                1 => Text::of(format_args!("{}", wanted.as_str())),
-                number => Text::of(format_args!("{}.{number}", wanted.as_str())),
+                1 => Text::format(format_args!("{}", wanted.as_str())),
+                number => Text::format(format_args!("{}.{number}", wanted.as_str())),
             };
             match self.pools.iter().position(|pool| pool.name == numbered.as_str()) {
                 None => {
@@ -449,7 +449,7 @@ impl Known {
         }
         let names = METRICS.map(|metric| kept(format_args!("pool.{}.{}", self.name, metric)));
         let families = [kept(format_args!("pool.{}", self.name)), names[2]];
-        let mut indices = [Index::of(0); 4];
+        let mut indices = [Index::at(0); 4];
         for side in 0..2 {
             let metric = |name, source, kind| {
                 // What it was before nobody knows. A missing figure is the program's own doing.

@@ -78,7 +78,7 @@ impl Recorder {
         }
         let nanoseconds = self.nanoseconds_for_calls();
         let histories = &self.histories;
-        let peaks = |index: Index, since| histories.of(index).since(since);
+        let peaks = |index: Index, since| histories.get(index).since(since);
         let has_table = self.calls.lines_per_call && self.calls.has_lines(frame);
         let caller = self.calls.leave(frame, mark, nanoseconds, &values, peaks);
         if has_table {
@@ -115,7 +115,7 @@ impl Recorder {
         let nanoseconds = self.nanoseconds_for_calls();
         let (mark, values) = self.mark_for_calls();
         let histories = &self.histories;
-        let peaks = |index: Index, since| histories.of(index).since(since);
+        let peaks = |index: Index, since| histories.get(index).since(since);
         self.calls.at_line(frame, Reached { line, begins }, mark, nanoseconds, &values, peaks);
         self.tell();
     }
@@ -133,7 +133,7 @@ impl Recorder {
         self.marks += 1;
         for index in self.calls.peaks() {
             if let Some(peak) = values.get(*index) {
-                self.histories.of_mut(*index).add(self.marks, peak);
+                self.histories.get_mut(*index).add(self.marks, peak);
             }
         }
         (self.marks, values)
@@ -167,7 +167,7 @@ impl Recorder {
             };
             match slot.family {
                 Some(family) => {
-                    let peak = self.histories.of(slot.index).since(call.mark);
+                    let peak = self.histories.get(slot.index).since(call.mark);
                     let base = self.catalogue.metric(slot.level).base;
                     scope_log::write_figures(json, (family, base), before, after, peak);
                 }

@@ -113,7 +113,7 @@ impl Open {
         let result = match self.at {
             Place::Text(at) => log(self.label.as_str(), at),
             Place::Caller(caller) => {
-                let at = Text::of(format_args!("{}:{}", caller.file(), caller.line()));
+                let at = Text::format(format_args!("{}:{}", caller.file(), caller.line()));
                 log(self.label.as_str(), at.as_str())
             }
         };
@@ -148,7 +148,7 @@ pub fn measure<T>(label: impl fmt::Display, code: impl FnOnce() -> T) -> (T, Usa
     if !process::is_recording() {
         return (code(), Usage::not_measured());
     }
-    let text = Text::of(format_args!("{label}"));
+    let text = Text::format(format_args!("{label}"));
     // What it holds is freed before the figures are read.
     drop(label);
     let scope = Scope::begin_at(text, Place::Caller(Location::caller()));

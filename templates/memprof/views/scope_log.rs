@@ -100,7 +100,7 @@ impl Recorder {
                     Some(both) => both,
                     None => return,
                 };
-                let peak = self.histories.of(index).since(start.number);
+                let peak = self.histories.get(index).since(start.number);
                 let base = self.catalogue.metric(level).base;
                 write_figures(json, (family, base), before, after, peak);
             }
@@ -157,7 +157,7 @@ impl Recorder {
             None => return Memory::unavailable(metric.lost),
         };
         let kept = i128::from(after) - i128::from(before);
-        let transient = match self.histories.of(peak).since(start.number) {
+        let transient = match self.histories.get(peak).since(start.number) {
             Some(highest) => Ok(highest.saturating_sub(before.max(after))),
             None => Err(metric.lost),
         };
@@ -200,7 +200,7 @@ pub(crate) fn write_figures(
     after: u64,
     peak: Option<u64>,
 ) {
-    let name = |part: &str| Text::of(format_args!("{family}.{part}"));
+    let name = |part: &str| Text::format(format_args!("{family}.{part}"));
     let consumed = i128::from(after) - i128::from(before);
     json.number(name("consumed").as_str(), format_args!("{consumed}"));
     if let Some(peak) = peak {

@@ -28,7 +28,7 @@ pub(crate) fn end_tensors(group: u64) {
 pub(crate) fn log_pool(pool: &Pool<'_>) {
     if let Some(mut recorder) = hold() {
         recorder.tensors.met(pool.device);
-        let device = Text::of(format_args!("{}", pool.device));
+        let device = Text::format(format_args!("{}", pool.device));
         let nanoseconds = recorder.nanoseconds();
         recorder.log(|_, log| {
             log.write("pool", nanoseconds, |json| {
@@ -60,7 +60,7 @@ impl Recorder {
                 match tensor.device {
                     // Formatting would take a tenth of the time.
                     Device::Cpu => json.text("device", "cpu"),
-                    device => json.text("device", Text::of(format_args!("{device}")).as_str()),
+                    device => json.text("device", Text::format(format_args!("{device}")).as_str()),
                 }
                 json.figure("storage", tensor.storage);
                 json.figure("bytes", tensor.bytes);

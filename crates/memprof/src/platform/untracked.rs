@@ -33,7 +33,7 @@ impl<T: Copy> Deref for Untracked<T> {
 pub(crate) struct Text(String);
 
 impl Text {
-    pub(crate) fn of(arguments: fmt::Arguments<'_>) -> Self {
+    pub(crate) fn format(arguments: fmt::Arguments<'_>) -> Self {
         Self(arguments.to_string())
     }
 
