@@ -12,6 +12,7 @@ mod by_name;
 mod courtesy;
 mod ending;
 mod gpu;
+mod gpu_laboratory;
 mod gpu_parts;
 mod heap;
 mod laboratory;
