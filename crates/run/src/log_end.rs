@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use camino::Utf8Path;
 
-use memprof_judge::results::shim_log::MOST_OF_LOG;
+use memprof_judge::results::log_file::MOST_OF_LOG;
 use memprof_support::regular_file;
 
 /// Cuts zero bytes off the end of a log. What is behind them was not written by the shim: the log then

@@ -9,6 +9,8 @@ pub mod layer_record;
 pub mod live_line;
 pub mod live_sizes;
 pub mod log_checksum;
+pub mod log_file;
+mod log_line;
 pub mod measurement;
 pub mod outcome;
 pub mod run_folder;

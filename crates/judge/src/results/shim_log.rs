@@ -5,81 +5,17 @@
 //! lost.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 
 use serde::Deserialize;
-use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 
+use crate::results::log_file::{LineError, LogError, VERSION, each_line};
+use crate::results::log_line::{LogLine, LogText};
 use crate::results::measurement::{Causes, Kind, Measurement, NO_READING, Nesting};
 use memprof_plan::metric;
-use memprof_support::bounded_lines::read_line;
-use memprof_support::bytes::Bytes;
 use memprof_support::counted::counted;
 use memprof_support::labels;
-
-/// The newest version of the log's format that this program reads.
-pub const VERSION: u32 = 1;
-
-/// The most bytes of a log, about two million checkpoints. All logs of a comparison are in memory at
-/// the same time.
-pub const MOST_OF_LOG: u64 = 512 << 20;
-
-/// The most bytes of a line. The longest lines have labels that a test wrote.
-const MOST_OF_LINE: usize = 16 << 20;
-
-/// Why a log cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The log was written by a newer shim.
-    #[error(
-        "{file}:{line}: log format {version} is newer than this cargo-memprof reads ({VERSION}); update cargo-memprof"
-    )]
-    Newer {
-        /// The log.
-        file: String,
-        /// Line number, from 1.
-        line: usize,
-        /// The version found.
-        version: u32,
-    },
-    /// The shim did not write such a line.
-    #[error("{file}:{line}: not a line of the shim's log: {problem}")]
-    Malformed {
-        /// The log.
-        file: String,
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A line, or the whole log, is too long.
-    #[error("{file}:{line}: the {what} is longer than {most}, the most that is read; {help}")]
-    TooLong {
-        /// The log.
-        file: String,
-        /// Line number, from 1.
-        line: usize,
-        /// What is too long: `line` or `log`.
-        what: &'static str,
-        /// The limit.
-        most: Bytes,
-        /// How to make it shorter.
-        help: &'static str,
-    },
-    /// The log could not be read.
-    #[error("{file}:{line}: {source}")]
-    Io {
-        /// The log.
-        file: String,
-        /// Line number, from 1.
-        line: usize,
-        /// The system's error.
-        source: io::Error,
-    },
-}
 
 /// Reads a whole log. `file` is its name in errors.
 pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
@@ -87,60 +23,6 @@ pub fn read(log: impl BufRead, file: &str) -> Result<Measurement, LogError> {
     let torn = each_line(log, file, |text, _| reader.take(text))?;
     reader.measurement.notes.extend(torn);
     Ok(reader.finish())
-}
-
-/// Gives each line of a log to the callback, with its number from 1. Returns a note if the last line
-/// is cut off, which the callback cannot read.
-pub(super) fn each_line(
-    log: impl BufRead,
-    file: &str,
-    mut take: impl FnMut(&[u8], usize) -> Result<(), LineError>,
-) -> Result<Option<String>, LogError> {
-    let mut log = log.take(MOST_OF_LOG + 1);
-    let mut bytes = Vec::with_capacity(4096);
-    let mut line = 0;
-    let mut length = 0;
-    loop {
-        line += 1;
-        let next = read_line(&mut log, MOST_OF_LINE, &mut bytes);
-        let Some(next) = next.map_err(|source| LogError::Io { file: file.to_owned(), line, source })? else {
-            return Ok(None);
-        };
-        length += next.length;
-        if length > MOST_OF_LOG {
-            return Err(too_large(file, line));
-        }
-        if !next.is_whole {
-            let (most, help) = (Bytes(MOST_OF_LINE as u64), "shorten its label");
-            return Err(LogError::TooLong { file: file.to_owned(), line, what: "line", most, help });
-        }
-        let torn = bytes.last() != Some(&b'\n');
-        let text = bytes.trim_ascii();
-        if text.is_empty() {
-            continue;
-        }
-        match take(text, line) {
-            Ok(()) => {}
-            Err(LineError::Newer(version)) => {
-                return Err(LogError::Newer { file: file.to_owned(), line, version });
-            }
-            // A line without its newline is the last one.
-            Err(LineError::Malformed(_)) if torn => {
-                return Ok(Some(format!(
-                    "line {line} is cut off: the process ended while it was being written"
-                )));
-            }
-            Err(LineError::Malformed(problem)) => {
-                return Err(LogError::Malformed { file: file.to_owned(), line, problem });
-            }
-        }
-    }
-}
-
-/// Returns the error for a log that is larger than [`MOST_OF_LOG`].
-pub fn too_large(file: &str, line: usize) -> LogError {
-    let (most, help) = (Bytes(MOST_OF_LOG), "log fewer checkpoints, or trace fewer calls (--max-events)");
-    LogError::TooLong { file: file.to_owned(), line, what: "log", most, help }
 }
 
 /// The labels of the checkpoints that the shim adds to every run.
@@ -175,14 +57,6 @@ struct LogReader {
     of_unknown_kind: usize,
     /// Where the figures begin, for the sources of those that depend on it.
     beginning: Option<String>,
-}
-
-/// Why a line cannot be used.
-pub(super) enum LineError {
-    /// Its format is newer than [`VERSION`].
-    Newer(u32),
-    /// The shim did not write such a line.
-    Malformed(String),
 }
 
 impl LogReader {
@@ -395,78 +269,6 @@ fn named(metric: &str) -> Result<String, LineError> {
 
 fn missing(field: &str) -> LineError {
     LineError::Malformed(format!("`{field}` is missing"))
-}
-
-/// A text that is borrowed from the line unless it contains escapes. The newtype lets `Option`
-/// borrow, too.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct LogText<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// The fields of all events; each event has some of them.
-#[derive(Deserialize)]
-struct LogLine<'a> {
-    v: u32,
-    #[serde(borrow)]
-    event: LogText<'a>,
-    seq: u64,
-    ns: Option<u64>,
-    pid: u64,
-    thread: Option<u32>,
-    depth: Option<u32>,
-    traced: Option<bool>,
-    #[serde(borrow)]
-    label: Option<LogText<'a>>,
-    occurrence: Option<u32>,
-    #[serde(borrow)]
-    at: Option<LogText<'a>>,
-    #[serde(borrow)]
-    metrics: Option<Readings<'a>>,
-    #[serde(borrow)]
-    build: Option<LogText<'a>>,
-    #[serde(borrow)]
-    shim: Option<LogText<'a>>,
-    #[serde(borrow)]
-    sources: Option<BTreeMap<LogText<'a>, LogText<'a>>>,
-    #[serde(borrow)]
-    metric: Option<LogText<'a>>,
-    #[serde(borrow)]
-    reason: Option<LogText<'a>>,
-    #[serde(borrow)]
-    begins: Option<LogText<'a>>,
-    #[serde(borrow)]
-    random: Option<LogText<'a>>,
-    random_numbers: Option<u64>,
-    hash_keys: Option<u64>,
-    threads: Option<u64>,
-    clock: Option<u64>,
-}
-
-/// The `metrics` map in the order written. A metric that could not be read at this checkpoint is
-/// `null`.
-struct Readings<'a>(Vec<(LogText<'a>, i64)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Readings<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Readings<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("a map of metric names to integers")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut readings = Vec::with_capacity(8);
-                while let Some((metric, value)) = map.next_entry::<LogText<'de>, Option<i64>>()? {
-                    if let Some(value) = value {
-                        readings.push((metric, value));
-                    }
-                }
-                Ok(Readings(readings))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
-    }
 }
 
 #[cfg(test)]

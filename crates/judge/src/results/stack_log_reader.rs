@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
 use crate::results::live_sizes::LiveSizes;
-use crate::results::shim_log::{LineError, LogError, VERSION, each_line, known_label};
+use crate::results::log_file::{LineError, LogError, VERSION, each_line};
+use crate::results::shim_log::known_label;
 use crate::results::stack_log::{
     Family, Figures, Interval, Module, Node, Recording, Released, ReleasingPair, StackLog, Timeline, Way,
 };

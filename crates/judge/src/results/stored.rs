@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
+use crate::results::log_file;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
@@ -464,8 +465,8 @@ fn read_log(home: &Utf8Path, record: &RunRecord) -> anyhow::Result<Result<Measur
         Err(error) => return Ok(Err(format!("{path}: {error}"))),
     };
     let length = log.metadata().map(|found| found.len()).unwrap_or_default();
-    if length > shim_log::MOST_OF_LOG {
-        return Ok(Err(shim_log::too_large(path.as_str(), 1).to_string()));
+    if length > log_file::MOST_OF_LOG {
+        return Ok(Err(log_file::too_large(path.as_str(), 1).to_string()));
     }
     let mut log = BufReader::with_capacity(1 << 18, Hashing::new(log));
     let measurement = shim_log::read(&mut log, path.as_str()).map_err(|error| error.to_string());

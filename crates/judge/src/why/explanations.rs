@@ -9,9 +9,9 @@ use camino::Utf8Path;
 use crate::compare::aggregate::Figure;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
+use crate::results::log_file;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed;
-use crate::results::shim_log;
 use crate::results::stack_log::{Module, StackLog};
 use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
@@ -420,7 +420,7 @@ fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
 
 /// Reads the call stacks of a log.
 pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
-    let log = regular_file::open_within(path, shim_log::MOST_OF_LOG).with_context(|| path.to_string())?;
+    let log = regular_file::open_within(path, log_file::MOST_OF_LOG).with_context(|| path.to_string())?;
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
 }
 
