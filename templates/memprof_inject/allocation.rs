@@ -2,7 +2,7 @@
 
 use std::os::raw::{c_int, c_uint, c_void};
 
-use crate::calls::Call;
+use crate::call::Call;
 use crate::driver::{self, Home};
 use crate::ledger::{Kind, Place, Space};
 use crate::parameters::{

@@ -1,8 +1,4 @@
-//! The driver's calls that allocate and free: their numbers, and what each does to the ledger.
-//!
-//! The numbers are from `cupti_driver_cbid.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and
-//! 13.0 (`nvidia-cuda-cupti` 13.0.85), which agree: CUPTI gives new calls new numbers and keeps the
-//! old ones.
+//! What each of the driver's calls does to the ledger.
 //!
 //! An allocation counts at its exit: then it has succeeded, and no other thread knows its address
 //! yet. A free counts at its entry, before the driver can give the address to another thread.
@@ -10,92 +6,11 @@
 use std::os::raw::{c_int, c_void};
 
 use crate::allocation::Allocation;
-use crate::cupti::{self, with_ledger};
+use crate::call::Call;
 use crate::driver;
 use crate::ledger::{Block, Place, Space};
 use crate::parameters::{Free, Map, Retain, Unmap};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    Allocate,
-    Allocate32,
-    AllocatePitch,
-    AllocatePitch32,
-    AllocateManaged,
-    AllocateAsync,
-    AllocateFromPool,
-    AllocateHost,
-    AllocateHost32,
-    CreateArray,
-    CreateArray3,
-    CreateMipmappedArray,
-    Create,
-    Map,
-    Unmap,
-    Retain,
-    Free,
-    Free32,
-    FreeHost,
-    DestroyArray,
-    DestroyMipmappedArray,
-    Release,
-    CreateContext,
-    DestroyContext,
-    ResetPrimaryContext,
-}
-
-/// Calls that may be unknown to CUPTI without an error in the figures: those of CUDA 3, which no
-/// 64-bit program can use, and those that make and end contexts, which each driver has in one
-/// version.
-const DISPENSABLE: [u32; 15] = [29, 31, 33, 37, 271, 10, 235, 645, 757, 11, 322, 387, 389, 544, 545];
-
-/// Whether the figures would be too low if CUPTI did not know the call. A CUPTI from before CUDA
-/// 11.2 lacks the calls of memory pools.
-pub(crate) fn must_be_seen(number: u32) -> bool {
-    !DISPENSABLE.contains(&number)
-}
-
-/// `CUPTI_DRIVER_TRACE_CBID_…`
-pub(crate) const CALLS: [(u32, Call); 38] = [
-    (29, Call::Allocate32),             // cuMemAlloc
-    (31, Call::AllocatePitch32),        // cuMemAllocPitch
-    (33, Call::Free32),                 // cuMemFree
-    (37, Call::AllocateHost32),         // cuMemAllocHost
-    (38, Call::FreeHost),               // cuMemFreeHost
-    (39, Call::AllocateHost),           // cuMemHostAlloc
-    (89, Call::DestroyArray),           // cuArrayDestroy
-    (243, Call::Allocate),              // cuMemAlloc_v2
-    (244, Call::AllocatePitch),         // cuMemAllocPitch_v2
-    (245, Call::Free),                  // cuMemFree_v2
-    (271, Call::AllocateHost),          // cuMemHostAlloc_v2
-    (272, Call::CreateArray),           // cuArrayCreate_v2
-    (274, Call::CreateArray3),          // cuArray3DCreate_v2
-    (294, Call::AllocateHost),          // cuMemAllocHost_v2
-    (347, Call::CreateMipmappedArray),  // cuMipmappedArrayCreate
-    (349, Call::DestroyMipmappedArray), // cuMipmappedArrayDestroy
-    (371, Call::AllocateManaged),       // cuMemAllocManaged
-    (549, Call::Create),                // cuMemCreate
-    (550, Call::Release),               // cuMemRelease
-    (551, Call::Map),                   // cuMemMap
-    (552, Call::Unmap),                 // cuMemUnmap
-    (565, Call::Retain),                // cuMemRetainAllocationHandle
-    (598, Call::AllocateAsync),         // cuMemAllocAsync
-    (599, Call::AllocateAsync),         // cuMemAllocAsync_ptsz
-    (600, Call::Free),                  // cuMemFreeAsync
-    (601, Call::Free),                  // cuMemFreeAsync_ptsz
-    (611, Call::AllocateFromPool),      // cuMemAllocFromPoolAsync
-    (612, Call::AllocateFromPool),      // cuMemAllocFromPoolAsync_ptsz
-    (10, Call::CreateContext),          // cuCtxCreate
-    (235, Call::CreateContext),         // cuCtxCreate_v2
-    (645, Call::CreateContext),         // cuCtxCreate_v3
-    (757, Call::CreateContext),         // cuCtxCreate_v4
-    (11, Call::DestroyContext),         // cuCtxDestroy
-    (322, Call::DestroyContext),        // cuCtxDestroy_v2
-    (387, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxRelease
-    (389, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxReset
-    (544, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxRelease_v2
-    (545, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxReset_v2
-];
+use crate::state::{self, with_ledger};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: c_int = 2;
@@ -226,7 +141,7 @@ fn count(allocation: &Allocation, context: u64) -> Outcome {
         Place::Host => driver::current_device(),
     };
     // The ledger's lock is not held here.
-    let block = Block { bytes, place, kind, context, owner, site: cupti::current_site() };
+    let block = Block { bytes, place, kind, context, owner, site: state::current_site() };
     with_ledger(|ledger| {
         ledger.open(place, uuid);
         match space {

@@ -6,16 +6,16 @@
 
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks::site_figures::{AtNextMark, Changed, Interval};
 use crate::blocks::size_count::SizeCount;
-use crate::calls::{self, CALLS, Outcome};
+use crate::call::{self, CALLS};
+use crate::calls::{self, Outcome};
 use crate::driver;
 use crate::gpu::rendezvous::{Figures, HOST, Rendezvous};
 use crate::ledger::{Ledger, Place};
-use crate::platform::lock::{Held, Lock};
 use crate::platform::untracked::Untracked;
+use crate::state::{self, with_ledger};
 
 extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
@@ -53,9 +53,6 @@ struct CallbackData {
     correlation: u32,
 }
 
-static LEDGER: Lock<Option<Ledger>> = Lock::new(None);
-static RENDEZVOUS: AtomicPtr<Rendezvous> = AtomicPtr::new(std::ptr::null_mut());
-
 /// Loads CUPTI, subscribes, and answers the shim. Returns the reason if that is not possible.
 pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> {
     driver::find().map_err(words)?;
@@ -81,8 +78,8 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
     let enable =
         function!("cuptiEnableCallback", unsafe extern "C" fn(u32, Subscriber, c_int, u32) -> Status);
     let unsubscribe = function!("cuptiUnsubscribe", unsafe extern "C" fn(Subscriber) -> Status);
-    *LEDGER.hold() = Some(Ledger::default());
-    RENDEZVOUS.store(rendezvous as *const Rendezvous as *mut Rendezvous, Ordering::Release);
+    state::open_ledger(Ledger::default());
+    state::listen_at(rendezvous);
 
     let mut subscriber = std::ptr::null_mut();
     // SAFETY: the callback lives as long as the process, because this library is never unloaded.
@@ -98,7 +95,7 @@ pub(crate) fn subscribe(rendezvous: &'static Rendezvous) -> Result<(), CString> 
     for (number, _) in CALLS {
         // SAFETY: the subscriber is ours.
         let status = unsafe { enable(1, subscriber, DRIVER_API, number) };
-        if status != SUCCESS && calls::must_be_seen(number) {
+        if status != SUCCESS && call::must_be_seen(number) {
             // SAFETY: as above; nothing else has it.
             unsafe { unsubscribe(subscriber) };
             return Err(words(&format!(
@@ -125,12 +122,6 @@ fn loading_failed() -> CString {
     }
 }
 
-/// Works on the ledger, which exists before the first callback.
-pub(crate) fn with_ledger<T>(work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
-    let mut ledger: Held<'_, Option<Ledger>> = LEDGER.hold();
-    ledger.as_mut().map(work)
-}
-
 /// Called by CUPTI on the thread that calls the driver, before and after each call.
 extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *const CallbackData) {
     if domain != DRIVER_API || data.is_null() {
@@ -154,8 +145,7 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
     let outcome = unsafe {
         calls::exit(call, data.parameters, data.correlation, data.context as u64, *data.return_value)
     };
-    // SAFETY: it is a static of the shim.
-    let rendezvous = match unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() } {
+    let rendezvous = match state::rendezvous() {
         Some(rendezvous) => rendezvous,
         None => return,
     };
@@ -167,13 +157,6 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
             rendezvous.tell_out_of_memory(ordinal_of(place), requested, live);
         }
     }
-}
-
-/// The site of the allocation that is being counted; 0 if the run does not record call stacks.
-pub(crate) fn current_site() -> u32 {
-    // SAFETY: it is a static of the shim.
-    let rendezvous = unsafe { RENDEZVOUS.load(Ordering::Acquire).as_ref() };
-    rendezvous.and_then(Rendezvous::current_site).unwrap_or(0)
 }
 
 fn ordinal_of(place: Place) -> u32 {

@@ -8,10 +8,10 @@
 //!
 //! * `ledger`: what is allocated, and the peaks; pure. `site_figures`, with `untracked`: the same for
 //!   each call stack, in runs that record them.
-//! * `calls`: the driver's calls and their numbers, and what each does to the ledger; `allocation`:
+//! * `call`: the driver's calls and their numbers; `calls`: what each does to the ledger; `allocation`:
 //!   what a call allocates; `parameters`: their layout.
-//! * `cupti`: loading it and subscribing; `driver`: questions to the driver; `search`: finding the
-//!   rendezvous.
+//! * `cupti`: loading it and subscribing; `state`: what its callbacks share; `driver`: questions to the
+//!   driver; `search`: finding the rendezvous.
 
 // What these lints suggest needs a newer compiler than Rust 1.63.
 #![allow(
@@ -33,6 +33,8 @@ mod blocks {
     pub(crate) mod site_figures;
     pub(crate) mod size_count;
 }
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod call;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod calls;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -58,6 +60,8 @@ mod platform {
 }
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod search;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod state;
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use platform::own_memory;
