@@ -6,8 +6,8 @@ use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, TensorId};
 use memprof::{Kind, Names};
 
-use crate::layer::storage_of;
 use crate::text::Text;
+use crate::weak::storage_of;
 
 /// Names all tensors that the loss keeps for the backward pass, whatever made them. One call names
 /// the activations of a whole model.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use candle_core::{DType, Device, Module, ModuleT, Result, Tensor};
 use memprof::{LayerCall, Output};
 
+use crate::weak::storage_of;
 use crate::{allocated, graph, weak, with_device};
 
 /// A module under a name. [`layer`] makes one.
@@ -113,9 +114,4 @@ fn follow(call: &LayerCall, input: &Tensor, output: &Tensor) {
             call.output(Output { device, storage, bytes, weak, is_alive: weak::is_alive });
         });
     }
-}
-
-/// The same number for all tensors of a storage.
-pub(crate) fn storage_of(tensor: &Tensor) -> u64 {
-    std::ptr::addr_of!(*tensor.storage_and_layout().0) as u64
 }

@@ -72,3 +72,8 @@ fn lock_of(tensor: &Tensor) -> *const RwLock<Storage> {
     };
     storage.cast::<u8>().wrapping_sub(offset).cast()
 }
+
+/// The same number for all tensors of a storage.
+pub(crate) fn storage_of(tensor: &Tensor) -> u64 {
+    std::ptr::addr_of!(*tensor.storage_and_layout().0) as u64
+}

@@ -41,7 +41,7 @@ pub(crate) fn start(environment: Environment) -> bool {
         pool_metrics::trim_always();
     }
     let body = environment.body().map(|found| found.and_then(|addresses| body::plant(addresses, &LISTENER)));
-    // It holds memory of the tracked heap.
+    // The settings hold memory of the tracked heap.
     drop(environment);
     recorder.begin(body);
     process::set_recording(recorder.log.is_some());
