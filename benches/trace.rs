@@ -12,7 +12,7 @@ fn main() {
     fs_err::create_dir_all(&folder).unwrap();
     for (name, flags) in [("memprof", &[][..]), ("memprof_heap", &["-C", "relocation-model=pie"])] {
         let mut rustc = rustc(&folder);
-        rustc.args(["--crate-name", name, "--crate-type", "rlib", "-C", "codegen-units=1"]).args(flags);
+        rustc.args(["--crate-name", name, "--crate-type", "rlib"]).args(flags);
         run(rustc.arg("--out-dir").arg(&folder).arg(repository.join("templates").join(name).join("lib.rs")));
     }
     let program = folder.join("traced");

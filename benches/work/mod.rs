@@ -47,7 +47,7 @@ pub fn build(folder: &Path, allocator: &str, profile: Profile) -> PathBuf {
             let library = folder.join(format!("lib{name}.rlib"));
             let mut rustc = Command::new("rustc");
             rustc.args(["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"]);
-            rustc.args(["-C", "opt-level=3", "-C", "codegen-units=1"]).args(flags).arg("-L").arg(folder);
+            rustc.args(["-C", "opt-level=3"]).args(flags).arg("-L").arg(folder);
             output(rustc.arg("-o").arg(&library).arg(repository.join("templates").join(name).join("lib.rs")));
             cargo.arg("--extern").arg(format!("{name}={}", library.display()));
             // Cargo does not see that a library has changed. Another argument makes it compile again.

@@ -64,7 +64,7 @@ pub fn shim_by(compiler: fn() -> Command, flags: &[&str]) -> PathBuf {
             let mut command = compiler();
             command
                 .args(["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"])
-                .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-D", "warnings"])
+                .args(["-C", "opt-level=3", "-D", "warnings"])
                 .args(flags)
                 .arg("--out-dir")
                 .arg(libraries)
