@@ -175,7 +175,7 @@ impl Submit<'_> {
                 && shards.contains(&task.shard)
                 && job.record.job_of(task.shard) == Some(task.job)
         };
-        for task in job.client.tasks(&jobs)?.iter().filter(|task| stuck(task)) {
+        for task in job.client.tasks(&jobs, self.context.interrupt)?.iter().filter(|task| stuck(task)) {
             job.client.cancel(task)?;
         }
         self.send(job, &shards, &arguments)

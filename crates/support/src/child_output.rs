@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read};
 use std::process::{Child, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -27,13 +28,15 @@ impl Limits {
     pub const ANSWER: Self = Self { bytes: 64 << 20, time: Some(Duration::from_mins(5)) };
 }
 
-/// The limit that a child went beyond. It is ended then.
+/// Why a child was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
     /// It printed more than this.
     Bytes(u64),
     /// It took longer than this.
     Time(Duration),
+    /// The user pressed Ctrl-C.
+    Interrupt,
 }
 
 impl fmt::Display for Exceeded {
@@ -43,20 +46,28 @@ impl fmt::Display for Exceeded {
                 write!(formatter, "printed more than {}, the most that is read", Bytes(*most))
             }
             Self::Time(longest) => write!(formatter, "did not end within {}", shown(*longest)),
+            Self::Interrupt => write!(formatter, "was interrupted"),
         }
     }
 }
 
+/// How often the interrupt flag is looked at.
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+
 /// Reads both streams of a child to their ends, and waits for the child. A child that goes beyond a
-/// limit is ended, with what it has started.
-pub fn collect(mut child: Child, limits: Limits) -> io::Result<Result<Output, Exceeded>> {
+/// limit, or that runs when `interrupt` is raised, is ended, with what it has started.
+pub fn collect(
+    mut child: Child,
+    limits: Limits,
+    interrupt: Option<&AtomicBool>,
+) -> io::Result<Result<Output, Exceeded>> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let pid = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
     let (stdout, stderr, exceeded) = std::thread::scope(|scope| {
         let out = scope.spawn(|| read(stdout, limits.bytes, &sender));
         let err = scope.spawn(|| read(stderr, limits.bytes, &sender));
-        let exceeded = watch(&receiver, limits);
+        let exceeded = watch(&receiver, limits, interrupt);
         if exceeded.is_some() {
             // The child is not reaped yet, so the id is still its own.
             end(pid);
@@ -82,18 +93,29 @@ fn read(stream: Option<impl Read>, most: u64, is_too_long: &mpsc::Sender<bool>) 
     read.map(|_| bytes)
 }
 
-/// Waits until both streams have ended, or a limit is exceeded.
-fn watch(is_too_long: &mpsc::Receiver<bool>, limits: Limits) -> Option<Exceeded> {
+/// Waits until both streams have ended, a limit is exceeded, or the user presses Ctrl-C.
+fn watch(
+    is_too_long: &mpsc::Receiver<bool>,
+    limits: Limits,
+    interrupt: Option<&AtomicBool>,
+) -> Option<Exceeded> {
     let begin = Instant::now();
-    for _ in 0..2 {
-        let next = match limits.time {
-            Some(time) => is_too_long.recv_timeout(time.saturating_sub(begin.elapsed())).ok(),
-            None => is_too_long.recv().ok(),
-        };
-        match next {
-            Some(false) => {}
-            Some(true) => return Some(Exceeded::Bytes(limits.bytes)),
-            None => return limits.time.map(Exceeded::Time),
+    let mut ended = 0;
+    while ended < 2 {
+        let left = limits.time.map_or(Duration::MAX, |time| time.saturating_sub(begin.elapsed()));
+        let pause = interrupt.map_or(left, |_| left.min(INTERRUPT_POLL));
+        match is_too_long.recv_timeout(pause) {
+            Ok(false) => ended += 1,
+            Ok(true) => return Some(Exceeded::Bytes(limits.bytes)),
+            Err(_) if interrupt.is_some_and(|interrupt| interrupt.load(Ordering::Relaxed)) => {
+                return Some(Exceeded::Interrupt);
+            }
+            Err(_) => {
+                let time = limits.time.filter(|time| begin.elapsed() >= *time);
+                if time.is_some() {
+                    return time.map(Exceeded::Time);
+                }
+            }
         }
     }
     None

@@ -214,6 +214,10 @@ impl Command {
 
     /// Runs to the end and captures both streams, whatever the status.
     pub fn capture(&self) -> Result<Captured, ProcessError> {
+        self.captured(None)
+    }
+
+    fn captured(&self, interrupt: Option<&AtomicBool>) -> Result<Captured, ProcessError> {
         let mut child = self.spawn(|command| {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             Ok(())
@@ -228,20 +232,31 @@ impl Command {
                     let _ = pipe.write_all(&bytes);
                 });
             }
-            self.collect(child)
+            self.collect(child, interrupt)
         })
     }
 
-    fn collect(&self, child: Child) -> Result<Captured, ProcessError> {
-        let output = child_output::collect(child, self.limits).map_err(|source| self.broken(source))?;
-        let output =
-            output.map_err(|exceeded| ProcessError::Exceeded { command: self.to_string(), exceeded })?;
+    fn collect(&self, child: Child, interrupt: Option<&AtomicBool>) -> Result<Captured, ProcessError> {
+        let output = child_output::collect(child, self.limits, interrupt);
+        let command = || self.to_string();
+        let output = output.map_err(|source| self.broken(source))?.map_err(|exceeded| match exceeded {
+            Exceeded::Interrupt => ProcessError::Interrupted { command: command() },
+            exceeded => ProcessError::Exceeded { command: command(), exceeded },
+        })?;
         Ok(Captured { status: output.status, stdout: output.stdout, stderr: output.stderr })
     }
 
     /// Runs to the end. Anything but success is an error that quotes the output.
     pub fn run(&self) -> Result<Captured, ProcessError> {
-        let captured = self.capture()?;
+        self.succeeded(self.capture()?)
+    }
+
+    /// Does the same, and ends the child if `interrupt` is raised.
+    pub fn run_until(&self, interrupt: &AtomicBool) -> Result<Captured, ProcessError> {
+        self.succeeded(self.captured(Some(interrupt))?)
+    }
+
+    fn succeeded(&self, captured: Captured) -> Result<Captured, ProcessError> {
         if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
     }
 
@@ -252,8 +267,7 @@ impl Command {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             supervised(command)
         })?;
-        let captured = self.collect(child)?;
-        if captured.status.success() { Ok(captured) } else { Err(self.failed(&captured)) }
+        self.succeeded(self.collect(child, None)?)
     }
 
     /// Runs to the end. Each line of standard output goes to one callback and each line of standard
@@ -589,6 +603,15 @@ mod tests {
         // Its standard output ended, so it has ended, too.
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_program_whose_answer_is_awaited() {
+        let interrupt = AtomicBool::new(true);
+        let error = shell("sleep 300 & sleep 300").run_until(&interrupt).unwrap_err();
+        assert!(matches!(error, ProcessError::Interrupted { .. }), "{error}");
+        let answered = shell("echo yes").run_until(&AtomicBool::new(false)).unwrap();
+        assert_eq!(answered.text(), "yes");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Slurm's client commands: `sbatch`, `squeue`, `sacct` and `scancel`.
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
 
 use camino::Utf8Path;
 
@@ -81,17 +82,17 @@ impl Client {
         })
     }
 
-    /// Returns the tasks of these jobs, as far as Slurm knows them.
+    /// Returns the tasks of these jobs, as far as Slurm knows them. `interrupt` ends the question.
     ///
     /// # Errors
     ///
     /// `squeue` is not installed, or cannot reach the controller.
-    pub fn tasks(&self, jobs: &[u64]) -> anyhow::Result<Vec<Task>> {
+    pub fn tasks(&self, jobs: &[u64], interrupt: &AtomicBool) -> anyhow::Result<Vec<Task>> {
         let mut tasks = Vec::new();
         for job in jobs {
             let squeue = self.command("squeue").args(["--array", "--noheader", "--states=all"]);
             let squeue = squeue.arg(format!("--format={}", task::SQUEUE_FORMAT)).arg(format!("--jobs={job}"));
-            match squeue.run() {
+            match squeue.run_until(interrupt) {
                 Ok(captured) => tasks.extend(task::of_squeue(&captured.text())),
                 Err(error) if error.is_missing_program() => return Err(not_installed("squeue").into()),
                 // The controller forgets a job some minutes after its end.
@@ -103,15 +104,15 @@ impl Client {
     }
 
     /// Returns the tasks of these jobs that have ended, also of jobs that the controller forgot. Empty
-    /// without accounting.
-    pub fn accounted(&self, jobs: &[u64]) -> Vec<Task> {
+    /// without accounting. `interrupt` ends the question.
+    pub fn accounted(&self, jobs: &[u64], interrupt: &AtomicBool) -> Vec<Task> {
         if self.is_without_accounting.get() {
             return Vec::new();
         }
         let jobs: Vec<String> = jobs.iter().map(u64::to_string).collect();
         let sacct = self.command("sacct").args(["--allocations", "--noheader", "--parsable2"]);
         let sacct = sacct.arg(format!("--format={}", task::SACCT_FORMAT));
-        if let Ok(captured) = sacct.arg(format!("--jobs={}", jobs.join(","))).run() {
+        if let Ok(captured) = sacct.arg(format!("--jobs={}", jobs.join(","))).run_until(interrupt) {
             return task::of_sacct(&captured.text());
         }
         // Many clusters have no accounting. The shards' folders say what is finished.

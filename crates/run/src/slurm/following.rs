@@ -113,7 +113,7 @@ impl Follower<'_> {
         let mut jobs: Vec<u64> = open.iter().map(|(job, _)| *job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        let known = match self.client.tasks(&jobs) {
+        let known = match self.client.tasks(&jobs, self.interrupt) {
             Ok(known) => known,
             Err(error) if error.is::<UserError>() => return Err(error),
             Err(error) => {
@@ -132,7 +132,7 @@ impl Follower<'_> {
         let mut tasks: Tasks = known.into_iter().map(|task| ((task.job, task.shard), task)).collect();
         let forgotten = |tasks: &Tasks| open.iter().any(|one| !tasks.contains_key(one));
         if forgotten(&tasks) {
-            for task in self.client.accounted(&jobs) {
+            for task in self.client.accounted(&jobs, self.interrupt) {
                 tasks.entry((task.job, task.shard)).or_insert(task);
             }
         }
