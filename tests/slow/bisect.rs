@@ -500,6 +500,7 @@ fn a_history_is_a_chart_and_a_table_and_csv() {
         [false, false, true, false, false, true, false]
     );
     assert!(rows[6][value].parse::<u64>().expect("bytes") >= 900_000);
+    assert_eq!(&rows[6][column("name")], "keeps");
 
     let json = |arguments: &[&str]| {
         kept.report(&[&["history", "-k", "keeps", "--offline", "--format", "json"], arguments].concat())

@@ -13,7 +13,7 @@ use memprof_run::bisect::report_data::{MeasuredCommit, SearchReport};
 use memprof_support::labels::{cut, one_line, width};
 
 /// The columns of the CSV. Scripts rely on them.
-pub const COLUMNS: [&str; 18] = [
+pub const COLUMNS: [&str; 19] = [
     "commit",
     "date",
     "author",
@@ -31,6 +31,7 @@ pub const COLUMNS: [&str; 18] = [
     "step",
     "seconds",
     "test",
+    "name",
     "params",
 ];
 
@@ -71,6 +72,7 @@ fn rows<W: Write>(report: &SearchReport, writer: &mut csv::Writer<W>) -> io::Res
             if commit.is_step { "true" } else { "false" },
             &commit.seconds.map(|seconds| format!("{seconds:.3}")).unwrap_or_default(),
             &cell(&report.test),
+            &cell(&report.title),
             &cell(&params.join(" ")),
         ])?;
     }
