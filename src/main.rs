@@ -8,6 +8,7 @@ use cargo_memprof::arguments::command_line;
 use cargo_memprof::arguments::terminal::TerminalArguments;
 use cargo_memprof::commands::dispatch::act;
 use cargo_memprof::terminal::console::Console;
+use cargo_memprof::terminal::usage_error;
 use memprof_build::wrapper;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::termination;
@@ -29,8 +30,7 @@ fn main() -> ProcessExitCode {
     let command_line = match command_line::parse(argv) {
         Ok(command_line) => command_line,
         Err(error) => {
-            // Help and version are errors too, with code 0.
-            let _ = error.print();
+            usage_error::print(&error);
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Success }.into();
         }
     };

@@ -292,7 +292,7 @@ impl Canvas {
 const CLOCK: usize = 12;
 
 /// Returns the width of the terminal.
-fn width_of_terminal() -> Option<usize> {
+pub(super) fn width_of_terminal() -> Option<usize> {
     terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0))
 }
 

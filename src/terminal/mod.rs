@@ -9,4 +9,5 @@ pub mod failure;
 pub mod filtered;
 pub mod lines;
 pub mod progress;
+pub mod usage_error;
 pub mod workflow;
