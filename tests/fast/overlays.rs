@@ -208,3 +208,23 @@ fn an_overlay_outside_the_workspace_is_refused_before_a_build() {
         assert!(completed(&repository, Some("other/Cargo.toml"), &[], overlay).is_ok(), "{destination}");
     }
 }
+
+#[test]
+fn an_overlay_whose_test_would_have_two_names_is_refused_with_a_command_that_works() {
+    let mut repository = with_members();
+    repository.git(["switch", "--quiet", "feature"]);
+    repository.write("syntax/tests/Cargo.toml", "[package]\nname = \"syntax-tests\"\nversion = \"0.1.0\"\n");
+    repository.commit("the tests are a package");
+    let overlay = overlay_to(&repository, "syntax/tests/memory.rs", OverlayMode::Package);
+    let source = overlay.paths[0].source.clone();
+    let refused = completed(&repository, None, &[], overlay).unwrap_err();
+    assert_eq!(
+        refused,
+        format!(
+            "error: overlay: 'syntax/tests/memory.rs' is in the package syntax at main, and in syntax-tests at \
+             feature, so its tests have two names and would not be compared\n  \
+             help: in a crate of their own they have one name: cargo memprof main feature \
+             --overlay {source}=tests/memory.rs --overlay-mode external --overlay-package syntax"
+        )
+    );
+}

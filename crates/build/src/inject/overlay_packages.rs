@@ -124,12 +124,59 @@ fn packages_with_tests(
         let is_test = ["tests", "benches", "examples"].iter().any(|folder| inside.starts_with(folder))
             || checkout_edits::integration_test(&package.folder, inside).is_some();
         if is_test && packages.is_member(package) {
+            if let Some(nested) = NestedTests::around(&path, of_revisions) {
+                return Err(nested.refusal(overlay, &path, plan).into());
+            }
             with_tests.insert(package.name.clone());
         }
     }
     match outside.filter(|_| with_tests.is_empty()) {
         Some(path) => Err(outside_of_all(overlay, &path, &of_revisions[0]).into()),
         None => Ok(with_tests),
+    }
+}
+
+/// A folder `tests` that is a package of its own in some revisions only.
+struct NestedTests<'a> {
+    outer: (usize, &'a Package),
+    inner: (usize, &'a Package),
+}
+
+impl<'a> NestedTests<'a> {
+    /// Returns the two packages around a file. The baseline is first among the revisions.
+    fn around(path: &Utf8Path, of_revisions: &'a [Packages]) -> Option<Self> {
+        let found = of_revisions.iter().enumerate();
+        let found: Vec<_> = found.filter_map(|(index, one)| Some((index, one.around(path)?))).collect();
+        let inner = *found.iter().find(|(_, package)| package.folder.file_name() == Some("tests"))?;
+        let outer = *found.iter().find(|(_, package)| package.folder.join("tests") == inner.1.folder)?;
+        Some(Self { outer, inner })
+    }
+
+    fn refusal(&self, overlay: &OverlayRequest, path: &Utf8Path, plan: &Plan) -> UserError {
+        let others = (0..plan.revisions.len()).filter(|index| *index != plan.baseline);
+        let in_order: Vec<usize> = std::iter::once(plan.baseline).chain(others).collect();
+        let at = |index: usize| plan.revisions[in_order[index]].name.as_str();
+        let ((outer_at, outer), (inner_at, inner)) = (self.outer, self.inner);
+        let from = overlay.from.as_ref().map(|from| format!("{from}:")).unwrap_or_default();
+        let source = overlay.paths.first().map_or(path.as_str(), |path| path.source.as_str());
+        let file = Some(Utf8Path::new(source)).filter(|path| path.extension() == Some("rs"));
+        let name = file.and_then(Utf8Path::file_name);
+        let destination = name.map_or("tests".to_owned(), |name| format!("tests/{name}"));
+        let refs: Vec<&str> = plan.revisions.iter().map(|one| one.name.as_str()).collect();
+        UserError::new(format!(
+            "overlay: '{path}' is in the package {} at {}, and in {} at {}, so its tests have two names and \
+             would not be compared",
+            outer.name,
+            at(outer_at),
+            inner.name,
+            at(inner_at)
+        ))
+        .help(format!(
+            "in a crate of their own they have one name: cargo memprof {} --overlay {from}{source}={destination} \
+             --overlay-mode external --overlay-package {}",
+            refs.join(" "),
+            outer.name
+        ))
     }
 }
 
@@ -325,6 +372,23 @@ mod tests {
         assert_eq!(one.of_external(&external("/tmp/x.rs")).unwrap(), "a");
         let root = packages("", "[package]\nname = 'root'\n[workspace]\n", &MEMBERS);
         assert_eq!(root.of_external(&external("/tmp/x.rs")).unwrap(), "root");
+    }
+
+    #[test]
+    fn tests_that_are_a_package_in_one_revision_only_have_two_names() {
+        let root = "[workspace]\nmembers = ['core']\n";
+        let revisions = [
+            packages("", root, &[("core", "core")]),
+            packages("", root, &[("core", "core"), ("ct", "core/tests")]),
+        ];
+        let found = |path: &str, revisions: &[Packages]| {
+            let found = NestedTests::around(path.into(), revisions)?;
+            Some((found.outer.0, found.outer.1.name.clone(), found.inner.0, found.inner.1.name.clone()))
+        };
+        let both = Some((0, "core".to_owned(), 1, "ct".to_owned()));
+        assert_eq!(found("core/tests/memory.rs", &revisions), both);
+        assert_eq!(found("core/src/memory.rs", &revisions), None);
+        assert_eq!(found("core/tests/memory.rs", &revisions[1..]), None);
     }
 
     #[test]
