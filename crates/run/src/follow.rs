@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use camino::Utf8PathBuf;
 
+use crate::write_order::WriteOrder;
 use memprof_judge::results::live_line::LiveLine;
 use memprof_judge::results::run_folder::file;
 use memprof_support::event::{Event, Sink};
@@ -31,7 +32,10 @@ pub struct Follower<'a> {
     sink: &'a dyn Sink,
     test: &'a str,
     name: &'a str,
+    /// The outputs, if they are followed, and the log.
     files: Vec<FollowedFile>,
+    /// When each of the outputs was written to, if the platform tells.
+    order: Option<WriteOrder>,
 }
 
 struct FollowedFile {
@@ -61,31 +65,55 @@ impl<'a> Follower<'a> {
             offset: 0,
             rest: Vec::new(),
         });
-        Self { sink, test, name, files: files.collect() }
+        let files: Vec<FollowedFile> = files.collect();
+        let outputs: Vec<_> = files.iter().filter(|file| !file.is_log).map(|file| &*file.path).collect();
+        let order = if outputs.is_empty() { None } else { WriteOrder::watch(&outputs) };
+        Self { sink, test, name, files, order }
     }
 
     /// Hands on the whole lines that were written since the last look.
     pub fn look(&mut self) {
-        self.order();
-        for file in &mut self.files {
-            let lines = file.new_lines();
+        let written = self.order.as_ref().map(WriteOrder::take);
+        if let Some(written) = &written {
+            self.hand_on(written);
+        } else {
+            self.sort();
+        }
+        for file in self.files.iter_mut().filter(|file| file.is_log || written.is_none()) {
+            let lines = file.new_lines(u64::MAX);
             emit(self.sink, self.test, self.name, file.is_log, &lines);
         }
     }
 
-    /// Puts the output that was written last behind the other one. More is not known of two files. The
-    /// log is mapped, so its time means nothing.
-    fn order(&mut self) {
+    /// Hands on what was written to the outputs, in its order.
+    fn hand_on(&mut self, written: &[(usize, u64)]) {
+        for (number, until) in written {
+            let file = &mut self.files[*number];
+            let mut before = None;
+            while before != Some(file.offset) {
+                before = Some(file.offset);
+                let lines = file.new_lines(*until);
+                emit(self.sink, self.test, self.name, file.is_log, &lines);
+            }
+        }
+    }
+
+    /// Puts the output that was written last behind the other one. The log is mapped, so its time means
+    /// nothing.
+    fn sort(&mut self) {
         self.files.sort_by_cached_key(|file| (file.is_log, file.modified().filter(|_| !file.is_log)));
     }
 
     /// Hands on everything that is left, once the process has ended.
     pub fn finish(mut self) {
-        self.order();
+        if let Some(order) = self.order.take() {
+            self.hand_on(&order.finish());
+        }
+        self.sort();
         for file in &mut self.files {
             loop {
                 let before = file.offset;
-                let lines = file.new_lines();
+                let lines = file.new_lines(u64::MAX);
                 emit(self.sink, self.test, self.name, file.is_log, &lines);
                 if file.offset == before {
                     break;
@@ -103,16 +131,16 @@ impl FollowedFile {
         self.path.symlink_metadata().and_then(|metadata| metadata.modified()).ok()
     }
 
-    /// Returns the whole lines since the last look. A file that cannot be read has none: the outcome
-    /// says what the test did to it.
-    fn new_lines(&mut self) -> Vec<u8> {
-        if self.offset >= MOST_FOLLOWED {
+    /// Returns the whole lines since the last look, up to a length of the file. A file that cannot be
+    /// read has none: the outcome says what the test did to it.
+    fn new_lines(&mut self, until: u64) -> Vec<u8> {
+        if self.offset >= MOST_FOLLOWED.min(until) {
             return Vec::new();
         }
         let read = |rest: &mut Vec<u8>| {
             let mut file = regular_file::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
-            file.take(PIECE).read_to_end(rest)
+            file.take(PIECE.min(until - self.offset)).read_to_end(rest)
         };
         let before = self.rest.len();
         let Ok(length) = read(&mut self.rest) else { return Vec::new() };
@@ -200,6 +228,37 @@ mod tests {
         let follow = Follow { checkpoints: false, output: true };
         Follower::new(follow, folder, "t", "main", &sink).finish();
         assert_eq!(*texts.borrow(), ["stderr", "stdout"]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn outputs_are_handed_on_in_the_order_in_which_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let texts = RefCell::new(Vec::new());
+        let sink = |event| {
+            if let Event::TestWrote { text, .. } = event {
+                texts.borrow_mut().push(text);
+            }
+        };
+        let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
+        let (mut stdout, mut stderr) = (open("stdout"), open("stderr"));
+        let follow = Follow { checkpoints: false, output: true };
+        let follower = Follower::new(follow, folder, "t", "main", &sink);
+        let seen = |number: usize| {
+            while follower.order.as_ref().unwrap().count() < number {
+                std::thread::yield_now();
+            }
+        };
+        stdout.write_all(b"one\n").unwrap();
+        seen(1);
+        stderr.write_all(b"two\n").unwrap();
+        seen(2);
+        stdout.write_all(b"three\nfo").unwrap();
+        seen(3);
+        stderr.write_all(b"five\n").unwrap();
+        follower.finish();
+        assert_eq!(*texts.borrow(), ["one", "two", "three", "five", "fo"]);
     }
 
     #[test]

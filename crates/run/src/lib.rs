@@ -38,3 +38,5 @@ pub mod stdin_files;
 pub mod stored_plan;
 pub mod stretch;
 pub mod test_command;
+#[cfg_attr(not(target_os = "linux"), path = "write_order_elsewhere.rs")]
+pub mod write_order;
