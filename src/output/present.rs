@@ -96,12 +96,8 @@ impl Presentation<'_> {
         if !has_runs {
             return error;
         }
-        let reported = stored::read(folder).and_then(|mut results| {
-            // The report may be read without the message on the terminal.
-            results.plan.notes.push(format!("{error}: `--resume` continues"));
-            self.of_run(console, &results, folder)
-        });
-        match reported {
+        // It says how far it got, because it may be read without the message on the terminal.
+        match stored::read(folder).and_then(|results| self.of_run(console, &results, folder)) {
             Ok(_) => error,
             Err(unreported) => unreported,
         }

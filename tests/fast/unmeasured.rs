@@ -1,10 +1,14 @@
-//! Cells of revisions whose test executables cannot be measured.
+//! Tests without figures that can be compared: their executables cannot be measured, or they fail at both ends.
 
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, cells};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::request::{RefRequest, Request, TestRequest};
 
-use crate::support::synthetic::{self, Synthetic};
+use crate::reports::{at_width, table};
+use crate::support::synthetic::{self, Log, Synthetic};
 
 #[test]
 fn a_test_whose_executable_is_not_measured_is_not_called_missing() {
@@ -40,4 +44,32 @@ fn a_test_whose_executable_is_not_measured_is_not_called_missing() {
     // Without any listed test, there is still something to report.
     assert_eq!(statuses(&[], &not_measured), Ok(Vec::new()));
     statuses(&[], &[]).expect_err("there are no tests");
+}
+
+#[test]
+fn what_a_failed_test_logged_is_counted_once_for_both_ends() {
+    let status = || Status::Failed { exit_code: 101 };
+    let log =
+        Log::new().checkpoint("start", &[("heap.peak", 0)]).checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).failed("t", 0, status(), "", Some(&log)).failed(
+        "t",
+        1,
+        status(),
+        "",
+        Some(&log),
+    );
+    let text = table(&compare(&synthetic.results()), &at_width(80));
+    assert_eq!(text.matches("2 checkpoints logged before that: shown, not compared").count(), 1, "{text}");
+}
+
+#[test]
+fn a_later_report_says_that_the_comparison_was_interrupted() {
+    let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log);
+    let reported = || table(&compare(&synthetic.results()), &at_width(80));
+    assert!(!reported().contains("--resume"), "{}", reported());
+    unfinished::note(synthetic.folder(), "interrupted after 1 of 4 runs").unwrap();
+    assert!(reported().contains("\ninterrupted after 1 of 4 runs: `--resume` continues\n"), "{}", reported());
+    unfinished::forget(synthetic.folder()).unwrap();
+    assert!(!reported().contains("--resume"), "{}", reported());
 }

@@ -293,6 +293,8 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     // The test that was interrupted shows what it logged.
     assert!(stdout.contains("was interrupted"), "{stdout}");
     assert!(stdout.contains("interrupted after 2 of 6 runs: `--resume` continues"), "{stdout}");
+    let later = command(&repository.root(), home.path(), &["report"]).output().expect("the program runs");
+    assert_eq!(String::from_utf8_lossy(&later.stdout), stdout);
 
     let arguments = ["--resume", "-k", "panics"];
     let other = command(&repository.root(), home.path(), &arguments).output().expect("the program runs");

@@ -44,8 +44,15 @@ pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
         is_of_both && is_failure(status) && !is_shown_as_limit
     };
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
-    let of_side = |(revision, side)| of_side(comparison, revision, side, &is_failure);
-    sides.into_iter().flat_map(of_side).collect()
+    let [mut of_baseline, of_candidate] =
+        sides.map(|(revision, side)| of_side(comparison, revision, side, &is_failure));
+    if let (Some(baseline), Some(candidate)) = (of_baseline.last_mut(), of_candidate.last())
+        && baseline.figures == candidate.figures
+    {
+        // What is the same of both is said once, below them.
+        baseline.figures = None;
+    }
+    of_baseline.into_iter().chain(of_candidate).collect()
 }
 
 /// Returns what went wrong at one revision.

@@ -17,6 +17,7 @@ use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::spreading::assign;
 use memprof_judge::results::run_folder::file;
 use memprof_judge::results::sealed;
+use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
@@ -32,7 +33,22 @@ struct Assignment {
 }
 
 /// Runs all cells, and then the changed ones with call stacks. With a pool, each test gets a device.
+/// Until all are done, the folder says so.
 pub fn run_and_explain(
+    runner: &Runner<'_>,
+    tree: &mut dyn TestTree,
+    chosen: Attribution,
+) -> anyhow::Result<Completion> {
+    unfinished::note(runner.folder, "the run has not finished")?;
+    let completion = on_devices(runner, tree, chosen)?;
+    match &completion {
+        Completion::Finished => unfinished::forget(runner.folder)?,
+        Completion::Interrupted(interrupted) => unfinished::note(runner.folder, &interrupted.to_string())?,
+    }
+    Ok(completion)
+}
+
+fn on_devices(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
     chosen: Attribution,

@@ -25,3 +25,4 @@ pub mod stored;
 pub mod tensor_record;
 pub mod trace_facts;
 pub mod trace_record;
+pub mod unfinished;

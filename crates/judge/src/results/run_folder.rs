@@ -2,7 +2,7 @@
 //! have their content.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json  unfinished.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/inputs/<hash>   (the standard inputs of programs)
 //! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
@@ -42,6 +42,11 @@ impl RunFolder {
     /// `comparison.json`.
     pub fn comparison(&self) -> Utf8PathBuf {
         self.0.join("comparison.json")
+    }
+
+    /// Returns `unfinished.json`: how far the comparison got. Finished ones lack it.
+    pub fn unfinished(&self) -> Utf8PathBuf {
+        self.0.join("unfinished.json")
     }
 
     /// Returns `search.json`: the question of a `bisect` or `history`. Other runs lack it.

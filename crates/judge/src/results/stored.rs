@@ -21,6 +21,7 @@ use crate::results::run_folder::{RunFolder, file};
 use crate::results::sealed::{self, Hashing, Opened, SealedError};
 use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
+use crate::results::unfinished;
 use crate::verdict::limits::Limits;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::{self, CellId, Plan};
@@ -126,7 +127,9 @@ impl Run {
 /// # Errors
 /// The plan or an outcome cannot be read. A log that cannot be read is part of the results.
 pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
-    read_some(folder, |_| true)
+    let mut results = read_some(folder, |_| true)?;
+    results.plan.notes.extend(unfinished::remark(folder)?);
+    Ok(results)
 }
 
 /// Reads a run's folder, but only the runs that `wanted` accepts.
