@@ -18,6 +18,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
 use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
+use crate::compile_check::CompileCheck;
 use crate::failure::{self, BuildFailure, Fault};
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
@@ -493,6 +494,21 @@ impl<'a> Builder<'a> {
         let done = resolve(&resolver);
         resolver.finish()?;
         done
+    }
+
+    /// Lets the compiler check variants of a revision, in its checkout.
+    pub fn checking<T>(
+        &mut self,
+        index: usize,
+        check: impl FnOnce(&mut CompileCheck<'_, 'a>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let toolchain = self.toolchain(index)?;
+        if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
+            anyhow::bail!("{}", failure.first_errors.trim());
+        }
+        let job =
+            Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
+        check(&mut CompileCheck::new(&job, &mut self.tree)?)
     }
 
     /// Provides what a revision is built with, if it is not its own lock file.

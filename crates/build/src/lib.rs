@@ -13,6 +13,7 @@ pub mod cargo;
 pub mod cargo_call;
 pub mod checkout;
 pub mod compilation;
+pub mod compile_check;
 pub mod compiled_copies;
 pub mod compiled_test;
 pub mod configured_out;

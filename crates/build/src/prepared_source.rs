@@ -54,10 +54,29 @@ pub fn prepare(
     tree: &mut BuildTree<'_>,
     skipped: &SkippedEdits,
 ) -> anyhow::Result<PreparedSource> {
+    prepare_changed(job, tree, skipped, &[])
+}
+
+/// A file to change in the checkout: its path, and its content; `None` removes it.
+pub type ChangedSource = (Utf8PathBuf, Option<Vec<u8>>);
+
+/// Prepares a revision with changes of its own files.
+pub fn prepare_changed(
+    job: &Job<'_>,
+    tree: &mut BuildTree<'_>,
+    skipped: &SkippedEdits,
+    changes: &[ChangedSource],
+) -> anyhow::Result<PreparedSource> {
     let inputs = job.inputs;
     let folders = job.side().map(|side| side.folders.as_slice()).unwrap_or_default();
     let (mut injection, mut injected) = lay_request(job, folders, tree)?;
     let checkout = &inputs.checkout;
+    for (path, content) in changes {
+        match content {
+            Some(content) => injected.write(checkout, path, content)?,
+            None => fs_err::remove_file(checkout.join(path))?,
+        }
+    }
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
         injected.write(checkout, &path, &text)?;
