@@ -13,7 +13,7 @@ use crate::arguments::fixed_plan;
 use crate::arguments::notebook::{self, NotebookArguments};
 use crate::arguments::reports::{self, CompareArguments, MergeArguments, ReportArguments};
 use crate::arguments::run::RunArguments;
-use crate::arguments::search::{self, BisectArguments, HistoryArguments};
+use crate::arguments::search::{self, BisectArguments, HistoryArguments, ProveArguments};
 use crate::arguments::setup::{
     self, CleanArguments, CompletionsArguments, DemoArguments, DoctorArguments, InitArguments,
     SchemaArguments,
@@ -80,6 +80,7 @@ Commands:
   test     run the working tree's tests, and fail on a broken limit
   deps     compare under another version of a dependency: serde@1.0.200
   bisect   find the commit that changed a test's memory
+  prove    measure what each part of a diff costs, by leaving it out
   history  measure commit after commit
   report   show an earlier run again, in any format
   list     list the tests that would run
@@ -154,6 +155,9 @@ pub enum CommandArguments {
     /// Find the commit that changed a test's memory
     #[command(after_help = search::BISECT_HELP)]
     Bisect(Box<BisectArguments>),
+    /// Find out what each part of a diff costs, by leaving it out
+    #[command(after_help = search::PROVE_HELP)]
+    Prove(Box<ProveArguments>),
     /// Measure commit after commit, as a table and a chart
     #[command(after_help = search::HISTORY_HELP)]
     History(Box<HistoryArguments>),
@@ -226,6 +230,7 @@ impl CommandArguments {
                 | Self::Deps(_)
                 | Self::Bisect(_)
                 | Self::History(_)
+                | Self::Prove(_)
                 | Self::Submit(_)
         )
     }
@@ -512,6 +517,7 @@ mod tests {
             ("test decode --resume", "FILTER"),
             ("deps serde@1.0.200 --resume", "NAME@VERSION"),
             ("bisect a..b --resume", "GOOD..BAD"),
+            ("prove a..b --resume --builds 20", "BASE..REF, --builds"),
             ("bisect --resume --threshold 5%", "--threshold"),
             ("bisect --resume --good a", "--good"),
             ("history --resume -k hf -- src", "--filter, PATH"),

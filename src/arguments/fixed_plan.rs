@@ -38,7 +38,7 @@ struct FixedPlan {
 const FIXED_PLANS: [FixedPlan; 2] = [
     FixedPlan {
         flag: "resume",
-        commands: &["run", "test", "deps", "bisect", "history"],
+        commands: &["run", "test", "deps", "bisect", "history", "prove"],
         // Where things are found, and secrets, which no plan keeps. They are compared with the plan.
         compatible: &[
             "arg",

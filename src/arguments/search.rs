@@ -1,4 +1,4 @@
-//! The flags of `bisect` and `history`: which commits, which metric, and the flags for building and
+//! The flags of `bisect`, `history` and `prove`: which commits, which metric, and the flags for building and
 //! selecting that `run` has too.
 
 use camino::Utf8PathBuf;
@@ -46,6 +46,24 @@ Exit codes:
     3  an end cannot be measured, or the answer is a range of commits, because
        some of them cannot be measured
     4  inconclusive: the noise is too large for the threshold
+    5  the two ends do not differ by more than the threshold
+  130  interrupted; finished runs are kept, and --resume continues";
+
+/// What follows `prove --help`.
+pub const PROVE_HELP: &str = "\
+Examples:
+  cargo memprof prove main..pr/7 -k index
+  cargo memprof prove main..pr/7 -k index --checkpoint done --metric heap.live
+  cargo memprof prove main..pr/7 -k index --builds 20 -o proof.md
+  cargo memprof prove --resume                     after an interrupt
+
+Splits the diff into parts that compile alone, and measures the commit without
+each part that may matter. Figures add up to the difference.
+
+Exit codes:
+    0  found
+    2  a mistake in the command line or in memprof.yaml
+    3  an end cannot be measured, or some parts could not be told apart
     5  the two ends do not differ by more than the threshold
   130  interrupted; finished runs are kept, and --resume continues";
 
@@ -133,6 +151,20 @@ pub struct HistoryArguments {
     /// Measure only commits that touch these paths
     #[arg(last = true, value_name = "PATH")]
     pub paths: Vec<String>,
+}
+
+/// `prove`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ProveArguments {
+    /// A commit without the diff, and one with it: main..pr/7 (`main..` ends at HEAD)
+    #[arg(value_name = "BASE..REF", required_unless_present = "resume")]
+    pub range: Option<String>,
+    /// Build at most N commits, both ends included
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..), help_heading = "Commits")]
+    pub builds: u32,
+    /// What to measure, and how.
+    #[command(flatten)]
+    pub measuring: MeasuringArguments,
 }
 
 /// What to measure of each commit, and how.

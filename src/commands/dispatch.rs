@@ -6,7 +6,7 @@ use crate::arguments::command_line::{CommandArguments, CommandLine};
 use crate::commands::context::CommandContext;
 use crate::commands::{
     bisect, budget, build, clean, compare, completions, courtesy, demo, doctor, history, init, list, man,
-    merge, notebook, report, run, schema, submit, trace,
+    merge, notebook, prove, report, run, schema, submit, trace,
 };
 use crate::terminal::console::Console;
 use memprof_build::checkout::cache;
@@ -31,6 +31,7 @@ pub fn act(
         CommandArguments::Build(arguments) => build::build(context, arguments),
         CommandArguments::Bisect(arguments) => bisect::bisect(context, arguments),
         CommandArguments::History(arguments) => history::history(context, arguments),
+        CommandArguments::Prove(arguments) => prove::prove(context, arguments),
         CommandArguments::List(arguments) => list::list(context, arguments),
         CommandArguments::Notebook(arguments) => notebook::notebook(context, arguments),
         CommandArguments::Trace(arguments) => trace::trace(context, arguments),

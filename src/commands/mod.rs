@@ -18,6 +18,7 @@ pub mod list;
 pub mod man;
 pub mod merge;
 pub mod notebook;
+pub mod prove;
 pub mod report;
 pub mod run;
 pub mod run_archive;

@@ -24,6 +24,7 @@ use memprof_report::github::{self, Actions};
 use memprof_report::options::{Format, Options, Rows};
 use memprof_report::why::exports;
 use memprof_run::bisect::chart;
+use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_run::runner::Interrupted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -193,6 +194,16 @@ pub fn search_report(console: &Console, searched: &[Searched<'_>], outputs: &[Ou
         write(console, output, &|out| {
             memprof_report::bisect::search::render(output.format, searched, &options, unicode, out)
         })?;
+    }
+    Ok(())
+}
+
+/// Writes what the parts of a diff cost, to each output.
+pub fn proof_report(console: &Console, report: &ProofReport, outputs: &[Output]) -> anyhow::Result<()> {
+    console.finish();
+    for output in outputs {
+        let options = for_destination(console, output);
+        write(console, output, &|out| memprof_report::proof::render(output.format, report, &options, out))?;
     }
     Ok(())
 }

@@ -71,8 +71,19 @@ impl SearchRequest<'_> {
         sink: &dyn Sink,
         task: impl FnOnce(&Range) -> anyhow::Result<Task>,
     ) -> anyhow::Result<SearchPlan> {
+        let plan = self.resolved(repository, sink)?;
+        let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
+        let (good, bad) =
+            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
+        let range = commits::between(repository, good, bad, self.paths)?;
+        let task = task(&range)?;
+        self.over(plan, &range, repository, task)
+    }
+
+    /// Resolves the two ends.
+    pub fn resolved(&self, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
         let arguments = self.measuring.request(self.good, self.bad);
-        sides::refuse(&arguments, "bisect and history")?;
+        sides::refuse(&arguments, "bisect, history and prove")?;
         // Some metrics are read on request only.
         let metrics = vec![self.measuring.metric.clone()];
         let presentation = PresentationArguments { metrics, ..PresentationArguments::default() };
@@ -92,14 +103,21 @@ impl SearchRequest<'_> {
         if !self.measuring.device.is_empty() {
             plan.request.give_devices(&self.measuring.device);
         }
-        let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
-        let (good, bad) =
-            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
-        let range = commits::between(repository, good, bad, self.paths)?;
+        Ok(plan)
+    }
+
+    /// Returns the plan of a search over these commits, from the plan of the two ends.
+    pub fn over(
+        &self,
+        mut plan: Plan,
+        range: &Range,
+        repository: &Repository,
+        task: Task,
+    ) -> anyhow::Result<SearchPlan> {
         let threshold = self.threshold()?;
         let search = SearchRecord {
             version: record::VERSION,
-            task: task(&range)?,
+            task,
             good: self.good.to_owned(),
             bad: self.bad.to_owned(),
             query: MetricQuery {
@@ -116,7 +134,7 @@ impl SearchRequest<'_> {
             cells: Vec::new(),
             efforts: Vec::new(),
         };
-        expand(&mut plan, &range, repository)?;
+        expand(&mut plan, range, repository)?;
         Ok(SearchPlan { search, plan })
     }
 
@@ -162,6 +180,19 @@ impl SearchPlan {
         for ((revision, one), name) in self.plan.revisions.iter_mut().zip(refs).zip(names) {
             revision.name.clone_from(name);
             one.name = Some(name.clone());
+        }
+    }
+
+    /// Names the commits with some parts of a diff after their parts. The ends keep their names.
+    pub fn name_variants(&mut self, names: &[String], candidate: usize) {
+        let refs = self.plan.request.refs.iter_mut();
+        for (index, ((revision, one), name)) in
+            self.plan.revisions.iter_mut().zip(refs).zip(names).enumerate()
+        {
+            if index != 0 && index != candidate {
+                revision.name.clone_from(name);
+                one.name = Some(name.clone());
+            }
         }
     }
 

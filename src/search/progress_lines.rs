@@ -72,6 +72,16 @@ pub fn announcement(record: &SearchRecord) -> String {
             };
             format!("{commits}{which} {range}: measuring both ends and {steps}{before}")
         }
+        Task::Prove(search) => {
+            let hunks: usize = search.parts.iter().map(|part| part.hunks.len()).sum();
+            let parts = counted(search.count(), "part");
+            let most = search.most_builds;
+            format!(
+                "{} in {parts} {range}: at most {}{before}",
+                counted(hunks, "hunk"),
+                counted(most, "build")
+            )
+        }
         Task::History { commits, .. } => {
             format!("{} {range}: measuring {}{before}", counted(all, "commit"), commits.len())
         }

@@ -7,13 +7,15 @@ use anyhow::Context;
 use crate::arguments::why::WhyArguments;
 use crate::kept_runs::search_record;
 use crate::output::destinations::Output;
-use crate::output::present::search_report;
+use crate::output::present::{proof_report, search_report};
 use crate::terminal::console::Console;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::sealed;
 use memprof_judge::why::chosen::Why;
 use memprof_report::bisect::headline::Searched;
 use memprof_run::bisect::linear_search::StepKind;
+use memprof_run::bisect::parts::proof::ProofReport;
+use memprof_run::bisect::record::Task;
 use memprof_run::bisect::report_builder::compared_steps;
 use memprof_run::bisect::report_data::{SearchReport, SearchResult};
 use memprof_run::session::read_plan;
@@ -38,6 +40,11 @@ pub fn present_search(
             .help(format!("to continue it: cargo memprof {command} --resume"))
             .into());
     }
+    if let Task::Prove(_) = record.task {
+        let report: ProofReport = sealed::read(&folder.found())?;
+        proof_report(console, &report, outputs)?;
+        return Ok(exit_code_of_proof(&report));
+    }
     let reports: Vec<SearchReport> = sealed::read(&folder.found())?;
     let plan = read_plan(folder)?;
     let inquiry = Some(why.inquiry()).filter(|_| why.why != Some(Why::Never));
@@ -53,6 +60,15 @@ pub fn present_search(
         reports.iter().zip(&steps).map(|(report, steps)| Searched { report, steps }).collect();
     search_report(console, &searched, outputs)?;
     Ok(reports.iter().map(exit_code).fold(ExitCode::Success, ExitCode::worst))
+}
+
+fn exit_code_of_proof(report: &ProofReport) -> ExitCode {
+    match report.result {
+        SearchResult::Same => ExitCode::NothingFound,
+        SearchResult::Unclear => ExitCode::Inconclusive,
+        SearchResult::Found if report.open.is_empty() => ExitCode::Success,
+        SearchResult::Found => ExitCode::Incomplete,
+    }
 }
 
 fn exit_code(report: &SearchReport) -> ExitCode {

@@ -53,7 +53,10 @@ pub fn search(
 ) -> anyhow::Result<ExitCode> {
     let console = context.console;
     let outputs = outputs(&measuring.format, &measuring.output)?;
-    let known = [Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json];
+    let known: &[Format] = match command {
+        "prove" => &[Format::Table, Format::Markdown, Format::Json],
+        _ => &[Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json],
+    };
     if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
         // A search does not pass or fail a test, and has a row per commit.
         let name = match other.format {
@@ -63,7 +66,7 @@ pub fn search(
             }
         };
         return Err(UserError::new(format!("{command} has no {name} report"))
-            .help("choose --format json or --format csv")
+            .help("choose --format json or --format markdown")
             .into());
     }
     let repository = repository()?;
@@ -127,15 +130,17 @@ fn answer(
             let changes = history::steps(lineage, commits, observations, rule)?;
             Ok(SearchOutcome::of_history(commits, &changes, lineage, observations))
         }
+        // It has an answer of its own.
+        Task::Prove(_) => Ok(SearchOutcome::of_history(&[], &[], lineage, observations)),
     }
 }
 
 /// A search under way.
-struct SearchSession<'a> {
-    repository: &'a Repository,
-    folder: &'a RunFolder,
-    context: CommandContext<'a>,
-    attribution: Attribution,
+pub(super) struct SearchSession<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) folder: &'a RunFolder,
+    pub(super) context: CommandContext<'a>,
+    pub(super) attribution: Attribution,
 }
 
 impl SearchSession<'_> {
@@ -160,7 +165,13 @@ impl SearchSession<'_> {
         courtesy::check(self.context, courtesy, &plan, &devices)?;
         let aside = courtesy::take(self.context, courtesy, &plan, &devices)?;
         let runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
-        let searched = self.measure(runner, &plan);
+        let searched = match &runner.record.task {
+            Task::Prove(parts) => {
+                let parts = parts.clone();
+                self.prove(runner, &plan, &parts)
+            }
+            Task::Bisect { .. } | Task::History { .. } => self.measure(runner, &plan),
+        };
         *restored = courtesy::put_back(aside);
         drop(lock);
         searched
@@ -238,7 +249,12 @@ impl SearchSession<'_> {
         Ok(())
     }
 
-    fn builder<'b>(&'b self, runner: &'b CommitRunner<'b>, plan: &'b Plan, test: usize) -> ReportBuilder<'b> {
+    pub(super) fn builder<'b>(
+        &'b self,
+        runner: &'b CommitRunner<'b>,
+        plan: &'b Plan,
+        test: usize,
+    ) -> ReportBuilder<'b> {
         ReportBuilder { runner, test, plan, repository: self.repository }
     }
 

@@ -28,6 +28,7 @@ mod notebooks;
 mod one_revision;
 mod overlays;
 mod programs;
+mod prove;
 mod repeats;
 mod secrets;
 mod shards;

@@ -22,6 +22,7 @@ pub mod notes;
 pub mod options;
 pub mod page;
 pub mod perfetto;
+pub mod proof;
 pub mod render;
 mod row_texts;
 pub mod sarif;

@@ -36,7 +36,7 @@ pub(crate) fn ends(report: &SearchReport) -> String {
     format!("{good} → {bad} · {commits}{paths}")
 }
 
-fn name(commit: &NamedCommit) -> String {
+pub(crate) fn name(commit: &NamedCommit) -> String {
     let short = commit.facts.short();
     if commit.name.starts_with(short) || short.starts_with(&commit.name) {
         short.to_owned()

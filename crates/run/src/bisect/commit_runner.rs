@@ -346,7 +346,7 @@ impl<'a> CommitRunner<'a> {
                 None => self.no_common_test(&planned).into(),
             });
         }
-        if common.len() > 1 && matches!(self.record.task, Task::Bisect { .. }) {
+        if common.len() > 1 && !matches!(self.record.task, Task::History { .. }) {
             return Err(self.several_tests(&common).into());
         }
         self.note_left_out(&planned, &common);
@@ -520,6 +520,11 @@ impl<'a> CommitRunner<'a> {
             Completion::Finished => Ok(()),
             Completion::Interrupted(_) => Err(Interrupted::of_call_stacks(self.count_runs()).into()),
         }
+    }
+
+    /// The number of commits of the plan.
+    pub fn commits(&self) -> usize {
+        self.builds.len()
     }
 
     /// The number of runs of all commits.

@@ -10,6 +10,7 @@ pub mod lockfile;
 pub mod merge_search;
 pub mod metric_query;
 pub mod observations;
+pub mod parts;
 pub mod record;
 pub mod replay;
 pub mod report_builder;

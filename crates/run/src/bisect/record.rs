@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bisect::linear_search::SearchGoal;
 use crate::bisect::merge_search::Merges;
 use crate::bisect::metric_query::MetricQuery;
+use crate::bisect::parts::record::PartsSearch;
 use crate::stored_plan;
 use memprof_build::git::lineage::Lineage;
 use memprof_plan::cells::PlannedCell;
@@ -89,6 +90,8 @@ pub enum Task {
         /// Commits that have a tag, with the tag's name.
         tags: Vec<(usize, String)>,
     },
+    /// Measure the parts of a diff by leaving them out.
+    Prove(PartsSearch),
 }
 
 impl Task {
@@ -97,6 +100,7 @@ impl Task {
         match self {
             Self::Bisect { .. } => "bisect",
             Self::History { .. } => "history",
+            Self::Prove(_) => "prove",
         }
     }
 }

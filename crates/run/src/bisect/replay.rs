@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 
 use memprof_support::process::shell_quoted;
 
-/// Flags of `bisect` and `history` that `run` does not have, and whether a value follows each.
-const SEARCH_FLAGS: [(&str, bool); 23] = [
+/// Flags of `bisect`, `history` and `prove` that `run` does not have, and whether a value follows each.
+const SEARCH_FLAGS: [(&str, bool); 24] = [
+    ("--builds", true),
     ("--lockfile", true),
     ("--good", true),
     ("--old", true),

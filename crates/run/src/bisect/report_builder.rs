@@ -102,7 +102,7 @@ impl ReportBuilder<'_> {
         let observations = &self.track().observations;
         let (find, first_parent) = match &record.task {
             Task::Bisect { find, merges } => (Some(*find), *merges == Merges::Name),
-            Task::History { .. } => (None, false),
+            Task::History { .. } | Task::Prove(_) => (None, false),
         };
         let (good, bad) = (record.lineage.good, record.lineage.bad);
         let end = |commit: usize, name: &str| NamedCommit {
@@ -214,7 +214,7 @@ impl ReportBuilder<'_> {
             Task::History { tags, .. } => {
                 tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())
             }
-            Task::Bisect { .. } => None,
+            Task::Bisect { .. } | Task::Prove(_) => None,
         };
         MeasuredCommit {
             facts,

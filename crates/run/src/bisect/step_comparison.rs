@@ -14,6 +14,7 @@ use memprof_judge::results::stored::{self, Results};
 use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::{Explanations, Inquiry};
 use memprof_judge::why::stored::StoredTests;
+use memprof_plan::quantity::Threshold;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::rule::{Growth, Rule};
 
@@ -49,19 +50,33 @@ impl StepPair {
     ) -> Option<Self> {
         let index = |commit: &str| plan.revisions.iter().position(|one| one.commit == commit);
         let commits = [index(&step.before.commit)?, index(&step.commit.commit)?];
+        Some(Self::of_commits(commits, test, &report.query, Some(&report.threshold), plan, folder))
+    }
+
+    /// Returns the pair of two commits of the plan.
+    pub fn of_commits(
+        commits: [usize; 2],
+        test: usize,
+        query: &MetricQuery,
+        threshold: Option<&Threshold>,
+        plan: &Plan,
+        folder: &RunFolder,
+    ) -> Self {
+        let [before, after] =
+            commits.map(|commit| plan.revisions[commit].commit.get(..7).unwrap_or_default());
+        let folder = folder.step(before, after, test);
         let mut plan = Plan {
             revisions: commits.iter().map(|&commit| plan.revisions[commit].clone()).collect(),
             baseline: 0,
             ..plan.clone()
         };
         // A change that the search found is one in its comparison, too.
-        plan.request.judging.rules.push(Rule {
-            metric: report.query.metric.clone(),
-            growth: Some(Growth::Within(report.threshold.clone())),
+        plan.request.judging.rules.extend(threshold.map(|threshold| Rule {
+            metric: query.metric.clone(),
+            growth: Some(Growth::Within(threshold.clone())),
             ..Rule::default()
-        });
-        let folder = folder.step(step.before.short(), step.commit.short(), test);
-        Some(Self { test, commits, plan, folder })
+        }));
+        Self { test, commits, plan, folder }
     }
 
     /// Whether an earlier session recorded the call stacks.
