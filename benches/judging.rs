@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_judge::verdict::limits;
 use memprof_judge::verdict::significance::{LOOKS, Noise, judge};
+use memprof_plan::metric;
 use serde_json::Value;
 
 const COMPARISONS: u32 = 10_000;
@@ -169,7 +170,7 @@ struct Outcomes {
 /// verdict is clear.
 fn series(numbers: &mut Numbers, model: &Model, growth: f64) -> (Verdict, u32) {
     let thresholds = limits::defaults(model.metric).expect("it is judged by default");
-    let noise = Noise { provable: limits::is_counted(model.metric), ..Noise::default() };
+    let noise = Noise { provable: metric::known(model.metric).is_counted(), ..Noise::default() };
     let (mut old, mut new): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
     // The machine drifts by half a percent over the series. Both sides take part in this: A B, B A,
     // …

@@ -23,6 +23,7 @@ mod matrix_documentation;
 mod matrix_mistakes;
 mod memory_crate;
 mod merging;
+mod metric_table;
 mod one_revision;
 mod outputs;
 mod overlays;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metric::{self, Property};
 use memprof_support::counted::grouped;
 use memprof_support::glob;
 use memprof_support::suggest;
@@ -114,15 +115,13 @@ impl fmt::Display for Jobs {
     }
 }
 
-/// The metrics that depend on the tests that run at the same time (docs/judging.md has the
-/// measurements). In runs beside others they are absent.
-pub const OF_NEIGHBOURS: [&str; 4] = ["time", "cpu.pss", "cpu.private", "cpu.shared"];
-
-/// Returns the first metric that depends on neighbours and that one of these patterns means.
-/// A pattern that means all metrics, such as `*`, means none in particular.
+/// Returns the first metric that one of these patterns means and that depends on the tests that run at
+/// the same time. In runs beside others such metrics are absent. A pattern that means all metrics, such as `*`, means none in particular.
 pub fn of_neighbours<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Option<&'static str> {
     let means = |pattern: &str, metric: &str| pattern != "*" && glob::matches(pattern, metric);
-    patterns.into_iter().find_map(|pattern| OF_NEIGHBOURS.into_iter().find(|metric| means(pattern, metric)))
+    patterns
+        .into_iter()
+        .find_map(|pattern| metric::with(Property::Alone).find(|metric| means(pattern, metric)))
 }
 
 #[cfg(test)]

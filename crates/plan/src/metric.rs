@@ -1,9 +1,12 @@
-//! The catalogue of metrics: names, units and meanings.
+//! The table of metrics: where each one's figures come from, how they are judged, and what is shown.
+//! docs/metrics.md and docs/gpu.md explain them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use memprof_support::glob;
+
+use Property::{Alone, Drawn, FromBody, Judged, OfLines, OfScopes, OnRequest, Shown, ZeroAtFirst};
 
 /// What a metric's raw number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -27,51 +30,284 @@ impl Unit {
         }
     }
 
-    /// Returns the unit of a metric. The last part of the name decides, so that `gpu.0.peak` needs
-    /// no entry.
+    /// Returns the unit of a metric.
     pub fn of(metric: &str) -> Self {
-        match metric.rsplit('.').next() {
-            Some("time") => Self::Nanoseconds,
-            Some("count") => Self::Count,
-            _ => Self::Bytes,
+        known(metric).source.unit()
+    }
+}
+
+/// Where figures come from. It decides their unit and their usual limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Bytes, counted at every allocation. Equal repeats prove that they do not vary.
+    Counted,
+    /// Allocations, counted in the same way.
+    Allocations,
+    /// Bytes that the kernel or a GPU's driver states. They may be equal by chance.
+    Stated,
+    /// The monotonic clock.
+    Clock,
+}
+
+impl Source {
+    /// Returns the unit of the figures.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Counted | Self::Stated => Unit::Bytes,
+            Self::Allocations => Unit::Count,
+            Self::Clock => Unit::Nanoseconds,
+        }
+    }
+
+    /// Returns the usual limits on growth, in percent and in the unit: for figures that repeat exactly,
+    /// and for those that vary, as with threads or random hash seeds.
+    pub fn limits(self) -> [(f64, u64); 2] {
+        match self {
+            Self::Counted => [(0.5, 16 << 10), (3.0, 64 << 10)],
+            Self::Allocations => [(0.5, 16), (3.0, 100)],
+            // Resident memory comes in pages, arenas and the kernel's batches.
+            Self::Stated => [(3.0, 1 << 20); 2],
+            // 50 ms.
+            Self::Clock => [(10.0, 50_000_000); 2],
         }
     }
 }
 
-/// The metrics that any platform may have, with their meanings, in the order of the table's
-/// columns.
-pub const CATALOGUE: [(&str, &str); 18] = [
-    ("heap.peak", "peak of live heap bytes since the last checkpoint (exact)"),
-    ("heap.peak_above_start", "heap.peak minus heap.live at `start` (computed)"),
-    ("heap.live", "live heap bytes"),
-    ("heap.allocated", "heap bytes allocated since the last checkpoint"),
-    ("heap.count", "number of heap allocations since the last checkpoint"),
-    ("heap.before", "live heap bytes when the test's body began, which are in no other figure"),
-    ("cpu.peak", "peak of resident memory since the last checkpoint"),
-    ("cpu.peak_above_start", "cpu.peak minus cpu.rss at `start` (computed)"),
-    ("cpu.rss", "resident memory (RSS)"),
-    ("cpu.kept", "free memory that the C library's allocator has not returned"),
-    ("cpu.pss", "proportional set size (PSS): a shared page counts in part, divided among all that share it"),
-    ("cpu.private", "resident memory that no other process maps"),
-    ("cpu.shared", "resident memory that is mapped more than once"),
-    ("malloc.peak", "peak of malloc.live since the last checkpoint (exact)"),
-    ("malloc.live", "live bytes of the C library's allocator, which includes the Rust heap"),
-    ("malloc.allocated", "bytes allocated by the C library's allocator since the last checkpoint"),
-    ("malloc.count", "number of allocations by the C library's allocator since the last checkpoint"),
-    ("time", "time since `start`"),
+/// How the figures at checkpoints become one for the whole test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// A figure of the moment: the last one.
+    Level,
+    /// The highest since the last checkpoint: the greatest one.
+    Peak,
+    /// What was added since the last checkpoint: the sum.
+    Total,
+}
+
+/// What holds for some metrics only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// It is judged without a rule. Exact peaks and levels are, and the peak of resident memory. A level
+    /// shows where memory is kept: the peak grows at the next checkpoint only.
+    Judged,
+    /// It is shown by default.
+    Shown,
+    /// The page draws it.
+    Drawn,
+    /// It is read on request only: it is slow, or adds little to the others.
+    OnRequest,
+    /// It is about a scope, from its beginning to its end.
+    OfScopes,
+    /// It is about lines of traced functions.
+    OfLines,
+    /// It depends on tests that run at the same time (docs/judging.md has the measurements).
+    Alone,
+    /// It is zero before its first figure: before the GPU's driver starts, the process holds no memory
+    /// of the device.
+    ZeroAtFirst,
+    /// Its level is logged above that at which the test's body began.
+    FromBody,
+}
+
+/// A metric, or those that differ in a device or a pool.
+#[derive(Debug)]
+pub struct Metric {
+    /// `gpu.*.peak`; `*` is the device or the pool.
+    pub name: &'static str,
+    /// Where its figures come from.
+    pub source: Source,
+    /// What its figures are.
+    pub figure: Figure,
+    properties: &'static [Property],
+}
+
+const fn level(name: &'static str, source: Source, properties: &'static [Property]) -> Metric {
+    Metric { name, source, figure: Figure::Level, properties }
+}
+
+const fn peak(name: &'static str, source: Source, properties: &'static [Property]) -> Metric {
+    Metric { name, source, figure: Figure::Peak, properties }
+}
+
+const fn total(name: &'static str, source: Source, properties: &'static [Property]) -> Metric {
+    Metric { name, source, figure: Figure::Total, properties }
+}
+
+/// All metrics, in the order of columns. Of two that fit a name, the first counts.
+pub static METRICS: &[Metric] = &[
+    level("gpu.*.pool.reserved.consumed", Source::Counted, &[OfScopes]),
+    level("gpu.*.pool.reserved.peaked", Source::Counted, &[OfScopes]),
+    level("gpu.*.pool.reserved.used", Source::Counted, &[OfScopes]),
+    level("gpu.*.pool.reserved", Source::Counted, &[]),
+    peak("gpu.*.pool.reserved_peak", Source::Counted, &[]),
+    level("gpu.*.pool.consumed", Source::Counted, &[OfScopes]),
+    level("gpu.*.pool.peaked", Source::Counted, &[OfScopes]),
+    // Scopes have a figure of this name, too.
+    level("gpu.*.pool.used", Source::Counted, &[]),
+    peak("gpu.*.pool.used_peak", Source::Counted, &[]),
+    level("gpu.*.consumed", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("gpu.*.peaked", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("gpu.*.used", Source::Counted, &[OfScopes]),
+    peak("gpu.*.peak", Source::Counted, &[Judged, Shown, Drawn]),
+    peak("gpu.*.peak_above_start", Source::Counted, &[]),
+    level("gpu.*.live", Source::Counted, &[Judged, Drawn, ZeroAtFirst]),
+    level("gpu.*.process", Source::Stated, &[Drawn]),
+    level("gpu.*.device", Source::Stated, &[Drawn]),
+    level("gpu.*.context", Source::Stated, &[]),
+    level("gpu.*.vram", Source::Stated, &[]),
+    level("pool.*.reserved.consumed", Source::Counted, &[OfScopes]),
+    level("pool.*.reserved.peaked", Source::Counted, &[OfScopes]),
+    level("pool.*.reserved.used", Source::Counted, &[OfScopes]),
+    level("pool.*.consumed", Source::Counted, &[OfScopes, Judged]),
+    level("pool.*.peaked", Source::Counted, &[OfScopes, Judged]),
+    level("pool.*.used", Source::Counted, &[OfScopes]),
+    level("pool.*.in_use", Source::Counted, &[Judged, Drawn]),
+    peak("pool.*.in_use_peak", Source::Counted, &[Judged, Shown, Drawn]),
+    // What a pool reserves for what it hands out is its own choice.
+    level("pool.*.reserved", Source::Counted, &[Drawn]),
+    peak("pool.*.reserved_peak", Source::Counted, &[Drawn]),
+    peak("heap.peak", Source::Counted, &[Judged, Shown, Drawn]),
+    peak("heap.peak_above_start", Source::Counted, &[]),
+    level("heap.live", Source::Counted, &[Judged, Drawn, FromBody]),
+    total("heap.allocated", Source::Counted, &[]),
+    total("heap.count", Source::Allocations, &[]),
+    level("heap.before", Source::Counted, &[OnRequest, FromBody]),
+    peak("cpu.peak", Source::Stated, &[Judged, Shown, Drawn]),
+    peak("cpu.peak_above_start", Source::Stated, &[]),
+    level("cpu.rss", Source::Stated, &[Drawn]),
+    level("cpu.kept", Source::Stated, &[]),
+    level("cpu.pss", Source::Stated, &[OnRequest, Alone]),
+    level("cpu.private", Source::Stated, &[OnRequest, Alone]),
+    level("cpu.shared", Source::Stated, &[OnRequest, Alone]),
+    peak("malloc.peak", Source::Counted, &[OnRequest, Drawn]),
+    peak("malloc.peak_above_start", Source::Counted, &[]),
+    level("malloc.live", Source::Counted, &[OnRequest, Drawn]),
+    total("malloc.allocated", Source::Counted, &[OnRequest]),
+    total("malloc.count", Source::Allocations, &[OnRequest]),
+    level("time", Source::Clock, &[Alone, Drawn]),
+    level("cpu.consumed", Source::Stated, &[OfScopes]),
+    level("cpu.peaked", Source::Stated, &[OfScopes]),
+    level("cpu.used", Source::Stated, &[OfScopes]),
+    level("heap.consumed", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("heap.peaked", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("heap.used", Source::Counted, &[OfScopes]),
+    level("malloc.consumed", Source::Counted, &[OfScopes]),
+    level("malloc.peaked", Source::Counted, &[OfScopes]),
+    level("malloc.used", Source::Counted, &[OfScopes]),
+    total("heap.freed", Source::Counted, &[OfLines]),
+    total("*.grown", Source::Stated, &[OfLines]),
 ];
 
-/// The metrics that are read on request only: they are slow, or add little to the others.
-pub const ON_REQUEST: [&str; 8] = [
-    "heap.before",
-    "cpu.pss",
-    "cpu.private",
-    "cpu.shared",
-    "malloc.peak",
-    "malloc.live",
-    "malloc.allocated",
-    "malloc.count",
+/// What is assumed of a metric that the table lacks, such as one of a newer version.
+static OTHER: Metric = level("*", Source::Stated, &[]);
+
+/// Returns a metric by its name; `None` if there is none.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.fits(name))
+}
+
+/// Returns a metric by its name. One that the table lacks is a level in bytes that nothing judges.
+pub fn known(name: &str) -> &'static Metric {
+    find(name).unwrap_or(&OTHER)
+}
+
+impl Metric {
+    /// Whether this holds for the metric.
+    pub fn is(&self, property: Property) -> bool {
+        self.properties.contains(&property)
+    }
+
+    /// Whether equal repeats prove that the metric does not vary.
+    pub fn is_counted(&self) -> bool {
+        matches!(self.source, Source::Counted | Source::Allocations)
+    }
+
+    /// Whether figures of several calls or lines are added up.
+    pub fn is_total(&self) -> bool {
+        self.figure == Figure::Total || self.source == Source::Clock
+    }
+
+    /// Whether figures depend on where they begin. Figures that begin elsewhere are of another source,
+    /// and never compared.
+    pub fn counts_from_start(&self) -> bool {
+        self.figure != Figure::Level || self.source == Source::Clock || self.is(FromBody)
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        fits(self.name, name)
+    }
+}
+
+/// Whether a name fits a pattern with at most one `*`, which stands for at least one character.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((begin, end)) => {
+            name.len() > begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+        }
+    }
+}
+
+/// Returns what orders columns: GPUs, then memory pools, then the table's order, then others, each by
+/// name.
+pub fn order(metric: &str) -> (usize, &str) {
+    let place = match metric.split('.').next() {
+        Some("gpu") => 0,
+        Some("pool") => 1,
+        _ => 2 + METRICS.iter().position(|known| known.fits(metric)).unwrap_or(METRICS.len()),
+    };
+    (place, metric)
+}
+
+/// A level and its peak, and the figures of scopes that are computed from both.
+struct Family {
+    /// `gpu.*`
+    name: &'static str,
+    /// How the level's name goes on after the family's.
+    level: &'static str,
+    /// How the peak's name goes on.
+    peak: &'static str,
+}
+
+const FAMILIES: [Family; 8] = [
+    Family { name: "gpu.*.pool.reserved", level: "", peak: "_peak" },
+    Family { name: "gpu.*.pool", level: ".used", peak: ".used_peak" },
+    Family { name: "gpu.*", level: ".live", peak: ".peak" },
+    Family { name: "pool.*.reserved", level: "", peak: "_peak" },
+    Family { name: "pool.*", level: ".in_use", peak: ".in_use_peak" },
+    Family { name: "heap", level: ".live", peak: ".peak" },
+    Family { name: "cpu", level: ".rss", peak: ".peak" },
+    Family { name: "malloc", level: ".live", peak: ".peak" },
 ];
+
+/// What a scope has of a family: its end minus its beginning, the peak above both, and the end.
+pub const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
+
+/// Returns the level and the peak of a family: `cpu.rss` and `cpu.peak` of `cpu`.
+pub fn level_and_peak(family: &str) -> Option<[String; 2]> {
+    let known = FAMILIES.iter().find(|known| fits(known.name, family))?;
+    Some([known.level, known.peak].map(|end| format!("{family}{end}")))
+}
+
+/// Returns the family of a level or a peak: `pool.x` of `pool.x.in_use`.
+pub fn family(metric: &str) -> Option<&str> {
+    FAMILIES.iter().find_map(|known| {
+        let ends = [known.level, known.peak];
+        ends.iter().find_map(|end| metric.strip_suffix(end).filter(|family| fits(known.name, family)))
+    })
+}
+
+/// Returns the family of a scope's metric: `pool.x` of `pool.x.consumed`.
+pub fn family_of_scope(metric: &str) -> Option<&str> {
+    let (family, part) = metric.rsplit_once('.')?;
+    OF_SCOPES.contains(&part).then_some(family)
+}
+
+/// Returns the peak of a level: `cpu.peak` of `cpu.rss`.
+pub fn peak_of_level(metric: &str) -> Option<String> {
+    let [level, peak] = level_and_peak(family(metric)?)?;
+    (level == metric).then_some(peak)
+}
 
 /// Whether the shim can have written this name. Reports and commands show it as it is, so it has no blanks,
 /// quotes, markup or escape codes.
@@ -81,25 +317,24 @@ pub fn is_name(metric: &str) -> bool {
 }
 
 /// Returns which of these metrics are read on request only, each once. `malloc.*` requests its
-/// whole family. Other patterns request nothing, because the figures of `cpu.*` are slow to read.
+/// whole family. Other patterns request nothing, because the figures of `cpu.*` are slow to read. A
+/// computed metric requests what it is computed from.
 pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let wanted: Vec<&str> = metrics.into_iter().collect();
+    let named: Vec<&str> = metrics.into_iter().collect();
+    let families = named.iter().filter_map(|name| name.strip_suffix(ABOVE_START)?.strip_suffix('.'));
+    let sources: Vec<String> = families.filter_map(level_and_peak).flatten().collect();
+    let wanted: Vec<&str> = named.into_iter().chain(sources.iter().map(String::as_str)).collect();
     let is_wanted = |name: &&str| {
         wanted
             .iter()
             .any(|wanted| wanted == name || (wanted.starts_with("malloc.") && glob::matches(wanted, name)))
     };
-    ON_REQUEST.into_iter().filter(is_wanted).map(str::to_owned).collect()
+    with(OnRequest).filter(is_wanted).map(str::to_owned).collect()
 }
 
-/// The last parts of the metrics of a memory pool, `pool.NAME.in_use`.
-pub const OF_POOL: [&str; 4] = ["in_use", "in_use_peak", "reserved", "reserved_peak"];
-
-/// Returns the name and the last part of a memory pool's metric: `torch` and `in_use` of
-/// `pool.torch.in_use`. Names may have dots.
-pub fn of_pool(metric: &str) -> Option<(&str, &str)> {
-    let (name, part) = metric.strip_prefix("pool.")?.rsplit_once('.')?;
-    (!name.is_empty()).then_some((name, part))
+/// Returns the names of the metrics with this property.
+pub fn with(property: Property) -> impl Iterator<Item = &'static str> {
+    METRICS.iter().filter(move |metric| metric.is(property)).map(|metric| metric.name)
 }
 
 /// The last part of metrics that are computed: a peak above the level at `start`. Also of GPUs:
@@ -119,18 +354,60 @@ pub fn derived<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names
 }
 
-/// The metrics shown by default, as far as the measurement has them.
-pub const DEFAULT: [&str; 2] = ["heap.peak", "cpu.peak"];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_pools_metric_has_a_name_and_a_part() {
-        assert_eq!(of_pool("pool.torch.in_use"), Some(("torch", "in_use")));
-        assert_eq!(of_pool("pool.torch.1.reserved_peak"), Some(("torch.1", "reserved_peak")));
-        assert_eq!(of_pool("pool.in_use").or(of_pool("pool..in_use")).or(of_pool("gpu.0.pool.used")), None);
+    fn a_name_finds_the_row_that_fits_it_most_closely() {
+        for (name, row) in [
+            ("heap.peak", "heap.peak"),
+            ("gpu.0.peak", "gpu.*.peak"),
+            ("gpu.GPU-5d2c1f0a.live", "gpu.*.live"),
+            ("gpu.0000:03:00.0.vram", "gpu.*.vram"),
+            ("gpu.0.pool.used", "gpu.*.pool.used"),
+            ("gpu.0.used", "gpu.*.used"),
+            ("pool.torch.1.reserved_peak", "pool.*.reserved_peak"),
+            ("pool.torch.reserved.consumed", "pool.*.reserved.consumed"),
+            ("gpu.0.pool.grown", "*.grown"),
+        ] {
+            assert_eq!(find(name).map(|metric| metric.name), Some(row), "{name}");
+        }
+        for name in ["heap", "gpu..peak", "pool.in_use", "pool..in_use", "heap.peek", ""] {
+            assert!(find(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_row_is_found_by_its_name() {
+        for metric in METRICS {
+            let found = find(&metric.name.replace('*', "0")).unwrap();
+            assert_eq!(found.name, metric.name);
+        }
+    }
+
+    #[test]
+    fn a_family_has_a_level_a_peak_and_figures_of_scopes() {
+        for (family, level, peak) in [
+            ("heap", "heap.live", "heap.peak"),
+            ("cpu", "cpu.rss", "cpu.peak"),
+            ("gpu.0", "gpu.0.live", "gpu.0.peak"),
+            ("gpu.0.pool", "gpu.0.pool.used", "gpu.0.pool.used_peak"),
+            ("pool.a.b", "pool.a.b.in_use", "pool.a.b.in_use_peak"),
+            ("pool.a.reserved", "pool.a.reserved", "pool.a.reserved_peak"),
+        ] {
+            assert_eq!(level_and_peak(family).unwrap(), [level, peak]);
+            assert_eq!([super::family(level), super::family(peak)], [Some(family); 2]);
+            assert_eq!(peak_of_level(level).as_deref(), Some(peak));
+            assert_eq!((known(level).figure, known(peak).figure), (Figure::Level, Figure::Peak));
+            for part in OF_SCOPES {
+                let metric = format!("{family}.{part}");
+                assert_eq!(family_of_scope(&metric), Some(family));
+                assert!(metric == level || known(&metric).is(OfScopes), "{metric}");
+            }
+        }
+        assert_eq!((super::family("heap.count"), super::family("time")), (None, None));
+        assert!(peak_of_level("heap.peak").is_none() && level_and_peak("zebra").is_none());
     }
 
     #[test]
@@ -140,6 +417,7 @@ mod tests {
         assert_eq!(on_request(["malloc.*"]), all);
         assert_eq!(on_request(["malloc.*", "malloc.live"]), all);
         assert_eq!(on_request(["malloc.l*"]), ["malloc.live"]);
+        assert_eq!(on_request(["malloc.peak_above_start"]), ["malloc.peak", "malloc.live"]);
         assert!(on_request(["*", "cpu.*", "*.live"]).is_empty());
     }
 }

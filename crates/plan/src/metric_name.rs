@@ -1,31 +1,15 @@
 //! Checks names of metrics, as users write them, against the catalogue.
 
-use crate::metric::{CATALOGUE, OF_POOL, of_pool};
+use crate::metric::{self, METRICS, Property};
 use memprof_support::glob;
 use memprof_support::suggest;
 
-/// Checks that a metric has this name. Names of device metrics, such as `gpu.0.peak`, depend on the
-/// machine and are always accepted. So are pools of any name: `pool.torch.in_use`.
+/// Checks that a metric has this name.
 pub fn check(name: &str) -> Result<(), UnknownMetric> {
-    let known = || CATALOGUE.iter().map(|(known, _)| *known);
-    if name.starts_with("pool.") {
-        return check_pool(name);
-    }
-    if name.starts_with("gpu.") || known().any(|known| known == name) {
-        return Ok(());
-    }
-    let all: Vec<&str> = known().collect();
-    Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
-}
-
-fn check_pool(name: &str) -> Result<(), UnknownMetric> {
-    if of_pool(name).is_some_and(|(_, part)| OF_POOL.contains(&part)) {
-        return Ok(());
-    }
-    let pool = of_pool(name).map_or("NAME", |(pool, _)| pool);
-    let all = OF_POOL.map(|part| format!("pool.{pool}.{part}"));
-    let all = all.each_ref().map(String::as_str);
-    Err(UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) })
+    let is_known = metric::find(name).is_some_and(|metric| {
+        is_of_points(metric) || (metric.is(Property::OfScopes) && name.starts_with("gpu."))
+    });
+    if is_known { Ok(()) } else { Err(unknown(name)) }
 }
 
 /// Checks a metric to show: a name, or a pattern.
@@ -35,36 +19,44 @@ pub fn check_shown(text: &str) -> Result<(), UnknownMetric> {
 
 /// Checks that a metric matches this pattern, in which `*` stands for any part of a name.
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
-    let Some((head, _)) = pattern.split_once('*') else {
-        return if is_of_scopes(pattern) { Ok(()) } else { check(pattern) };
+    let is_known = match pattern.split_once('*') {
+        None => metric::find(pattern).is_some_and(|metric| !metric.is(Property::OfLines)),
+        Some((head, _)) => METRICS.iter().filter(|metric| !metric.is(Property::OfLines)).any(|metric| {
+            match metric.name.split_once('*') {
+                // Names of devices and pools depend on the machine and the program.
+                Some((begin, _)) => head.starts_with(begin) || begin.starts_with(head),
+                None => glob::matches(pattern, metric.name),
+            }
+        }),
     };
-    let known = CATALOGUE.iter().map(|(known, _)| *known);
-    let scopes = OF_SCOPES.iter().flat_map(|part| FAMILIES.map(|family| format!("{family}.{part}")));
-    let matches = |name: &str| glob::matches(pattern, name);
-    let may_be_of = |family: &str| head.starts_with(family) || family.starts_with(head);
-    if may_be_of("gpu.") || may_be_of("pool.") {
-        return Ok(());
-    }
-    if known.clone().any(matches) || scopes.into_iter().any(|name| matches(&name)) {
-        return Ok(());
-    }
-    let all: Vec<&str> = known.collect();
-    let help = suggest::did_you_mean_or_list(pattern, "metrics", &all);
-    Err(UnknownMetric { name: pattern.to_owned(), help })
+    if is_known { Ok(()) } else { Err(unknown(pattern)) }
 }
 
-/// The families that scopes have, beside those of GPUs.
-const FAMILIES: [&str; 3] = ["heap", "cpu", "malloc"];
+fn is_of_points(metric: &metric::Metric) -> bool {
+    !metric.is(Property::OfScopes) && !metric.is(Property::OfLines)
+}
 
-/// The last parts of a scope's metrics.
-const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
-
-fn is_of_scopes(name: &str) -> bool {
-    if let Some((_, part)) = of_pool(name) {
-        return OF_SCOPES.contains(&part);
+/// Returns the error for a name, with metrics of the same device or pool, if it names one.
+fn unknown(name: &str) -> UnknownMetric {
+    let (group, rest) = name.split_once('.').unwrap_or_default();
+    let one = rest.rsplit_once('.').map_or("NAME", |(one, _)| one);
+    let points = METRICS.iter().filter(|metric| is_of_points(metric));
+    let of_group = |known: &str| known.split('.').next() == Some(group) && known.contains('*');
+    let mut all: Vec<String> = points
+        .clone()
+        .map(|metric| metric.name)
+        .filter(|known| of_group(known))
+        .map(|known| known.replacen('*', one, 1))
+        .collect();
+    if all.is_empty() {
+        all = points
+            .map(|metric| metric.name)
+            .filter(|known| !known.contains('*'))
+            .map(str::to_owned)
+            .collect();
     }
-    let parts = name.split_once('.');
-    parts.is_some_and(|(family, part)| FAMILIES.contains(&family) && OF_SCOPES.contains(&part))
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    UnknownMetric { name: name.to_owned(), help: suggest::did_you_mean_or_list(name, "metrics", &all) }
 }
 
 /// A name that no metric has.
@@ -102,6 +94,10 @@ mod tests {
         assert_eq!(check_pattern("pool.*.in_use"), Ok(()));
         assert_eq!(check_pattern("pool.torch.peaked"), Ok(()));
         assert!(check("pool.torch.peaked").is_err() && check_pattern("pool.torch.live").is_err());
+        assert_eq!(check("gpu.0.peek").unwrap_err().help, "did you mean 'gpu.0.peak'?");
+        assert!(
+            check("gpu.0.pool.used").and(check("gpu.0.consumed")).is_ok() && check("heap.grown").is_err()
+        );
         assert!(check("zebra").unwrap_err().help.starts_with("metrics: heap.peak, "));
     }
 }

@@ -83,7 +83,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trim: bool,
     /// Metrics to read in addition to the default ones:
-    /// [`ON_REQUEST`](crate::metric::ON_REQUEST).
+    /// [`Property::OnRequest`](crate::metric::Property::OnRequest).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_request: Vec<String>,
     /// Metrics to compute from others: [`derived`](crate::metric::derived).

@@ -21,7 +21,7 @@ use memprof_judge::compare::comparison::{Cell, Comparison, PairView};
 use memprof_judge::compare::matching::{Key, Match, RowChange};
 use memprof_judge::results::measurement::{Kind, Nesting};
 use memprof_judge::results::stored::Run;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{OF_SCOPES, Unit, level_and_peak};
 use memprof_plan::resolved::Revision;
 use memprof_support::counted::counted;
 use memprof_support::labels;
@@ -256,9 +256,9 @@ fn families(comparison: &Comparison, sides: &[&Aggregate], filter: &MetricFilter
         .filter_map(|metric| metric.name.strip_suffix(".used"))
         .collect();
     let asked_for = |family: &&&str| {
-        // `pool.x.reserved` is the level of a family of this name, and `pool.x.reserved_peak` its peak.
-        let parts = [".consumed", ".peaked", ".used", ".peak", ".live", ".rss", ".in_use", ".in_use_peak"];
-        parts.iter().chain(&["", "_peak"]).any(|part| filter.contains(&format!("{family}{part}")))
+        let of_scopes = OF_SCOPES.map(|part| format!("{family}.{part}"));
+        let of_points = level_and_peak(family).into_iter().flatten();
+        of_points.chain(of_scopes).any(|metric| filter.contains(&metric))
     };
     // The default metrics include `cpu.peak`, but only for checkpoints.
     let is_usual = |family: &&&str| filter.is_default() && **family == "cpu" && measured.contains(&"heap");

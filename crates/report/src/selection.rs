@@ -9,16 +9,13 @@ use memprof_judge::compare::matching::{Match, RowChange};
 use memprof_judge::compare::standing::worst_change;
 use memprof_judge::results::measurement::Kind;
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_plan::metric::{DEFAULT, Unit};
+use memprof_plan::metric::{self, Property, Unit, peak_of_level};
 
 /// Show at most this many rows of a test in a terminal or a comment.
 pub const MOST_ROWS: usize = 40;
 
 /// Show this many metrics if no default metric was measured.
 const FALLBACK: usize = 2;
-
-/// The default metrics of scopes.
-const DEFAULT_OF_SCOPES: [&str; 4] = ["gpu.*.consumed", "gpu.*.peaked", "heap.consumed", "heap.peaked"];
 
 /// A shown metric, with its figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +38,7 @@ impl ShownMetric<'_> {
     /// names it, or it exceeds a limit.
     fn matters(&self, view: &PairView, named: &[&str]) -> bool {
         // A level that grew together with its peak says nothing more.
-        let of_live = self.metric.name.strip_suffix(".live").map(|family| format!("{family}.peak"));
-        let in_use = self.metric.name.strip_suffix(".in_use").map(|family| format!("{family}.in_use_peak"));
-        let peak = of_live.or(in_use);
-        let peak = peak.and_then(|peak| view.judged(&peak));
+        let peak = peak_of_level(&self.metric.name).and_then(|peak| view.judged(&peak));
         let is_regressed = |judged: &JudgedMetric, row: &Match| {
             judged.at(row).is_some_and(|ruling| ruling.verdict == Verdict::Regressed)
         };
@@ -80,16 +74,13 @@ pub struct MetricFilter {
 }
 
 impl MetricFilter {
-    /// Reads the options. The default is the GPUs' and the memory pools' peaks and the default metrics.
+    /// Reads the options.
     pub fn new(options: &Options) -> Self {
         let chosen = options.metrics.clone().filter(|_| !options.all).unwrap_or_default();
         let patterns: Vec<Regex> = match &options.metrics {
             _ if options.all => vec![glob("*")],
             Some(chosen) => chosen.iter().map(|pattern| of_scopes_too(pattern)).collect(),
-            None => {
-                let defaults = ["gpu.*.peak", "pool.*.in_use_peak"].into_iter().chain(DEFAULT);
-                defaults.chain(DEFAULT_OF_SCOPES).map(glob_of_one_part).collect()
-            }
+            None => metric::with(Property::Shown).map(glob_of_one_part).collect(),
         };
         Self { patterns, chosen, is_default: !options.all && options.metrics.is_none() }
     }
@@ -113,12 +104,8 @@ impl MetricFilter {
     /// Returns the measured metrics of points that match, in the order of the patterns; if none
     /// matches, the first ones.
     pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
-        let is_of_scope = |metric: &Metric| {
-            let part = metric.name.rsplit('.').next().unwrap_or_default();
-            // `gpu.0.pool.used` is a level of a memory pool.
-            ["consumed", "peaked", "used"].contains(&part) && !metric.name.ends_with(".pool.used")
-        };
-        let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scope(metric)).collect();
+        let is_of_scopes = |metric: &Metric| metric::known(&metric.name).is(Property::OfScopes);
+        let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scopes(metric)).collect();
         let mut wanted: Vec<&Metric> = Vec::new();
         for pattern in &self.patterns {
             for metric in points.iter().filter(|metric| pattern.is_match(&metric.name)) {

@@ -29,7 +29,7 @@ use memprof_judge::results::outcome::{Outcome, RunRecord, Status};
 use memprof_judge::results::run_folder::file;
 use memprof_judge::verdict::limits::Limits;
 use memprof_plan::cells::{CellStatus, PlannedCell};
-use memprof_plan::jobs::OF_NEIGHBOURS;
+use memprof_plan::metric::{self, Property};
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::event::Event;
@@ -154,9 +154,9 @@ impl Runner<'_> {
     /// Returns the metrics of the runs that depend on the tests beside them.
     fn of_neighbours(&self) -> impl Iterator<Item = &'static str> {
         let on_request = &self.plan.request.on_request;
-        OF_NEIGHBOURS
-            .into_iter()
-            .filter(|metric| *metric == "time" || on_request.iter().any(|one| one == metric))
+        metric::with(Property::Alone).filter(|metric| {
+            !metric::known(metric).is(Property::OnRequest) || on_request.iter().any(|one| one == metric)
+        })
     }
 }
 

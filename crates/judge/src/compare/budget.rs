@@ -12,7 +12,7 @@ use crate::compare::comparison::{Cell, Comparison};
 use crate::results::measurement::Kind;
 use crate::verdict::limits;
 use memprof_plan::budget::{Budget, BudgetLimit};
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{self, Property, Unit};
 use memprof_plan::resolved::CellId;
 use memprof_plan::title;
 use memprof_support::counted::counted;
@@ -122,7 +122,7 @@ pub fn text(
     let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
     let count = most.len();
     for (index, ((test, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
-        let unit = unit_name(Unit::of(&metric)).to_owned();
+        let unit = Unit::of(&metric).as_str().to_owned();
         let limit = margin.limit(&metric, figure);
         let entry = Entry { test, name, params, metric, checkpoint, unit, figure, limit };
         let comma = if index + 1 < count { "," } else { "" };
@@ -141,19 +141,11 @@ fn given_name(cell: &CellId) -> Option<String> {
     (!is_plain).then(|| cell.title.clone())
 }
 
-fn unit_name(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Bytes => "bytes",
-        Unit::Count => "count",
-        Unit::Nanoseconds => "nanoseconds",
-    }
-}
-
 /// The metrics of a budget are levels and peaks, unless others are named.
 fn is_chosen(metric: &str, named: &[String]) -> bool {
-    let is_of_scope = metric.ends_with("peaked") || metric.ends_with("consumed");
+    let known = metric::known(metric);
     match named {
-        [] => limits::defaults(metric).is_some() && !is_of_scope,
+        [] => known.is(Property::Judged) && !known.is(Property::OfScopes),
         named => named.iter().any(|pattern| glob::matches(pattern, metric)),
     }
 }
@@ -197,7 +189,7 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
         seen = start;
         let entry: Entry =
             serde_json::from_str(raw.get()).map_err(|error| refused(&format!("{name}:{line}"), &error))?;
-        let unit = unit_name(Unit::of(&entry.metric));
+        let unit = Unit::of(&entry.metric).as_str();
         if entry.unit != unit {
             return Err(UserError::new(format!("{name}:{line}: {} is in {unit}", entry.metric))
                 .help(format!("write \"unit\": \"{unit}\""))

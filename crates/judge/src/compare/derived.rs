@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::results::measurement::{Kind, Measurement, said_of};
 use crate::results::stored::{Results, Run};
 use crate::verdict::limits::LEAK_FROM;
-use memprof_plan::metric::{ABOVE_START, derived};
+use memprof_plan::metric::{ABOVE_START, derived, level_and_peak};
 use memprof_support::glob;
 
 /// Returns the results with the metrics that the plan asks for; `None` if it asks for none.
@@ -40,8 +40,7 @@ fn families(measurement: &Measurement) -> Vec<String> {
 
 /// Adds the peak since the last checkpoint, above the level at `start`.
 fn add(measurement: &mut Measurement, family: &str, name: &str) {
-    let peak = format!("{family}.peak");
-    let level = format!("{family}.{}", if family == "cpu" { "rss" } else { "live" });
+    let Some([level, peak]) = level_and_peak(family) else { return };
     let reason = |metric: &str| said_of(&measurement.absent, metric).cloned();
     let is_start = |label: &str, kind: Kind| label == LEAK_FROM && kind == Kind::Point;
     let mut checkpoints = measurement.checkpoints().iter();

@@ -16,7 +16,7 @@ use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::verdict::significance::{Noise, Thresholds, judge, judge_pairs};
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{self, Property, Unit};
 use memprof_plan::rule::Judging;
 use memprof_support::exit_code::ExitCode;
 
@@ -88,7 +88,8 @@ impl PairJudge<'_> {
         let column = self.view.column(metric);
         let floor = self.floor(metric);
         let path = self.view.cell.id.test.to_string();
-        let widest = if limits::is_counted(metric) { self.widest(&column) } else { Widest::default() };
+        let widest =
+            if metric::known(metric).is_counted() { self.widest(&column) } else { Widest::default() };
         let rulings = self.view.rows.iter().map(|row| {
             if !self.is_judged(row, limits) {
                 return None;
@@ -145,7 +146,7 @@ impl PairJudge<'_> {
         };
         let noise = |widest: Option<u64>| {
             let is_steady = widest.is_some_and(|widest| widest <= steady_within(metric, thresholds));
-            Noise { provable: limits::is_counted(metric) && is_steady, ..noise }
+            Noise { provable: metric::known(metric).is_counted() && is_steady, ..noise }
         };
         let of_pairs =
             widest.of_pairs.and_then(|_| judge_pairs(&old, &new, thresholds, noise(widest.of_pairs)));
@@ -270,7 +271,7 @@ impl PairJudge<'_> {
         };
         let (first, last) = (named(limits::LEAK_FROM)?, named(limits::LEAK_TO)?);
         let both = column.readings(first).zip(column.readings(last));
-        let nothing = limits::is_zero_at_first(metric).then_some(0);
+        let nothing = metric::known(metric).is(Property::ZeroAtFirst).then_some(0);
         let left = both.filter_map(|(first, last)| last?.checked_sub(first.or(nothing)?)).max()?;
         if i128::from(left) <= i128::from(limit) {
             return None;

@@ -20,7 +20,7 @@ use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
 use memprof_plan::listing::NotMeasured;
-use memprof_plan::metric::{CATALOGUE, Unit};
+use memprof_plan::metric::{Unit, order};
 use memprof_plan::request::{BuildOptions, RefRequest, Request};
 use memprof_plan::search_options::SearchOptions;
 use memprof_plan::side;
@@ -178,20 +178,11 @@ fn alone(side: &Aggregate) -> Pair {
     Pair { candidate: 0, rows, judged: Vec::new(), breaches: Vec::new() }
 }
 
-/// Returns all metrics: the GPUs', then memory pools', then the catalogue's in its order, then others
-/// by name.
+/// Returns all metrics in the order of columns.
 fn metrics(cells: &[Cell]) -> Vec<Metric> {
     let names = cells.iter().flat_map(|cell| &cell.sides).flat_map(Aggregate::metrics);
-    let rank = |name: &str| {
-        let known = CATALOGUE.iter().position(|(known, _)| *known == name);
-        match name.split_once('.') {
-            Some(("gpu", _)) => 0,
-            Some(("pool", _)) => 1,
-            _ => known.map_or(usize::MAX, |position| position + 2),
-        }
-    };
     let mut names: Vec<&str> = names.collect();
-    names.sort_unstable_by_key(|name| (rank(name), *name));
+    names.sort_by_cached_key(|name| order(name));
     names.dedup();
     names.into_iter().map(|name| Metric { name: name.to_owned(), unit: Unit::of(name) }).collect()
 }

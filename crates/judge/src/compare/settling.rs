@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::compare::comparison::{Comparison, PairView, Ruling};
 use crate::results::measurement::Causes;
 use crate::results::stored::Builds;
-use crate::verdict::limits;
 use crate::verdict::significance::ENOUGH;
+use memprof_plan::metric;
 use memprof_plan::random_numbers::RandomNumbers;
 use memprof_support::counted::counted;
 
@@ -48,7 +48,9 @@ pub fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
             };
             let words = match judged.metric.split('.').next() {
                 _ if samples < ENOUGH => too_few_in_words(samples),
-                _ if limits::is_counted(&judged.metric) => packages.in_words(&causes, comparison.random),
+                _ if metric::known(&judged.metric).is_counted() => {
+                    packages.in_words(&causes, comparison.random)
+                }
                 Some("cpu") => packages.of_pages_in_words(&causes, comparison.random),
                 _ => continue,
             };

@@ -8,8 +8,7 @@ use crate::compare::matching::{Match, RowChange};
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
-use crate::verdict::limits;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{self, Figure, Unit};
 
 /// What became of a test in a comparison of two revisions, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,7 +200,7 @@ pub fn worst_change<'a>(
 ) -> Option<WorstChange<'a>> {
     let mut families: BTreeMap<&str, Vec<&JudgedMetric>> = BTreeMap::new();
     for judged in &view.pair.judged {
-        families.entry(family(&judged.metric)).or_default().push(judged);
+        families.entry(metric::family(&judged.metric).unwrap_or(&judged.metric)).or_default().push(judged);
     }
     let of_families = families.into_values().filter_map(|family| {
         let columns: Vec<_> = family.iter().map(|judged| (*judged, view.column(&judged.metric))).collect();
@@ -213,8 +212,9 @@ pub fn worst_change<'a>(
                 let metric = judged.metric.as_str();
                 Some(WorstChange { metric, row, ruling, others: 0, largest, at_largest: (metric, row) })
             });
-            let Some(change) = changes.max_by_key(|change| (change.largest.abs(), is_peak(change.metric)))
-            else {
+            let Some(change) = changes.max_by_key(|change| {
+                (change.largest.abs(), metric::known(change.metric).figure == Figure::Peak)
+            }) else {
                 continue;
             };
             if let Some(worst) = &mut worst {
@@ -231,21 +231,10 @@ pub fn worst_change<'a>(
     of_families.max_by_key(WorstChange::rank)
 }
 
-/// Returns `heap` for `heap.peak` and `heap.live`, `pool.x` for `pool.x.in_use_peak` and
-/// `pool.x.in_use`, and other metrics as they are.
-fn family(metric: &str) -> &str {
-    let ends = [".live", ".peak", ".in_use", ".in_use_peak"];
-    ends.iter().find_map(|end| metric.strip_suffix(end)).unwrap_or(metric)
-}
-
-fn is_peak(metric: &str) -> bool {
-    metric.rsplit_once('.').is_some_and(|(_, part)| part == "peak" || part == "in_use_peak")
-}
-
 impl WorstChange<'_> {
     /// Returns what orders changes by importance.
     pub fn rank(&self) -> (bool, bool, i128) {
-        (limits::is_counted(self.metric), Unit::of(self.metric) == Unit::Bytes, self.largest.abs())
+        (metric::known(self.metric).is_counted(), Unit::of(self.metric) == Unit::Bytes, self.largest.abs())
     }
 }
 
@@ -262,5 +251,6 @@ pub fn change_below_limit<'a>(view: &PairView<'a>) -> Option<WorstChange<'a>> {
         let change = ruling.significance.map_or(0, |significance| significance.change);
         ruling.verdict == Verdict::Unchanged && change != 0 && !ruling.may_be_zero()
     };
-    worst_change(view, is_below).filter(|worst| limits::is_counted(worst.metric) && worst.largest != 0)
+    worst_change(view, is_below)
+        .filter(|worst| metric::known(worst.metric).is_counted() && worst.largest != 0)
 }

@@ -8,6 +8,7 @@ use similar::{Algorithm, DiffTag};
 
 use crate::results::trace_facts::{TraceFacts, TracedFunction};
 use crate::results::trace_record::{CallNode, LineRecord, TraceRecord};
+use memprof_plan::metric;
 
 /// One revision's traces in a cell.
 #[derive(Clone, Debug, Default)]
@@ -323,17 +324,11 @@ impl LineFigures {
             metrics.insert("heap.freed".to_owned(), allocated - grown);
         }
         for (metric, value) in metrics {
-            let is_most = !is_total(&metric);
+            let is_most = !metric::known(&metric).is_total();
             let known = self.metrics.entry(metric).or_insert(if is_most { value } else { 0 });
             *known = if is_most { value.max(*known) } else { *known + value };
         }
     }
-}
-
-/// Whether a metric of lines is a sum over all times, and not the most of one.
-pub fn is_total(metric: &str) -> bool {
-    let part = metric.rsplit('.').next().unwrap_or_default();
-    ["allocated", "freed", "count", "grown", "time"].contains(&part)
 }
 
 fn profile((label, _, call): &ProfileKey, sides: [Option<&FunctionLines<'_>>; 2]) -> LineProfile {

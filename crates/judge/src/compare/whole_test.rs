@@ -1,19 +1,16 @@
 //! One figure for a whole test, from the figures at its checkpoints.
 
-use memprof_plan::metric::ABOVE_START;
+use memprof_plan::metric::{Figure, known};
 
 /// Returns a metric's figure for a whole test: the greatest peak, the sum of what is counted
 /// between checkpoints, or for all other metrics the last figure. The readings are those at the
 /// test's checkpoints, in order, without scopes and calls. `None` without a reading.
 pub fn figure(metric: &str, readings: impl IntoIterator<Item = i64>) -> Option<i64> {
     let readings = readings.into_iter();
-    let name = metric.rsplit('.').next().unwrap_or(metric);
-    if name == "peak" || name.ends_with("_peak") || name == ABOVE_START {
-        readings.max()
-    } else if name == "allocated" || name == "count" {
-        readings.reduce(i64::saturating_add)
-    } else {
-        readings.last()
+    match known(metric).figure {
+        Figure::Peak => readings.max(),
+        Figure::Total => readings.reduce(i64::saturating_add),
+        Figure::Level => readings.last(),
     }
 }
 

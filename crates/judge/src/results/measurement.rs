@@ -10,6 +10,7 @@ use rustc_hash::FxBuildHasher;
 use crate::results::layer_record::LayerRecord;
 use crate::results::tensor_record::TensorRecord;
 use crate::results::trace_record::TraceRecord;
+use memprof_plan::metric::{family_of_scope, level_and_peak};
 
 /// The content of one run's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,16 +103,12 @@ pub enum Kind {
 /// Marks a missing reading in a column. The log's parser refuses it as a value.
 pub(crate) const NO_READING: i64 = i64::MIN;
 
-/// Looks a metric up in a map of sources or reasons. A scope's `heap.consumed`, `heap.peaked` and
-/// `heap.used` are derived from `heap.peak`, and the log names only that. Those of a pool,
-/// `pool.x.consumed` and `pool.x.reserved.consumed`, are derived from `pool.x.in_use_peak` and
-/// `pool.x.reserved_peak`.
+/// Looks a metric up in a map of sources or reasons. A scope's figures, such as `heap.consumed`, are
+/// computed from its family's peak, and the log names only that.
 pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'a String> {
     map.get(metric).or_else(|| {
-        let (family, part) = metric.rsplit_once('.')?;
-        let is_of_scope = ["consumed", "peaked", "used"].contains(&part);
-        let mut peaks = [".peak", ".in_use_peak", "_peak"].iter().filter(|_| is_of_scope);
-        peaks.find_map(|peak| map.get(&format!("{family}{peak}")))
+        let [_, peak] = level_and_peak(family_of_scope(metric)?)?;
+        map.get(&peak)
     })
 }
 

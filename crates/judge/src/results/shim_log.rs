@@ -39,13 +39,6 @@ pub(super) fn known_label(label: &str, has_place: bool) -> Cow<'_, str> {
 /// What the source of a figure adds that begins with the test's body.
 const FROM_BODY: &str = "from the test's body";
 
-/// Whether a metric's figures depend on where they begin. Figures that begin elsewhere are of another
-/// source, and never compared.
-fn counts_from_start(metric: &str) -> bool {
-    let last = metric.rsplit('.').next().unwrap_or(metric);
-    metric.starts_with("heap.") || last.ends_with("peak") || ["allocated", "count", "time"].contains(&last)
-}
-
 /// What has been read so far.
 #[derive(Default)]
 struct LogReader {
@@ -204,8 +197,11 @@ impl LogReader {
         self.measurement.layers.settle();
         self.measurement.trace.order();
         if let Some(beginning) = &self.beginning {
-            for (_, source) in
-                self.measurement.sources.iter_mut().filter(|(metric, _)| counts_from_start(metric))
+            for (_, source) in self
+                .measurement
+                .sources
+                .iter_mut()
+                .filter(|(metric, _)| metric::known(metric).counts_from_start())
             {
                 *source = format!("{source}, {beginning}");
             }

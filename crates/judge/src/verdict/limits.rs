@@ -2,29 +2,11 @@
 
 use crate::verdict::significance::Thresholds;
 use memprof_plan::expression::Expression;
-use memprof_plan::metric::{ABOVE_START, Unit, of_pool};
+use memprof_plan::metric::{self, Metric, Property, Unit};
 use memprof_plan::quantity::Limit;
 use memprof_plan::quantity::Threshold;
 use memprof_plan::rule::{Allowance, Growth, Judging, Rule};
 use memprof_support::glob;
-
-/// Ignore smaller growth of a figure that repeats exactly.
-const TIGHT: Threshold = Threshold { percent: Some(0.5), bytes: Some(16 << 10) };
-
-/// Ignore smaller growth of a counted figure that varies, as with threads.
-const WIDE: Threshold = Threshold { percent: Some(3.0), bytes: Some(64 << 10) };
-
-/// Ignore smaller growth of resident memory, which comes in pages, arenas and the kernel's batches.
-const RESIDENT: Threshold = Threshold { percent: Some(3.0), bytes: Some(1 << 20) };
-
-/// Ignore smaller growth of a number of allocations that repeats exactly.
-const FEW: Threshold = Threshold { percent: Some(0.5), bytes: Some(16) };
-
-/// Ignore smaller growth of a number of allocations that varies, as with random hash seeds.
-const MANY: Threshold = Threshold { percent: Some(3.0), bytes: Some(100) };
-
-/// Ignore smaller growth of a time: 50 ms.
-const DURATION: Threshold = Threshold { percent: Some(10.0), bytes: Some(50_000_000) };
 
 /// A leak is the growth from this checkpoint. Every run has it.
 pub const LEAK_FROM: &str = "start";
@@ -33,67 +15,20 @@ pub const LEAK_FROM: &str = "start";
 pub const LEAK_TO: &str = "done";
 
 /// Returns the default limits on growth; `None` for metrics that are judged on request only.
-///
-/// Exact peaks and levels are judged by default, and the peak of resident memory. A level shows
-/// where memory is kept: the peak grows at the next checkpoint only. Totals and times are not memory.
 pub fn defaults(metric: &str) -> Option<Thresholds> {
-    let counted = || Some(Thresholds { tight: TIGHT, wide: WIDE });
-    match metric {
-        "heap.peak" | "heap.live" | "heap.peaked" | "heap.consumed" => counted(),
-        "cpu.peak" => Some(Thresholds::both(&RESIDENT)),
-        _ if is_use_of_pool(metric) => counted(),
-        _ => {
-            let mut parts = metric.split('.');
-            let is_of_gpu = parts.next() == Some("gpu") && parts.next().is_some();
-            let part = parts.next().filter(|_| parts.next().is_none());
-            if is_of_gpu && matches!(part, Some("peak" | "live" | "peaked" | "consumed")) {
-                counted()
-            } else {
-                None
-            }
-        }
-    }
+    let known = metric::known(metric);
+    known.is(Property::Judged).then(|| thresholds(known))
 }
 
-/// Returns the limits for any metric: the defaults, or for what is judged on request those of a
-/// similar metric.
+/// Returns the limits for any metric, also for one that is judged on request only.
 pub fn usual(metric: &str) -> Thresholds {
-    let of_kind = || match (Unit::of(metric), is_counted(metric)) {
-        (Unit::Bytes, true) => Thresholds { tight: TIGHT, wide: WIDE },
-        (Unit::Bytes, false) => Thresholds::both(&RESIDENT),
-        (Unit::Count, _) => Thresholds { tight: FEW, wide: MANY },
-        (Unit::Nanoseconds, _) => Thresholds::both(&DURATION),
-    };
-    defaults(metric).unwrap_or_else(of_kind)
+    thresholds(metric::known(metric))
 }
 
-/// Whether a metric is about what a memory pool has handed out. What it reserves for that is its own
-/// choice.
-fn is_use_of_pool(metric: &str) -> bool {
-    of_pool(metric).is_some_and(|(name, part)| match part {
-        "in_use" | "in_use_peak" => true,
-        "peaked" | "consumed" => !name.ends_with(".reserved"),
-        _ => false,
-    })
-}
-
-/// Whether a metric is zero before it has its first figure: before the GPU's driver starts, the
-/// process holds no memory of the device.
-pub fn is_zero_at_first(metric: &str) -> bool {
-    metric.strip_prefix("gpu.").and_then(|rest| rest.split_once('.')).is_some_and(|(_, part)| part == "live")
-}
-
-/// Whether equal repeats prove that this metric does not vary. True for what is counted at every
-/// allocation. Figures of the kernel or a GPU driver may be equal by chance.
-pub fn is_counted(metric: &str) -> bool {
-    let mut parts = metric.split('.');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some("heap" | "malloc" | "pool"), ..) | (Some("gpu"), _, Some("pool")) => true,
-        (Some("gpu"), _, Some(part)) => {
-            ["live", "peak", "consumed", "peaked", "used", ABOVE_START].contains(&part)
-        }
-        _ => false,
-    }
+fn thresholds(metric: &Metric) -> Thresholds {
+    let limit = |(percent, bytes)| Threshold { percent: Some(percent), bytes: Some(bytes) };
+    let [tight, wide] = metric.source.limits().map(limit);
+    Thresholds { tight, wide }
 }
 
 /// All rules, with parsed expressions.
@@ -128,7 +63,7 @@ impl Limits {
             let has_unit = !is_absolute || Unit::of(metric) == Unit::of(&rule.metric);
             fits && has_unit && glob::matches(&rule.metric, metric)
         });
-        let on_request = || (is_counted(metric) && self.shows(metric)).then(|| usual(metric));
+        let on_request = || (metric::known(metric).is_counted() && self.shows(metric)).then(|| usual(metric));
         MetricLimits {
             defaults: defaults(metric).or_else(on_request),
             rules: rules.map(|(rule, _)| rule).collect(),
@@ -319,8 +254,8 @@ mod tests {
             let limits = Limits::new(&Judging { asked, ..Judging::default() }).unwrap();
             limits.of("a::t", metric).at("done").growth
         };
-        assert_eq!(judged(asked.clone(), "heap.count"), Some(Thresholds { tight: FEW, wide: MANY }));
-        assert_eq!(judged(asked.clone(), "heap.allocated"), Some(Thresholds { tight: TIGHT, wide: WIDE }));
+        assert_eq!(judged(asked.clone(), "heap.count"), Some(usual("heap.count")));
+        assert_eq!(judged(asked.clone(), "heap.allocated"), Some(usual("heap.peak")));
         for not_exact in ["time", "cpu.rss"] {
             assert_eq!(judged(asked.clone(), not_exact), None, "{not_exact}");
         }
@@ -330,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_metric_of_the_catalogue_has_a_usual_threshold() {
-        for (metric, _) in memprof_plan::metric::CATALOGUE {
+        for metric in metric::METRICS.iter().map(|metric| metric.name) {
             let thresholds = usual(metric);
             assert!(thresholds.tight.percent.is_some() && thresholds.wide.bytes.is_some(), "{metric}");
         }
@@ -341,9 +276,13 @@ mod tests {
         assert!(
             ["heap.count", "gpu.0.peak", "gpu.0.pool.reserved", "malloc.live", "pool.torch.in_use"]
                 .iter()
-                .all(|name| is_counted(name))
+                .all(|name| metric::known(name).is_counted())
         );
-        assert!(["cpu.peak", "gpu.0.process", "gpu.0.device", "time"].iter().all(|name| !is_counted(name)));
+        assert!(
+            ["cpu.peak", "gpu.0.process", "gpu.0.device", "time"]
+                .iter()
+                .all(|name| !metric::known(name).is_counted())
+        );
     }
 
     #[test]

@@ -8,8 +8,7 @@ use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::{Key, Match};
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::verdict::kinds::Verdict;
-use crate::verdict::limits;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{self, Unit};
 use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 
@@ -51,7 +50,7 @@ impl Alike {
     /// none.
     pub(super) fn new(comparison: &Comparison, view: &PairView<'_>) -> Option<Self> {
         let standing = Standing::of(comparison, view);
-        let worst = worst_of(view, standing).filter(|worst| limits::is_counted(worst.metric))?;
+        let worst = worst_of(view, standing).filter(|worst| metric::known(worst.metric).is_counted())?;
         let test = &view.cell.id.test;
         let (metric, row) = worst.at_largest;
         let Key { label, occurrence, .. } = view.key(row);

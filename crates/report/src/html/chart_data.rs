@@ -19,27 +19,13 @@ use crate::json::rows::AlignedCheckpoint;
 use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Metric};
 use memprof_judge::results::stack_log::{Interval, Timeline};
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{Property, Unit, known};
 use memprof_support::labels::label;
 
 /// The version of this format, for the script beside it.
 const VERSION: u32 = 1;
 
-/// The last parts of the names of metrics that charts show.
-const DRAWN: [&str; 10] = [
-    "live",
-    "peak",
-    "rss",
-    "process",
-    "device",
-    "time",
-    "in_use",
-    "in_use_peak",
-    "reserved",
-    "reserved_peak",
-];
-
-/// The first parts of their names, in the order of charts.
+/// The first parts of the names of metrics, in the order of charts.
 const FAMILIES: [&str; 5] = ["gpu.", "pool.", "heap.", "malloc.", "cpu."];
 
 /// At most so many checkpoints are marked on a timeline.
@@ -236,10 +222,8 @@ fn labels(cell: &Cell, points: &[AlignedCheckpoint]) -> (Vec<String>, Steps) {
 
 /// By metric, then by revision: a figure for each point. A revision without any has none.
 fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) -> Series {
-    let is_drawn =
-        |name: &str| DRAWN.contains(&name.rsplit('.').next().unwrap_or_default()) && !name.contains(".pool.");
-    let mut metrics: Vec<&Metric> =
-        comparison.metrics.iter().filter(|metric| is_drawn(&metric.name)).collect();
+    let is_drawn = |metric: &&Metric| known(&metric.name).is(Property::Drawn);
+    let mut metrics: Vec<&Metric> = comparison.metrics.iter().filter(is_drawn).collect();
     // The charts come in this order: exact figures before resident memory.
     let rank = |name: &str| FAMILIES.iter().position(|family| name.starts_with(family));
     metrics.sort_by_key(|metric| rank(&metric.name).unwrap_or(FAMILIES.len()));

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::options::Options;
 use crate::selection::MetricFilter;
-use memprof_judge::compare::trace_comparison::{CallRow, is_total};
+use memprof_judge::compare::trace_comparison::CallRow;
+use memprof_plan::metric::known;
 use memprof_support::glob;
 
 /// Returns the families with figures of calls.
@@ -26,7 +27,7 @@ pub(super) fn totals(rows: &[CallRow], options: &Options) -> Vec<String> {
     let is_asked =
         |metric: &&String| options.all || asked.iter().any(|pattern| glob::matches(pattern, metric));
     let is_usual = |metric: &&String| asked.is_empty() && *metric == "time";
-    let totals = metrics.into_iter().filter(|metric| is_total(metric));
+    let totals = metrics.into_iter().filter(|metric| known(metric).is_total());
     totals.filter(|metric| is_usual(metric) || is_asked(metric)).cloned().collect()
 }
 

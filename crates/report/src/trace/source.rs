@@ -8,8 +8,8 @@ use crate::page::{Group, Page, Text, Tone};
 use crate::text;
 use crate::trace::calls::TraceReport;
 use crate::trace::families;
-use memprof_judge::compare::trace_comparison::{LineFigures, LineProfile, LineRow, is_total, locations};
-use memprof_plan::metric::Unit;
+use memprof_judge::compare::trace_comparison::{LineFigures, LineProfile, LineRow, locations};
+use memprof_plan::metric::{ABOVE_START, Figure, Source, Unit, family_of_scope, known};
 use memprof_plan::request::TraceColumn;
 use memprof_support::glob;
 use memprof_support::labels;
@@ -141,7 +141,9 @@ fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
     let mut metrics: Vec<&String> = all.iter().copied().filter(is_asked).collect();
     if metrics.is_empty() {
         let is_usual = |metric: &&String| {
-            options.all || ((is_total(metric) || metric.ends_with("peak")) && *metric != "heap.count")
+            let known = known(metric);
+            options.all
+                || (known.source != Source::Allocations && (known.is_total() || known.figure == Figure::Peak))
         };
         let of_lines: BTreeSet<&str> = all.iter().map(|metric| families::of_metric(metric)).collect();
         let families = families::shown(of_lines.into_iter().map(str::to_owned).collect(), options);
@@ -154,7 +156,7 @@ fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
 
 /// Whether a metric is one of scopes and calls, which lines do not have.
 fn is_of_calls(metric: &str) -> bool {
-    ["consumed", "peaked", "used", "peak_above_start"].iter().any(|part| metric.ends_with(part))
+    family_of_scope(metric).is_some() || metric.ends_with(ABOVE_START)
 }
 
 fn of_column(metric: &str, column: TraceColumn) -> bool {

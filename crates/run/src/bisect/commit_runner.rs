@@ -39,6 +39,7 @@ use memprof_judge::verdict::significance::{Noise, Thresholds};
 use memprof_judge::why::chosen::Chosen;
 use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
+use memprof_plan::metric;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::Ignored;
 use memprof_plan::resolved::{CellId, Plan};
@@ -424,7 +425,7 @@ impl<'a> CommitRunner<'a> {
         let floor = source.and_then(evaluation::bound_of).unwrap_or_default();
         let figures = &self.plan.request.judging.noise;
         let known = noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref());
-        let noise = Noise { floor, known, provable: limits::is_counted(metric) };
+        let noise = Noise { floor, known, provable: metric::known(metric).is_counted() };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(ChangeRule { thresholds, noise, most_runs })
     }
