@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
 use std::io::{self, Seek};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
 use memprof_support::regular_file;
+use memprof_support::stamp::Stamp;
 
 /// The executables that were proven.
 #[derive(Default)]
@@ -23,16 +24,13 @@ struct Proven {
     stamp: Stamp,
 }
 
-/// Device, inode, length, and the time of the last change, which only the kernel sets.
-type Stamp = (u64, u64, u64, i64, i64);
-
 impl ProvenExecutables {
     /// Makes sure that an executable is the planned one, before it runs. Puts it back if an earlier
     /// test deleted or replaced it. Returns `false` if that is necessary and `may_write` is not set.
     pub fn prove(&mut self, entry: &Entry, executable: &Executable, may_write: bool) -> anyhow::Result<bool> {
         let path = entry.folder.join(&executable.file);
         if let Some(proven) = self.0.get_mut(&path) {
-            if stamp(&path) == Some(proven.stamp) {
+            if Stamp::read(&path) == Some(proven.stamp) {
                 return Ok(true);
             }
             // While another thread starts a process, that process has the new file open for writing,
@@ -44,7 +42,7 @@ impl ProvenExecutables {
         }
         entry.verified(executable)?;
         let file = regular_file::open(&path).with_context(|| format!("cannot open {path}"))?;
-        let stamp = stamp(&path).with_context(|| format!("{path} disappeared"))?;
+        let stamp = Stamp::read(&path).with_context(|| format!("{path} disappeared"))?;
         self.0.insert(path, Proven { file, stamp });
         Ok(true)
     }
@@ -52,7 +50,7 @@ impl ProvenExecutables {
     /// Returns what the test did to its executable and its current folder.
     pub fn harm(&self, entry: &Entry, executable: &Executable) -> Option<String> {
         let path = entry.folder.join(&executable.file);
-        match (stamp(&path), self.0.get(&path)) {
+        match (Stamp::read(&path), self.0.get(&path)) {
             (None, _) => return Some("the test deleted its executable".to_owned()),
             (Some(now), Some(proven)) if now != proven.stamp => {
                 return Some("the test changed or replaced its executable".to_owned());
@@ -62,11 +60,6 @@ impl ProvenExecutables {
         let is_there = executable.directory.symlink_metadata().is_ok_and(|found| found.is_dir());
         (!is_there).then(|| "the test deleted its current folder".to_owned())
     }
-}
-
-fn stamp(path: &Utf8Path) -> Option<Stamp> {
-    let found = path.symlink_metadata().ok()?;
-    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
 }
 
 /// Writes the content of a file that is still open, although it may have no name any more.

@@ -2,23 +2,15 @@
 //! of another run.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use memprof_judge::results::run_folder::file;
+use memprof_support::stamp::Stamp;
 
 /// The finished runs by folder.
 #[derive(Default)]
 pub struct FinishedRuns(HashMap<Utf8PathBuf, [Option<Stamp>; 4]>);
-
-/// What changes when a file is changed or replaced. Only the kernel sets the last time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    length: u64,
-    changed: (i64, i64),
-}
 
 impl FinishedRuns {
     /// Adds a run whose outcome was written.
@@ -43,14 +35,7 @@ impl FinishedRuns {
 }
 
 fn stamps(folder: &Utf8Path) -> [Option<Stamp>; 4] {
-    [file::OUTCOME, file::LOG, file::STDOUT, file::STDERR].map(|name| {
-        let found = folder.join(name).symlink_metadata().ok()?;
-        Some(Stamp {
-            file: (found.dev(), found.ino()),
-            length: found.len(),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
-    })
+    [file::OUTCOME, file::LOG, file::STDOUT, file::STDERR].map(|name| Stamp::read(folder.join(name)))
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub mod salt;
 pub mod sealed_json;
 pub mod secret_names;
 pub mod secret_patterns;
+pub mod stamp;
 pub mod suggest;
 #[cfg(target_os = "linux")]
 pub mod supervisor;

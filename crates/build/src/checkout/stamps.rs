@@ -1,42 +1,14 @@
-//! Stamps of files and folders, which show without reading the content whether they were changed.
+//! Stamps of all files in some folders.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use walkdir::WalkDir;
 
+use memprof_support::stamp::Stamp;
+
 /// The longest tick of the kernel's clock, 10 ms. Two changes within a tick have the same time.
 const TICK: Duration = Duration::from_millis(10);
-
-/// The stamp of one file or folder. A folder's stamp changes when an entry is added or removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    length: u64,
-    /// The time of the last change, which no program can set: seconds and nanoseconds since the
-    /// epoch.
-    changed: (i64, i64),
-    inode: u64,
-}
-
-impl Stamp {
-    /// Returns the stamp of a path, or of the link itself if it is one; `None` if the path cannot
-    /// be read.
-    pub fn of(path: impl AsRef<Path>) -> Option<Self> {
-        let metadata = path.as_ref().symlink_metadata().ok()?;
-        Some(Self {
-            length: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            inode: metadata.ino(),
-        })
-    }
-
-    fn time(self) -> SystemTime {
-        let (seconds, nanoseconds) = self.changed;
-        let part = |part: i64| u64::try_from(part).unwrap_or(0);
-        SystemTime::UNIX_EPOCH + Duration::from_secs(part(seconds)) + Duration::from_nanos(part(nanoseconds))
-    }
-}
 
 /// The stamps of everything in some folders.
 #[derive(Debug)]
@@ -57,7 +29,7 @@ impl Stamps {
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(error.into()),
             };
-            if let Some(stamp) = Stamp::of(&path) {
+            if let Some(stamp) = Stamp::read(&path) {
                 stamps.push((path, stamp));
             }
         }
@@ -70,7 +42,7 @@ impl Stamps {
 
     /// Whether nothing was changed, removed or added.
     pub fn hold(&self) -> bool {
-        self.0.iter().all(|(path, stamp)| Stamp::of(path) == Some(*stamp))
+        self.0.iter().all(|(path, stamp)| Stamp::read(path) == Some(*stamp))
     }
 }
 

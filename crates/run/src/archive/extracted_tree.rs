@@ -17,7 +17,6 @@ use crate::archive::file::{Unpacked, set_executable};
 use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use memprof_build::attempts::Build;
 use memprof_build::checkout::injected_files;
-use memprof_build::checkout::stamps::Stamp;
 use memprof_build::store::{self, Entry, Stored, hash_file};
 use memprof_build::test_tree::TestTree;
 use memprof_support::folder_removal::remove_folder;
@@ -25,6 +24,7 @@ use memprof_support::paths;
 use memprof_support::redaction;
 use memprof_support::regular_file;
 use memprof_support::salt::Salt;
+use memprof_support::stamp::Stamp;
 
 /// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl<'a> ExtractedTree<'a> {
     /// Copies a file from the archive, unless the path has the same content already.
     fn extract_file(&mut self, path: Utf8PathBuf, blake3: &str, executable: bool) -> anyhow::Result<()> {
         let verified = self.verified.get(&path);
-        if verified.is_some_and(|(hash, stamp)| hash == blake3 && Stamp::of(&path) == Some(*stamp)) {
+        if verified.is_some_and(|(hash, stamp)| hash == blake3 && Stamp::read(&path) == Some(*stamp)) {
             return Ok(());
         }
         let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
@@ -195,7 +195,7 @@ impl<'a> ExtractedTree<'a> {
         if executable {
             set_executable(&path)?;
         }
-        if let Some(stamp) = Stamp::of(&path) {
+        if let Some(stamp) = Stamp::read(&path) {
             self.verified.insert(path, (blake3.to_owned(), stamp));
         }
         Ok(())
@@ -257,7 +257,7 @@ impl TestTree for ExtractedTree<'_> {
             match placed {
                 Placed::File { .. } => {
                     let verified = self.verified.get(&path);
-                    verified.is_some_and(|(_, stamp)| Stamp::of(&path) == Some(*stamp))
+                    verified.is_some_and(|(_, stamp)| Stamp::read(&path) == Some(*stamp))
                 }
                 Placed::Link(target) => path.read_link_utf8().is_ok_and(|found| found == *target),
             }
