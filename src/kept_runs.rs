@@ -6,9 +6,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::git::repository::Repository;
 use memprof_build::git::workspace_folder;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_run::bisect::record::{self, SearchRecord};
 use memprof_run::session::{find_run, runs_folder};
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// The folder for runs of archives, in the current folder, because an archive has no target folder.

@@ -8,15 +8,15 @@ use crate::commands::context::CommandContext;
 use crate::search::parts;
 use crate::search::plan::{SearchRequest, ends};
 use crate::search::session::search;
-use memprof_judge::verdict::limits::is_counted;
 use memprof_judge::why::chosen::Why;
+use memprof_plan::metric;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::user_error::UserError;
 
 /// Starts a proof, or continues one.
 pub fn prove(context: CommandContext<'_>, arguments: &ProveArguments) -> anyhow::Result<ExitCode> {
     let ProveArguments { range, builds, measuring } = arguments;
-    if !is_counted(&measuring.metric) {
+    if !metric::known(&measuring.metric).is_counted() {
         let message = format!("prove judges exact figures only, and {} varies", measuring.metric);
         return Err(UserError::new(message).help("choose one that is counted: --metric heap.peak").into());
     }

@@ -17,7 +17,6 @@ use memprof_build::inject::overlay;
 use memprof_build::inject::overlay_packages;
 use memprof_build::inject::patch;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric::Unit;
@@ -30,6 +29,7 @@ use memprof_run::session;
 use memprof_run::stored_plan;
 use memprof_support::event::Sink;
 use memprof_support::redaction;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// A search that is ready to start, or to continue.

@@ -2,7 +2,6 @@
 
 use crate::search::progress_lines::unit;
 use crate::search::session::SearchSession;
-use memprof_judge::results::sealed;
 use memprof_judge::why::chosen::Why;
 use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::Inquiry;
@@ -17,6 +16,7 @@ use memprof_run::bisect::parts::record::PartsSearch;
 use memprof_run::bisect::step_comparison::StepPair;
 use memprof_run::runner::Interrupted;
 use memprof_support::event::{Event, Sink};
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 impl SearchSession<'_> {

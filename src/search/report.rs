@@ -10,7 +10,6 @@ use crate::output::destinations::Output;
 use crate::output::present::{proof_report, search_report};
 use crate::terminal::console::Console;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::why::chosen::Why;
 use memprof_report::bisect::headline::Searched;
 use memprof_run::bisect::linear_search::StepKind;
@@ -20,6 +19,7 @@ use memprof_run::bisect::report_builder::compared_steps;
 use memprof_run::bisect::report_data::{SearchReport, SearchResult};
 use memprof_run::session::read_plan;
 use memprof_support::exit_code::ExitCode;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// Reads what a search found, and writes the report.

@@ -20,7 +20,6 @@ use memprof_build::git::lineage::Lineage;
 use memprof_build::git::repository::Repository;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
 use memprof_report::bisect::headline::{step_line, tests_line, update_line};
@@ -41,6 +40,7 @@ use memprof_run::session::{self, Session, runs_folder};
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// Starts the search that `plan` describes, or continues one, and reports the result.

@@ -12,7 +12,6 @@ use cargo_memprof::request::refs::RefsNeeded;
 use cargo_memprof::request::surroundings::Surroundings;
 use memprof_build::git::resolve::resolve;
 use memprof_judge::compare::{budget, noise};
-use memprof_judge::results::sealed;
 use memprof_judge::why::explanations;
 use memprof_plan::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS, read};
 use memprof_plan::config::matrix::{self, Matrix};
@@ -20,6 +19,7 @@ use memprof_plan::request::{MOST_REFS, RefRequest, Request};
 use memprof_run::archive::file::Archive;
 use memprof_support::advice::help;
 use memprof_support::regular_file::followed;
+use memprof_support::sealed;
 use memprof_support::suggest;
 
 /// This many lines, each made from its number.

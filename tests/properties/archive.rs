@@ -14,7 +14,7 @@ use memprof_run::archive::file::Archive;
 use memprof_run::archive::manifest::VERSION;
 use memprof_support::advice;
 use memprof_support::event::Event;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ fn assert_same(before: &Files, after: &Files, root: &Utf8Path) {
 
 /// The text of an archive's own JSON files, whose hash is right.
 fn sealed(object: &Value) -> String {
-    String::from_utf8(sealed_json::sealed(object).expect("it is JSON")).expect("JSON is UTF-8")
+    String::from_utf8(sealed::sealed(object).expect("it is JSON")).expect("JSON is UTF-8")
 }
 
 /// What an archive is to hold.

@@ -246,11 +246,11 @@ fn poison(value: &mut Value, text: &str, but: &[&str]) {
     }
 }
 
-/// Poisons a file of a run's folder, without its checksum.
+/// Poisons a file of a run's folder, without its hash.
 fn poison_file(file: &Path, text: &str, but: &[&str]) {
     let read = std::fs::read(file).expect("the run has it");
     let mut value: Value = serde_json::from_slice(&read).expect("JSON");
-    value.as_object_mut().expect("an object").remove("checksum");
+    value.as_object_mut().expect("an object").remove("blake3");
     poison(&mut value, text, but);
     std::fs::write(file, value.to_string()).expect("written");
 }

@@ -195,7 +195,7 @@ fn an_unfinished_shard_and_an_empty_one() {
     let facts = Path::new(&folders[2]).join("environment.json");
     let text = std::fs::read(&facts).expect("it is there");
     let mut other: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-    other.as_object_mut().expect("facts").remove("checksum");
+    other.as_object_mut().expect("facts").remove("blake3");
     other["kernel"] = "5.0 of another machine".into();
     std::fs::write(&facts, other.to_string()).expect("written");
     let file = archive.to_str().expect("text");
@@ -208,7 +208,7 @@ fn an_unfinished_shard_and_an_empty_one() {
     assert!([0, 1].contains(&sharded.run(&resume).code), "here, it is");
     let record = Path::new(&folders[3]).join("shard.json");
     let text = std::fs::read_to_string(&record).expect("text");
-    let json = text.split(",\n  \"checksum\"").next().expect("a record").to_owned() + "\n}\n";
+    let json = "{".to_owned() + text.split_once("\",").expect("a hash").1;
     let unfinished = json.replacen("\"outcomes\": ", "\"outcomes\": null, \"was\": ", 1);
     std::fs::write(&record, unfinished).expect("written");
     let refused = sharded.run(&[&["merge"], &runs[..]].concat());

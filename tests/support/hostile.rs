@@ -4,7 +4,7 @@
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::stored;
 use memprof_plan::axis_labels::AxisLabels;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use serde_json::{Value, json};
 
 use super::synthetic::{Log, Synthetic, readings};
@@ -128,7 +128,7 @@ fn poison(value: &mut Value, at: &str, field: Option<&str>) {
 fn read(path: &std::path::Path) -> Vec<Value> {
     let text = fs_err::read_to_string(path).unwrap();
     if path.ends_with("builds.json") {
-        return vec![sealed_json::unsealed(text.as_bytes()).unwrap()];
+        return vec![sealed::unsealed(text.as_bytes()).unwrap()];
     }
     let is_log = path.extension().is_some_and(|end| end == "jsonl");
     let parse = |text: &str| serde_json::from_str(text).unwrap();
@@ -137,9 +137,7 @@ fn read(path: &std::path::Path) -> Vec<Value> {
 
 fn write(path: &std::path::Path, values: &[Value]) {
     let text = match values {
-        [one] if path.ends_with("builds.json") => {
-            String::from_utf8(sealed_json::sealed(one).unwrap()).unwrap()
-        }
+        [one] if path.ends_with("builds.json") => String::from_utf8(sealed::sealed(one).unwrap()).unwrap(),
         [one] => one.to_string(),
         lines => lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n",
     };

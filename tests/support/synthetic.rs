@@ -16,7 +16,7 @@ use memprof_plan::rule::Judging;
 use memprof_plan::search_options::SearchOptions;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::{self, AllTests};
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use serde_json::{Value, json};
 
 /// A run's folder in a temporary place.
@@ -103,7 +103,7 @@ impl Synthetic {
 
     /// `builds.json`.
     pub fn builds(self, builds: &Value) -> Self {
-        fs_err::write(self.folder.builds(), sealed_json::sealed(builds).unwrap()).unwrap();
+        fs_err::write(self.folder.builds(), sealed::sealed(builds).unwrap()).unwrap();
         self
     }
 

@@ -16,7 +16,7 @@ use memprof_plan::resolved::Revision;
 use memprof_support::folder_removal::remove_folder;
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 
 /// One build in the store.
 #[derive(Clone, Debug)]
@@ -179,7 +179,7 @@ fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
         version: u32,
     }
     let text = followed::read(path)?;
-    let format = match sealed_json::unsealed::<Format>(&text) {
+    let format = match sealed::unsealed::<Format>(&text) {
         Ok(format) => format,
         // Before format 3, there was no hash.
         Err(damage) => match serde_json::from_slice::<Format>(&text) {
@@ -190,7 +190,7 @@ fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
     if format.version != VERSION {
         return Ok(None);
     }
-    Ok(Some(sealed_json::unsealed(&text).with_context(|| path.to_string())?))
+    Ok(Some(sealed::unsealed(&text).with_context(|| path.to_string())?))
 }
 
 /// A store entry under construction. It appears in the store only when it is complete.
@@ -267,7 +267,7 @@ impl Draft {
                 redactor.learn(name, value);
             }
         });
-        fs_err::write(self.partial.join(PROVENANCE), sealed_json::sealed(&provenance.redacted())?)?;
+        fs_err::write(self.partial.join(PROVENANCE), sealed::sealed(&provenance.redacted())?)?;
         remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
         Ok(Entry { folder: self.folder, provenance, unselected: BTreeSet::new(), hints: Vec::new() })

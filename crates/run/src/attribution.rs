@@ -15,7 +15,6 @@ use memprof_build::test_tree::TestTree;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
-use memprof_judge::results::sealed;
 use memprof_judge::results::stack_log::StackLog;
 use memprof_judge::results::stored::{self, Results};
 use memprof_judge::symbols::code_place::{Paths, Place};
@@ -30,6 +29,7 @@ use memprof_plan::repeat::Repeat;
 use memprof_support::counted::counted;
 use memprof_support::elapsed::shown;
 use memprof_support::event::Event;
+use memprof_support::sealed;
 
 /// Which tests run with call stacks, and how long this may take.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use camino::Utf8Path;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::why::stored::{StoredChanges, StoredFile};
 use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::resolved::Plan;
+use memprof_support::sealed;
 
 /// A file of more bytes is kept without its text.
 const LARGEST: usize = 2 << 20;

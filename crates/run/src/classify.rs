@@ -8,11 +8,11 @@ use camino::Utf8Path;
 use crate::process_group::{Exit, FinishedProcess};
 use memprof_build::harness_library::HarnessLibrary;
 use memprof_build::store::WrongBuild;
+use memprof_judge::results::file_seal::{self, FileSeal};
 use memprof_judge::results::log_checksum::LogKey;
 use memprof_judge::results::log_file::MOST_OF_LOG;
 use memprof_judge::results::outcome::{Outcome, Status};
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::sealed::{self, FileSeal};
 use memprof_support::bounded_lines;
 use memprof_support::bytes::Bytes;
 use memprof_support::regular_file;
@@ -111,7 +111,7 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
 /// Returns the hashes of the run's files. The outcome says of a file that cannot be read that the
 /// test replaced it.
 pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
-    let seal = |name: &str| Some((name.to_owned(), sealed::of_file(&folder.join(name)).ok()??));
+    let seal = |name: &str| Some((name.to_owned(), file_seal::read(&folder.join(name)).ok()??));
     [file::LOG, file::STDOUT, file::STDERR].into_iter().filter_map(seal).collect()
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
-use memprof_judge::results::sealed;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::resolved::CellId;
+use memprof_support::sealed;
 
 /// How long each cell took in earlier runs.
 #[derive(Clone, Debug, Default)]

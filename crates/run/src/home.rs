@@ -9,8 +9,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::sealed;
 use memprof_support::bytes::Bytes;
+use memprof_support::sealed;
 use memprof_support::{redacted_file, redaction, regular_file};
 
 /// How many bytes of a test's standard output, and of its standard error, are kept.

@@ -18,7 +18,6 @@ use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
 use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
-use memprof_judge::results::sealed;
 use memprof_judge::results::stored;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::listing::NotMeasured;
@@ -26,7 +25,7 @@ use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use memprof_support::whole_file::write_whole;
 
@@ -208,7 +207,7 @@ impl KeptRun {
         let mut facts = stored::build_facts_of(folder)?;
         let own = stored::build_facts_of(&self.folder)?.remove(&self.record.revision.to_string());
         facts.insert(plan.baseline.to_string(), own.unwrap_or_default());
-        write_whole(&folder.builds(), &sealed_json::sealed(&facts)?)?;
+        write_whole(&folder.builds(), &sealed::sealed(&facts)?)?;
         if folder.trace().exists() && self.folder.trace().exists() {
             let mut traces: BTreeMap<usize, Value> = sealed::read(&folder.trace())?;
             let mut kept: BTreeMap<usize, Value> = sealed::read(&self.folder.trace())?;

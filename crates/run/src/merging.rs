@@ -12,7 +12,6 @@ use crate::stored_plan;
 use memprof_judge::results::comparability;
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
-use memprof_judge::results::sealed;
 use memprof_judge::results::shard_record::{self, ShardRecord};
 use memprof_judge::results::stored;
 use memprof_judge::why::stored::StoredTests;
@@ -21,7 +20,7 @@ use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
 use memprof_support::durable::{sync_names, sync_tree};
 use memprof_support::paths;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use memprof_support::whole_file::write_whole;
 
@@ -261,7 +260,7 @@ impl Shards {
     fn fill(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
         let first = &self.parts[0];
         sealed::write(&folder.environment(), &self.environment())?;
-        write_whole(&folder.builds(), &sealed_json::sealed(&first.builds)?)?;
+        write_whole(&folder.builds(), &sealed::sealed(&first.builds)?)?;
         for path in [first.folder.trace(), first.folder.changes()] {
             if path.exists() {
                 fs_err::copy(&path, folder.0.join(path.file_name().unwrap_or_default()))?;

@@ -10,6 +10,7 @@ use crate::executables::ProvenExecutables;
 use crate::finished::FinishedRuns;
 use crate::one_run::new_record;
 use crate::runner::{Completion, Interrupted, Pending, Progress, Runner};
+use crate::same_builds;
 use crate::stretch;
 use memprof_build::attempts::Build;
 use memprof_build::test_tree::TestTree;
@@ -18,7 +19,6 @@ use memprof_judge::compare::from_results::compare;
 use memprof_judge::compare::repeats;
 use memprof_judge::results::outcome::{Outcome, RunRecord, Status};
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::sealed;
 use memprof_judge::results::stored;
 use memprof_judge::verdict::significance::{ENOUGH, LOOKS};
 use memprof_plan::cells::{CellStatus, PlannedCell};
@@ -27,6 +27,7 @@ use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::regular_file;
+use memprof_support::sealed;
 
 impl Runner<'_> {
     /// Runs every cell that has no outcome yet.
@@ -136,7 +137,7 @@ impl Runner<'_> {
                 forget_not_run(&first)?;
                 if let Some(entry) = self.builds[planned.revision].entry() {
                     *rebuilt.entry(planned.revision).or_default() +=
-                        forget_of_other_builds(of_cell, &entry.provenance.key)?;
+                        same_builds::forget_others(of_cell, &entry.provenance.key)?;
                 }
             }
             for entry in of_cell.read_dir_utf8().into_iter().flatten() {
@@ -297,20 +298,6 @@ fn forget_not_run(run: &Utf8Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes the outcomes of a cell's runs that are of another build than the one with this key. Returns
-/// how many there were. Figures of two builds are not figures of one revision.
-fn forget_of_other_builds(of_cell: &Utf8Path, key: &str) -> anyhow::Result<usize> {
-    let mut removed = 0;
-    for entry in of_cell.read_dir_utf8().into_iter().flatten() {
-        let path = entry?.into_path().join(file::OUTCOME);
-        if path.exists() && sealed::read::<RunRecord>(&path)?.build.is_some_and(|build| build != key) {
-            regular_file::remove(&path)?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
-}
-
 /// Removes the outcomes of runs below a folder whose files were changed, and warns of each. These
 /// runs are then measured again.
 pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
@@ -319,46 +306,4 @@ pub fn forget_damaged(below: &Utf8Path, sink: &dyn Sink) -> anyhow::Result<()> {
         sink.emit(Event::Warning { message: problem, help });
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use memprof_judge::results::outcome;
-    use memprof_plan::request::TargetKind;
-    use memprof_plan::resolved::TestId;
-
-    #[test]
-    fn runs_of_another_build_are_forgotten_and_those_of_this_one_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let of_cell = Utf8Path::from_path(folder.path()).unwrap();
-        let test =
-            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Test, name: "a".into() };
-        let write = |repeat: u32, build: Option<&str>| {
-            let home = of_cell.join(repeat.to_string());
-            fs_err::create_dir(&home).unwrap();
-            let record = RunRecord {
-                version: outcome::VERSION,
-                revision: 0,
-                cell: CellId { test: test.clone(), params: Vec::new(), title: "a".into(), program: None },
-                repeat,
-                outcome: Outcome { status: Status::Ok, message: None, wall_nanoseconds: None },
-                build: build.map(str::to_owned),
-                marks: Vec::new(),
-                withdrawn: BTreeMap::new(),
-                devices: None,
-                files: BTreeMap::new(),
-            };
-            sealed::write(&home.join(file::OUTCOME), &record).unwrap();
-        };
-        write(0, Some("old"));
-        write(1, Some("new"));
-        write(2, None);
-        fs_err::create_dir(of_cell.join("3")).unwrap();
-        assert_eq!(forget_of_other_builds(of_cell, "new").unwrap(), 1);
-        let left = |repeat: &str| of_cell.join(repeat).join(file::OUTCOME).exists();
-        assert_eq!(["0", "1", "2"].map(left), [false, true, true]);
-        assert_eq!(forget_of_other_builds(of_cell, "new").unwrap(), 0);
-        assert_eq!(forget_of_other_builds(&of_cell.join("none"), "new").unwrap(), 0);
-    }
 }

@@ -4,9 +4,12 @@
 use camino::Utf8Path;
 use serde_json::Value;
 
+use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stored;
 use memprof_plan::resolved::Plan;
+use memprof_support::regular_file;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// The facts of `builds.json` that decide a build, and what to call them.
@@ -29,7 +32,7 @@ const FACTS: [(&str, &str); 12] = [
 /// `now` is the build's entry in `builds.json`, which is not written yet.
 ///
 /// If that file is damaged, it is written anew. Runs of another build are then found one by one
-/// ([`rounds`](crate::rounds)), because each has the key of its own.
+/// ([`forget_others`]), because each has the key of its own.
 ///
 /// # Errors
 /// The message says what differs.
@@ -70,6 +73,20 @@ fn differences(known: &Value, now: &Value) -> Option<String> {
     })
 }
 
+/// Removes the outcomes of a cell's runs that are of another build than the one with this key: those that
+/// [`check`] could not refuse. Returns how many there were.
+pub fn forget_others(of_cell: &Utf8Path, key: &str) -> anyhow::Result<usize> {
+    let mut removed = 0;
+    for entry in of_cell.read_dir_utf8().into_iter().flatten() {
+        let path = entry?.into_path().join(file::OUTCOME);
+        if path.exists() && sealed::read::<RunRecord>(&path)?.build.is_some_and(|build| build != key) {
+            regular_file::remove(&path)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
 /// Whether a run of any cell is finished.
 fn has_outcome(revision: &Utf8Path) -> anyhow::Result<bool> {
     if !revision.exists() {
@@ -96,8 +113,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use memprof_plan::request::Request;
-    use memprof_support::sealed_json;
+    use memprof_judge::results::outcome::{self, Outcome, Status};
+    use memprof_plan::request::{Request, TargetKind};
+    use memprof_plan::resolved::{CellId, TestId};
 
     #[test]
     fn another_build_is_said_with_what_differs() {
@@ -129,7 +147,7 @@ mod tests {
         fs_err::write(run.join(file::OUTCOME), "{}").unwrap();
         let facts = |key: &str| json!({"key": key, "toolchain": key});
         let kept = BTreeMap::from([("0".to_owned(), facts("a"))]);
-        fs_err::write(folder.builds(), sealed_json::sealed(&kept).unwrap()).unwrap();
+        fs_err::write(folder.builds(), sealed::sealed(&kept).unwrap()).unwrap();
         assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
         let refused = check(&plan, &folder, 0, &facts("b")).unwrap_err().to_string();
         assert!(refused.ends_with("another build than it gets now: the toolchain differs"), "{refused}");
@@ -148,5 +166,39 @@ mod tests {
         assert!(!has_outcome(folder).unwrap());
         fs_err::write(folder.join("cell/0").join(file::OUTCOME), "{}").unwrap();
         assert!(has_outcome(folder).unwrap());
+    }
+
+    #[test]
+    fn runs_of_another_build_are_forgotten_and_those_of_this_one_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_cell = Utf8Path::from_path(folder.path()).unwrap();
+        let test =
+            TestId { package: "p".into(), binary: "b".into(), kind: TargetKind::Test, name: "a".into() };
+        let write = |repeat: u32, build: Option<&str>| {
+            let home = of_cell.join(repeat.to_string());
+            fs_err::create_dir(&home).unwrap();
+            let record = RunRecord {
+                version: outcome::VERSION,
+                revision: 0,
+                cell: CellId { test: test.clone(), params: Vec::new(), title: "a".into(), program: None },
+                repeat,
+                outcome: Outcome { status: Status::Ok, message: None, wall_nanoseconds: None },
+                build: build.map(str::to_owned),
+                marks: Vec::new(),
+                withdrawn: BTreeMap::new(),
+                devices: None,
+                files: BTreeMap::new(),
+            };
+            sealed::write(&home.join(file::OUTCOME), &record).unwrap();
+        };
+        write(0, Some("old"));
+        write(1, Some("new"));
+        write(2, None);
+        fs_err::create_dir(of_cell.join("3")).unwrap();
+        assert_eq!(forget_others(of_cell, "new").unwrap(), 1);
+        let left = |repeat: &str| of_cell.join(repeat).join(file::OUTCOME).exists();
+        assert_eq!(["0", "1", "2"].map(left), [false, true, true]);
+        assert_eq!(forget_others(of_cell, "new").unwrap(), 0);
+        assert_eq!(forget_others(&of_cell.join("none"), "new").unwrap(), 0);
     }
 }

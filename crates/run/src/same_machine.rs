@@ -5,8 +5,8 @@ use serde_json::Value;
 use memprof_judge::results::comparability;
 use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::results::stored;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// Checks that the runs of this folder can be compared with those of this machine. A run that has

@@ -7,9 +7,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::merging::copy_tree;
 use memprof_judge::results::kept_baseline::{SavedBaseline, VERSION};
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::results::shard_record;
 use memprof_support::durable::{sync_names, sync_tree};
+use memprof_support::sealed;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 

@@ -39,7 +39,6 @@ use memprof_gpu::variables::{GpuTools, gpu_environment};
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::{self, RunFolder};
-use memprof_judge::results::sealed;
 use memprof_judge::results::shard_record::ShardRecord;
 use memprof_judge::results::stored::{self, FailureFacts};
 use memprof_judge::results::trace_facts::TraceFacts;
@@ -53,7 +52,7 @@ use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 use memprof_support::paths;
 use memprof_support::redaction;
 use memprof_support::regular_file;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 use memprof_support::whole_file::{self, write_whole};
@@ -167,7 +166,7 @@ impl<'a> Session<'a> {
         for revision in 0..builds.len() {
             same_builds::check(plan, folder, revision, &facts[&revision.to_string()])?;
         }
-        write_whole(&folder.builds(), &sealed_json::sealed(&facts)?)?;
+        write_whole(&folder.builds(), &sealed::sealed(&facts)?)?;
         self.store_trace(plan, folder, &builds)?;
         if self.attribution.why != Why::Never {
             changed_sources::keep(self.repository, plan, folder)?;

@@ -16,13 +16,13 @@ use memprof_build::test_tree::TestTree;
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::spreading::assign;
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::sealed;
 use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::event::Event;
 use memprof_support::regular_file;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// `devices.json` in the run's folder: which device each test runs on.

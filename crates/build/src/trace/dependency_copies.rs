@@ -9,7 +9,6 @@
 //! it compile a crate again whose edits have changed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +25,7 @@ use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
 use crate::trace::outside_crates::{CrateSource, OutsideCrate};
 use memprof_plan::checkpoint_at::CheckpointAt;
+use memprof_support::hexadecimal::hexadecimal;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -344,13 +344,6 @@ fn archive(
         return Err(UserError::new(message).help("remove the file, and cargo fetches it again").into());
     }
     Ok((bytes, unpacked))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// How many bytes of a crate are unpacked, or twenty times its archive. Cargo has the same limits.

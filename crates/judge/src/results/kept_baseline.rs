@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::results::comparability;
 use crate::results::run_folder::RunFolder;
-use crate::results::sealed;
 use memprof_plan::request::{BuildOptions, Request, Selection};
+use memprof_support::sealed;
 
 /// The version of both files' format.
 pub const VERSION: u32 = 1;

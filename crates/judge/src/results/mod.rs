@@ -4,6 +4,7 @@
 pub mod added_test;
 pub mod comparability;
 pub mod environment;
+pub mod file_seal;
 pub mod kept_baseline;
 pub mod layer_record;
 pub mod live_line;
@@ -16,7 +17,6 @@ pub mod outcome;
 pub mod run_folder;
 #[cfg(test)]
 pub(crate) mod sample_log;
-pub mod sealed;
 pub mod shard_record;
 pub mod shim_log;
 pub mod stack_log;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::results::sealed::FileSeal;
+use crate::results::file_seal::FileSeal;
 use memprof_plan::resolved::CellId;
 
 /// `outcome.json` in a run's folder: which run it was, and its outcome. The run is finished if the

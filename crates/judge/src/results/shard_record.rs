@@ -4,10 +4,10 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::results::run_folder::{RunFolder, file};
-use crate::results::sealed;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
 use memprof_support::durable::sync_tree;
+use memprof_support::sealed;
 
 /// The version of `shard.json`'s format.
 pub const VERSION: u32 = 1;

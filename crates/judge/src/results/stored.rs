@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
+use crate::results::file_seal::{self, Hashing};
 use crate::results::log_file;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
-use crate::results::sealed::{self, Hashing, Opened, SealedError};
 use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::unfinished;
@@ -26,7 +26,7 @@ use crate::verdict::limits::Limits;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::{self, CellId, Plan};
 use memprof_support::regular_file;
-use memprof_support::sealed_json;
+use memprof_support::sealed::{self, Opened, SealedError};
 use memprof_support::user_error::UserError;
 
 /// The content of a run's folder.
@@ -270,7 +270,7 @@ pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Val
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
     };
-    sealed_json::unsealed(&text).or_else(|damage| {
+    sealed::unsealed(&text).or_else(|damage| {
         // Before files had a hash, all their keys were revisions.
         let old: Option<BTreeMap<String, Value>> = serde_json::from_slice(&text).ok();
         let is_old = |facts: &BTreeMap<String, Value>| facts.keys().all(|key| key.parse::<usize>().is_ok());
@@ -278,7 +278,7 @@ pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Val
     })
 }
 
-fn damaged_builds(folder: &RunFolder, damage: &sealed_json::Damage) -> UserError {
+fn damaged_builds(folder: &RunFolder, damage: &sealed::Damage) -> UserError {
     let user_error = UserError::new(format!("{} is damaged: {damage}", folder.builds()));
     match folder.0.file_name().filter(|_| !folder.search().exists()) {
         Some(id) => user_error.help(format!("write it again: cargo memprof run --resume {id}")),
@@ -381,7 +381,7 @@ pub fn damage(home: &Utf8Path) -> Option<String> {
     };
     record.files.iter().find_map(|(name, seal)| {
         let path = home.join(name);
-        let problem = match sealed::of_file(&path) {
+        let problem = match file_seal::read(&path) {
             Ok(Some(found)) if found == *seal => return None,
             Ok(Some(_)) => "it has another content".to_owned(),
             Ok(None) => "it is missing".to_owned(),
@@ -452,7 +452,7 @@ fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> anyh
 fn read_log(home: &Utf8Path, record: &RunRecord) -> anyhow::Result<Result<Measurement, String>> {
     for (name, seal) in record.files.iter().filter(|(name, _)| *name != file::LOG) {
         let path = home.join(name);
-        if sealed::of_file(&path).ok().flatten().as_ref() != Some(seal) {
+        if file_seal::read(&path).ok().flatten().as_ref() != Some(seal) {
             return Err(changed(&path, "it has another content, or is gone"));
         }
     }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::results::run_folder::RunFolder;
-use crate::results::sealed;
 use memprof_support::regular_file;
+use memprof_support::sealed;
 
 /// The content of `unfinished.json`.
 #[derive(Debug, Serialize, Deserialize)]

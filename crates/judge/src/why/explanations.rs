@@ -11,7 +11,6 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::results::log_file;
 use crate::results::run_folder::{RunFolder, file};
-use crate::results::sealed;
 use crate::results::stack_log::{Module, StackLog};
 use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
@@ -29,6 +28,7 @@ use crate::why::versions::Versions;
 use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::resolved::CellId;
 use memprof_support::regular_file;
+use memprof_support::sealed;
 
 /// A test has at most this many explained rows.
 const MOST_ROWS: usize = 50;

@@ -29,7 +29,7 @@ use memprof_support::advice::Advice;
 use memprof_support::bytes::Bytes;
 use memprof_support::event::{Event, Sink};
 use memprof_support::regular_file::followed;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// An archive's files may have this many bytes together, or this many times the bytes of the archive.
@@ -229,7 +229,7 @@ impl Archive {
         let damaged = |error: &dyn std::fmt::Display| self.damaged(&format!("{MANIFEST}: {error}"));
         let text = followed::read_within(folder.join(MANIFEST), MOST_OF_JSON);
         let text = text.map_err(|error| damaged(&error))?;
-        let manifest: Manifest = sealed_json::unsealed(&text).map_err(|error| damaged(&error))?;
+        let manifest: Manifest = sealed::unsealed(&text).map_err(|error| damaged(&error))?;
         manifest.check().map_err(|problem| self.invalid(problem))?;
         for (path, content) in &manifest.contents {
             let unpacked = folder.join(path);

@@ -11,7 +11,7 @@ use crate::archive::manifest::{Content, MANIFEST, Manifest, Placed, VERSION, dat
 use memprof_build::store::hash_file;
 use memprof_support::output_file::OutputFile;
 use memprof_support::regular_file::followed;
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 
 /// A finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl ArchiveWriter {
     /// Adds the manifest, which lists all files that were added, and moves the archive to its path.
     pub fn finish(mut self, mut manifest: Manifest) -> anyhow::Result<WrittenArchive> {
         manifest.contents = std::mem::take(&mut self.contents);
-        self.add_bytes(MANIFEST, &sealed_json::sealed(&manifest)?)?;
+        self.add_bytes(MANIFEST, &sealed::sealed(&manifest)?)?;
         let Hashing { inner: mut output, hasher } = self.tar.into_inner()?.finish()?;
         let hash = hasher.finalize().to_hex().to_string();
         let trailer = trailer(VERSION, &hash);

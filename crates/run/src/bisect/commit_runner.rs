@@ -32,7 +32,6 @@ use memprof_build::test_tree::TestTree;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::compare::{evaluation, noise};
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::results::stored::{self, Run};
 use memprof_judge::verdict::limits::{self, Limits};
 use memprof_judge::verdict::significance::{Noise, Thresholds};
@@ -45,7 +44,7 @@ use memprof_plan::request::Ignored;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
-use memprof_support::sealed_json;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use memprof_support::whole_file::write_whole;
 
@@ -478,7 +477,7 @@ impl<'a> CommitRunner<'a> {
         }
         self.is_built[commit] = true;
         self.facts.insert(commit.to_string(), facts);
-        write_whole(&self.folder.builds(), &sealed_json::sealed(&self.facts)?)
+        write_whole(&self.folder.builds(), &sealed::sealed(&self.facts)?)
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.

@@ -9,7 +9,6 @@ use crate::bisect::report_data::{FoundStep, SearchReport};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::results::stored::{self, Results};
 use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::{Explanations, Inquiry};
@@ -17,6 +16,7 @@ use memprof_judge::why::stored::StoredTests;
 use memprof_plan::quantity::Threshold;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::rule::{Growth, Rule};
+use memprof_support::sealed;
 
 /// The two commits of a step.
 pub struct StepPair {

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::sealed;
 use memprof_judge::results::shard_record::{self, ShardRecord};
 use memprof_plan::shard::Shard;
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// The version of `job.json`'s format.
