@@ -8,7 +8,6 @@ use std::time::Duration;
 /// `name` is a revision's name in the report and `commit` its short hash; `index` counts from 1 to
 /// `total`.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the names and the comment on each variant explain the fields")]
 pub enum Event {
     /// The user named no two refs; the text says what is compared.
     RefsChosen { text: String },
