@@ -273,7 +273,6 @@ pub struct MeasuringArguments {
 pub struct SearchThreshold {
     /// The metric, if the user wrote one.
     pub metric: Option<String>,
-    /// The limit.
     pub limit: Limit,
 }
 

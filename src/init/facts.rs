@@ -16,7 +16,6 @@ pub struct RepositoryFacts {
     pub current_branch: Option<String>,
     /// All local branches.
     pub branches: Vec<String>,
-    /// The remotes.
     pub remotes: Vec<String>,
     /// The workspace's packages.
     pub packages: Vec<String>,

@@ -25,9 +25,7 @@ pub struct Packages<'a> {
 /// What the workspace around a notebook's packages decides.
 #[derive(Default)]
 pub struct Workspace {
-    /// Its lock file.
     pub lock_file: Option<Vec<u8>>,
-    /// Its tables of patches.
     pub patches: Table,
 }
 

@@ -9,7 +9,6 @@ use memprof_support::user_error::UserError;
 /// One copy of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its format.
     pub format: Format,
     /// Its file; `None` is standard output.
     pub file: Option<Utf8PathBuf>,

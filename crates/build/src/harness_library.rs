@@ -13,7 +13,6 @@ pub enum HarnessLibrary {
     Criterion,
     /// criterion 0.3 and 0.4, which take a regular expression.
     CriterionByPattern,
-    /// divan.
     Divan,
     /// libtest-mimic, also below datatest-stable.
     LibtestMimic,

@@ -24,7 +24,6 @@ use memprof_support::user_error::UserError;
 
 /// The inputs that all revisions of a plan share.
 pub struct Inputs<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The user's repository.
     pub repository: &'a Repository,
@@ -32,7 +31,6 @@ pub struct Inputs<'a> {
     pub cache: &'a Cache,
     /// The root of the checkout.
     pub checkout: Utf8PathBuf,
-    /// The overlay's files.
     pub overlay: Vec<OverlayFile>,
     /// The patches for every revision.
     pub patches: Vec<Patch>,

@@ -26,7 +26,6 @@ const SYMBOLS: [(&str, HarnessLibrary); 3] = [
 /// How the programs of a target are started.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// The executable.
     pub executable: &'a Utf8Path,
     /// The user's runner in front of it.
     pub runner: &'a [String],
@@ -41,7 +40,6 @@ pub struct Start<'a> {
 /// The benchmarks or tests of an executable with such a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryListing {
-    /// The library.
     pub library: HarnessLibrary,
     /// What it runs, in its order.
     pub tests: Vec<ListedTest>,

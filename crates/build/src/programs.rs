@@ -30,9 +30,7 @@ use memprof_support::user_error::UserError;
 
 /// A program that cargo built.
 pub struct BuiltProgram {
-    /// Its package's name.
     pub package: String,
-    /// Its name.
     pub name: String,
     /// `bin` or `example`.
     pub kind: TargetKind,

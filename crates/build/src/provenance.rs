@@ -218,11 +218,9 @@ impl Provenance {
 /// A test target that does not compile, in a build of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTarget {
-    /// The package's name.
     pub package: String,
     /// The target's name.
     pub binary: String,
-    /// The target's kind.
     pub kind: TargetKind,
     /// Its root file, relative to the checkout if it is below that.
     pub root: Utf8PathBuf,
@@ -253,11 +251,9 @@ impl FailedTarget {
 /// A test executable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Executable {
-    /// The package's name.
     pub package: String,
     /// The target's name.
     pub binary: String,
-    /// The target's kind.
     pub kind: TargetKind,
     /// Whether this is a program of the request, and its `main` runs with the cell's arguments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

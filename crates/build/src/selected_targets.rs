@@ -22,11 +22,9 @@ use memprof_plan::selection::{Selector, UnlistedTarget};
 pub struct RevisionTexts<'a> {
     /// The user's repository.
     pub repository: &'a Repository,
-    /// The revision.
     pub revision: &'a Revision,
     /// The overlay's files, and test files of other revisions.
     pub overlay: &'a [OverlayFile],
-    /// The patches.
     pub patches: &'a [Patch],
     /// Patterns of files that are left out of the checkout.
     pub not_checked_out: &'a [String],

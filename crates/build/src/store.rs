@@ -21,7 +21,6 @@ use memprof_support::sealed;
 /// One build in the store.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its folder.
     pub folder: Utf8PathBuf,
     /// Its content.
     pub provenance: Provenance,
@@ -41,7 +40,6 @@ pub enum WrongBuild {
          {expected}"
     )]
     OtherExecutable {
-        /// The file.
         file: Utf8PathBuf,
         /// Its hash.
         found: String,
@@ -126,7 +124,6 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
 pub struct Copied {
     /// blake3 of the file, including the key in it.
     pub hash: String,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

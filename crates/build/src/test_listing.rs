@@ -18,7 +18,6 @@ pub const LOADER_ERROR: &str = "error while loading shared libraries";
 /// The tests of an executable with libtest's harness.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Its tests.
     pub tests: Vec<ListedTest>,
     /// Why they could not be listed.
     pub unlisted: Option<String>,

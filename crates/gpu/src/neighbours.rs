@@ -25,7 +25,6 @@ const MOST_NAMED: usize = 3;
 /// A device before and after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedDevice {
-    /// The device.
     pub device: CudaDevice,
     /// What was on it just before the process started.
     pub before: Occupancy,

@@ -38,7 +38,6 @@ pub struct AxisValue {
 /// What a value of an axis sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AxisSetting {
-    /// The toolchain.
     Toolchain(String),
     /// Cargo's profile.
     Profile(String),

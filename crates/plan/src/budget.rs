@@ -28,7 +28,6 @@ pub struct BudgetLimit {
     pub params: BTreeMap<String, String>,
     /// The checkpoint's label. The limit is for each checkpoint of that label.
     pub checkpoint: String,
-    /// The metric.
     pub metric: String,
     /// The most that is allowed, in the metric's unit.
     pub limit: u64,

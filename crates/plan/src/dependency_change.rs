@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// A package, and what takes its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DependencyChange {
-    /// The package.
     pub package: String,
     /// Its version in the lock file, if the user named one of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +27,6 @@ pub enum Replacement {
     Path(String),
     /// A git repository.
     Git {
-        /// Its URL.
         url: String,
         /// The commit, branch or tag; the default branch if absent.
         rev: Option<String>,

@@ -16,7 +16,6 @@ use memprof_support::user_error::UserError;
 /// A test that one of a revision's executables lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTest {
-    /// The test.
     pub id: TestId,
     /// Whether it is marked `#[ignore]`.
     pub ignored: bool,
@@ -27,11 +26,9 @@ pub struct DiscoveredTest {
 /// A test executable of a revision that cannot be measured, so that its tests have no figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMeasured {
-    /// The package's name.
     pub package: String,
     /// The target's name.
     pub binary: String,
-    /// The target's kind.
     pub kind: TargetKind,
     /// Why it cannot be measured.
     pub reason: String,

@@ -11,9 +11,7 @@ use memprof_support::counted::counted;
 /// A package of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockedPackage {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// The registry or git repository that it comes from; `None` for a folder.
     pub source: Option<String>,

@@ -63,7 +63,6 @@ fn unknown(name: &str) -> UnknownMetric {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no metric '{name}'")]
 pub struct UnknownMetric {
-    /// The name.
     pub name: String,
     /// The most similar name, or all names.
     pub help: String,

@@ -48,9 +48,7 @@ pub enum Stdin {
         /// The blake3 hash of its content. Empty until the request is complete.
         hash: String,
     },
-    /// A text.
     Text {
-        /// The text.
         text: String,
         /// Its blake3 hash.
         hash: String,

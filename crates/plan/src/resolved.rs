@@ -119,11 +119,9 @@ impl Revision {
 /// A test of an executable, by names that stay the same between revisions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TestId {
-    /// The package's name.
     pub package: String,
     /// The target's name. For unit tests, that is the crate's name.
     pub binary: String,
-    /// The target's kind.
     pub kind: crate::request::TargetKind,
     /// The test's path. Empty for a program and for a `harness = false` target, which run as a whole.
     pub name: String,
@@ -143,7 +141,6 @@ impl std::fmt::Display for TestId {
 /// One test with one set of parameters. Each revision has a cell of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellId {
-    /// The test.
     pub test: TestId,
     /// Parameters, in the order written.
     pub params: Vec<(String, String)>,

@@ -88,7 +88,6 @@ pub struct NoiseFigure {
     pub test: String,
     /// The cell's title, which has the parameters.
     pub title: String,
-    /// The metric.
     pub metric: String,
     /// The source of the figures. Another source has other noise.
     pub source: Option<String>,

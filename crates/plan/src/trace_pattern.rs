@@ -41,12 +41,7 @@ pub enum PathSegment {
     /// A module, an enclosing function, or the function's own name.
     Name(String),
     /// The type of an `impl`, and the trait if it implements one.
-    Impl {
-        /// The type.
-        of: TypeName,
-        /// The trait.
-        trait_: Option<TypeName>,
-    },
+    Impl { of: TypeName, trait_: Option<TypeName> },
 }
 
 /// The name of a type or a trait, without its parameters and with them.

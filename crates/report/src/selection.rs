@@ -20,7 +20,6 @@ const FALLBACK: usize = 2;
 /// A shown metric, with its figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownMetric<'a> {
-    /// The metric.
     pub metric: &'a Metric,
     /// Its figures.
     pub column: PairColumn<'a>,

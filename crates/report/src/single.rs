@@ -39,7 +39,6 @@ const MOST_NAME: usize = 30;
 
 /// A comparison of one revision.
 pub struct Single<'a> {
-    /// The comparison.
     pub comparison: &'a Comparison,
     /// Its only revision.
     pub revision: &'a Revision,

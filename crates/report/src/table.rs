@@ -212,7 +212,6 @@ fn keep_metrics_of(causes: &CauseSheet<'_>, sections: &mut [TableSection<'_>]) {
 /// Why a test has a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Relevance {
-    /// It changed.
     Changed,
     /// It is one of few tests that were asked for.
     Asked,

@@ -24,7 +24,6 @@ use memprof_support::process::Command;
 
 /// A run whose files are in place.
 pub struct OneRun<'a> {
-    /// The cell.
     pub planned: &'a PlannedCell,
     /// Which repeat, from 0.
     pub repeat: u32,
@@ -32,7 +31,6 @@ pub struct OneRun<'a> {
     pub name: &'a str,
     /// Its build.
     pub entry: &'a Entry,
-    /// Its executable.
     pub executable: &'a Executable,
     /// The executables of this session.
     pub executables: &'a Mutex<ProvenExecutables>,
@@ -40,7 +38,6 @@ pub struct OneRun<'a> {
     pub home: (RunHome, File, File),
     /// The key of its log.
     pub key: LogKey,
-    /// Its command.
     pub command: Command,
     /// What to show of it.
     pub follow: Follow,

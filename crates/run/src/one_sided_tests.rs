@@ -46,7 +46,6 @@ const MOST_NAMES: usize = 5;
 
 /// The revisions to complete, and where to report.
 pub struct Completion<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The user's repository.
     pub repository: &'a Repository,
@@ -66,7 +65,6 @@ struct Gap {
     package: String,
     binary: String,
     kind: TargetKind,
-    /// Their names.
     tests: Vec<String>,
 }
 

@@ -68,7 +68,6 @@ fn after(finished: usize, planned: usize, is_explaining: bool) -> String {
 /// Runs the cells of a plan.
 #[derive(Clone)]
 pub struct Runner<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// Where outcomes go.
     pub folder: &'a RunFolder,

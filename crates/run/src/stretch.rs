@@ -39,7 +39,6 @@ use memprof_support::regular_file;
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{device}: {reason}")]
 pub struct DeviceGone {
-    /// The device.
     pub device: CudaDevice,
     /// Why.
     pub reason: String,

@@ -19,13 +19,10 @@ use memprof_support::process::Command;
 
 /// What the command of a run depends on.
 pub struct TestCommand<'a> {
-    /// The cell.
     pub planned: &'a PlannedCell,
     /// Its build.
     pub entry: &'a Entry,
-    /// Its executable.
     pub executable: &'a Executable,
-    /// The request.
     pub request: &'a Request,
     /// Variables that make the process count GPU memory and the C library's allocator.
     pub counting: &'a BTreeMap<&'static str, String>,

@@ -21,7 +21,6 @@ pub const NAME: usize = 16;
 /// A process, as `/proc/<id>/stat` describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
-    /// Its id.
     pub id: i32,
     parent: i32,
     /// Its session. No process can join one that exists.

@@ -18,7 +18,6 @@ pub struct RunIdentity {
     pub process: u32,
     /// Its command line.
     pub command: String,
-    /// Its user.
     pub user: String,
     /// When it took its lock, or its place in the queue.
     pub since: Timestamp,

@@ -36,7 +36,6 @@ pub enum Message {
 /// A process that a test left running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftProcess {
-    /// Its id.
     pub id: i32,
     name: [u8; NAME],
 }

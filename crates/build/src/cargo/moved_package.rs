@@ -11,7 +11,6 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 /// A requirement on a package of crates.io, as cargo's messages name it: `lz4_flex = "^0.11"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The package's name.
     pub package: String,
     /// The versions that fit.
     pub versions: String,
@@ -54,7 +53,6 @@ impl fmt::Display for Requirement {
 pub struct MovedPackage {
     /// What had no version.
     pub requirement: Requirement,
-    /// The version.
     pub version: String,
     /// Where cargo has unpacked it.
     folder: Utf8PathBuf,

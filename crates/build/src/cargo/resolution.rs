@@ -41,7 +41,6 @@ pub struct Resolution<'a> {
 /// A lock file, and what the report says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// Its text.
     pub text: Vec<u8>,
     /// Versions that were not available at the moment.
     pub notes: Vec<String>,

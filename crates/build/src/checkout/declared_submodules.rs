@@ -21,7 +21,6 @@ pub struct Declared {
 /// A submodule that is not checked out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its name.
     pub name: String,
     /// What is wrong with it: `whose name is an absolute path`.
     pub reason: String,

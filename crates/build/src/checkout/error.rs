@@ -10,7 +10,6 @@ pub enum CheckoutError {
     /// A partial clone lacks contents, and its remote does not deliver them.
     #[error("{revision} lacks the contents of {}", quoted_list(.files))]
     MissingContents {
-        /// The revision's name.
         revision: String,
         /// Paths of the files.
         files: Vec<String>,
@@ -24,7 +23,6 @@ pub enum CheckoutError {
     /// Files kept by Git LFS are still pointers after the checkout.
     #[error("{revision} has only Git LFS pointers for {}{}", quoted_list(.files), because(.reason))]
     LfsPointers {
-        /// The revision's name.
         revision: String,
         /// Paths of the files.
         files: Vec<String>,
@@ -34,7 +32,6 @@ pub enum CheckoutError {
     /// A filter of the user failed, and git wrote the files without it.
     #[error("git wrote files of {revision} without a filter that failed: {message}")]
     Filter {
-        /// The revision's name.
         revision: String,
         /// What git said.
         message: String,
@@ -42,7 +39,6 @@ pub enum CheckoutError {
     /// The revision changes a program that a filter of the user would run from the checkout.
     #[error("{revision} changes {program}, which the setting {key} would run at the checkout")]
     OwnProgram {
-        /// The revision's name.
         revision: String,
         /// The setting's name.
         key: String,
@@ -54,7 +50,6 @@ pub enum CheckoutError {
     /// The revision has a submodule that the tool does not check out.
     #[error("{file} of {revision} names the submodule {name:?}, {reason}")]
     Submodule {
-        /// The revision's name.
         revision: String,
         /// The path of the `.gitmodules` that names it.
         file: String,
@@ -68,7 +63,6 @@ pub enum CheckoutError {
     /// Git failed for another reason.
     #[error("could not check out {revision}")]
     Git {
-        /// The revision's name.
         revision: String,
         /// What git said.
         source: ProcessError,

@@ -31,7 +31,6 @@ pub struct ExternalCratePaths<'a> {
     pub record: Utf8PathBuf,
     /// The root of the checkout.
     pub checkout: &'a Utf8Path,
-    /// The workspace in it.
     pub workspace: &'a Utf8Path,
 }
 
@@ -89,7 +88,6 @@ impl PackageOptions {
 /// The crate, ready to be built.
 #[derive(Debug)]
 pub struct ExternalCrate {
-    /// Its manifest.
     pub manifest: Utf8PathBuf,
     /// Warnings about what it lacks of the workspace.
     pub not_carried: Vec<String>,

@@ -20,7 +20,6 @@ pub struct ModuleFile<'a> {
     pub path: &'a Utf8Path,
     /// Its module, from the crate's root on. Empty for the root itself.
     pub module: &'a [String],
-    /// Its text.
     pub source: SourceText<'a>,
     /// Its items, or why it cannot be parsed.
     pub items: Result<syn::File, syn::Error>,

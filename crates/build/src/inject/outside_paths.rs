@@ -14,7 +14,6 @@ use memprof_support::user_error::UserError;
 /// A folder that takes the place of a path dependency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFolder {
-    /// The package.
     pub package: String,
     /// The folder with its manifest.
     pub folder: Utf8PathBuf,

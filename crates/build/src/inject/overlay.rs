@@ -20,7 +20,6 @@ pub struct OverlayFile {
     pub package: Option<String>,
     /// Where it goes.
     pub destination: Utf8PathBuf,
-    /// Its content.
     pub content: Vec<u8>,
     /// How it becomes part of the build.
     pub mode: OverlayMode,

@@ -15,7 +15,6 @@ pub struct CellItem {
     pub kind: ItemKind,
     /// The line in the cell, from 1.
     pub line: usize,
-    /// Its text.
     pub text: String,
     /// The names that it uses.
     pub uses: Vec<String>,

@@ -43,7 +43,6 @@ fn with_checkpoints(text: &str, wanted: &[(usize, &str)]) -> Result<String, (usi
 enum Body {
     /// No function: the value of a constant, a type.
     None,
-    /// A function.
     Function,
     /// A `const fn`, or a block that the compiler runs.
     Constant,

@@ -13,9 +13,7 @@ use memprof_support::user_error::UserError;
 /// A crate outside of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutsideCrate {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// Where it comes from.
     pub source: CrateSource,
@@ -33,7 +31,6 @@ pub enum CrateSource {
     Folder {
         /// The git repository or folder around the package, as cargo or this tool copied it.
         around: Utf8PathBuf,
-        /// The library.
         library: Crate,
         /// The compiler's name for it, which may differ from the package's.
         library_name: String,

@@ -10,7 +10,6 @@ pub type Place = (CudaDevice, Occupancy);
 /// The process, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The process.
     pub process: ProcessFacts,
     /// Its devices, as far as they are known.
     pub devices: Vec<CudaDevice>,

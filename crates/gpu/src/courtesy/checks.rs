@@ -14,9 +14,7 @@ const RESERVE: u64 = 1 << 30;
 /// Who asks, and what is known beside the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances<'a> {
-    /// This process.
     pub own_process: u32,
-    /// This user.
     pub own_user: u32,
     /// The note of the process, if it is set aside already.
     pub note: Option<&'a Note>,

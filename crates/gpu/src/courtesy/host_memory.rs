@@ -5,7 +5,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 /// What is available, and what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostMemory {
-    /// Bytes.
     pub bytes: u64,
     /// `MemAvailable`, or the control group's limit.
     pub limit: &'static str,

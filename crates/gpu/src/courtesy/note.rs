@@ -31,9 +31,7 @@ pub struct Note {
     pub started: u64,
     /// [`process::table`], where the id is valid.
     pub table: String,
-    /// Its user.
     pub user: u32,
-    /// Its name.
     pub name: String,
     /// The UUIDs of its devices, as far as they are known.
     pub devices: Vec<String>,

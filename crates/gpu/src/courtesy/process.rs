@@ -12,7 +12,6 @@ pub const CONSENT: &str = "MEMPROF_COURTESY";
 /// What is known of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// Its id.
     pub id: u32,
     /// When it started, in clock ticks since the machine did. With the id, this names a process for
     /// good: an id is used again after its process ended.

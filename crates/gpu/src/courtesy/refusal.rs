@@ -5,7 +5,6 @@ use memprof_support::user_error::UserError;
 /// The reason, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason.
     pub reason: String,
     /// What to do.
     pub help: Option<String>,

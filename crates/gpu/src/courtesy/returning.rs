@@ -43,9 +43,7 @@ pub enum WithoutRoom<'a> {
 
 /// What a process is restored with.
 pub struct Returning<'a> {
-    /// The driver.
     pub driver: &'a CheckpointDriver,
-    /// The notes.
     pub notes: &'a Notes,
     /// Asks for the first device without room.
     pub lack: &'a dyn Fn(&Note) -> Option<Lack>,

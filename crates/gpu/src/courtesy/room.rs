@@ -19,7 +19,6 @@ const EMPTY: u64 = 16 << 20;
 /// A device as it is now.
 #[derive(Clone, Debug)]
 pub struct DeviceNow {
-    /// The device.
     pub device: CudaDevice,
     /// Its free bytes, or why they are unknown.
     pub free: Result<u64, String>,

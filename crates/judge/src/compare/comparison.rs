@@ -124,7 +124,6 @@ pub struct Pair {
 /// A metric's verdicts in a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgedMetric {
-    /// The metric.
     pub metric: String,
     /// Whether a rule of the user covers it. A missing verdict is then an error.
     pub is_asked: bool,
@@ -177,7 +176,6 @@ impl JudgedMetric {
 /// The verdict on a metric at a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ruling {
-    /// The verdict.
     pub verdict: Verdict,
     /// The statistics behind the verdict, if both sides had figures.
     pub significance: Option<Significance>,
@@ -212,7 +210,6 @@ impl Ruling {
 /// A figure of the candidate above an absolute limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// The metric.
     pub metric: String,
     /// Index of the row.
     pub row: usize,
@@ -220,7 +217,6 @@ pub struct Breach {
     pub kind: BreachKind,
     /// The highest figure of the runs.
     pub value: i64,
-    /// The limit.
     pub limit: u64,
     /// Where the limit is, if it is of a budget: `memprof-budget.json:12`.
     pub place: Option<String>,
@@ -247,9 +243,7 @@ pub enum BreachKind {
 /// A pair with everything that it refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct PairView<'a> {
-    /// The cell.
     pub cell: &'a Cell,
-    /// The rows.
     pub rows: &'a [Match],
     /// Their verdicts.
     pub pair: &'a Pair,
@@ -292,9 +286,7 @@ pub enum Comparability {
 /// One metric at one row, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowFigures {
-    /// The baseline's figure.
     pub baseline: Option<Figure>,
-    /// The candidate's figure.
     pub candidate: Option<Figure>,
     /// The difference, if both figures exist and may be compared.
     pub delta: Option<Delta>,

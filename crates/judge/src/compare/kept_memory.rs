@@ -26,7 +26,6 @@ struct Side<'a> {
 enum Bound {
     /// What was certainly not used again.
     Least,
-    /// All of it.
     Most,
 }
 

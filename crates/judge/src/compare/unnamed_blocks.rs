@@ -20,7 +20,6 @@ pub struct UnnamedBlocks {
     pub sizes: Vec<UnnamedSize>,
     /// Unnamed blocks in all.
     pub count: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Named storages of at least that size for which there is no block.
     pub without_block: u64,

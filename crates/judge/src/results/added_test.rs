@@ -9,7 +9,6 @@ use memprof_plan::resolved::TestId;
 /// A test file of another revision that was put into a revision, or that does not compile there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedTest {
-    /// The package's name.
     pub package: String,
     /// The name of the test target.
     pub binary: String,

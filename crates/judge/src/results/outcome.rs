@@ -16,7 +16,6 @@ pub struct RunRecord {
     pub version: u32,
     /// Index in the plan's revisions.
     pub revision: usize,
-    /// The cell.
     pub cell: CellId,
     /// Which repeat, from 0.
     pub repeat: u32,

@@ -158,7 +158,6 @@ pub struct Figures {
 /// Live bytes over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The family.
     pub family: String,
     /// When the first bucket begins, in nanoseconds of the log's clock. Negative before `start`.
     pub begin: i64,

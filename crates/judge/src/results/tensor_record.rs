@@ -41,7 +41,6 @@ pub struct Description {
     pub shape: Box<[u64]>,
     /// The type of its elements.
     pub dtype: Box<str>,
-    /// Its device.
     pub device: TensorDevice,
     /// The number of elements times the size of one.
     pub bytes: u64,

@@ -14,7 +14,6 @@ pub enum Place {
     Registry {
         /// The crate.
         name: String,
-        /// Its version.
         version: String,
         /// Relative to the crate's root.
         path: Utf8PathBuf,

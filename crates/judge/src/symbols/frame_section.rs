@@ -41,7 +41,6 @@ pub struct RuleRange {
     pub start: u64,
     /// The address after the last.
     pub end: u64,
-    /// The rule.
     pub rule: Rule,
 }
 

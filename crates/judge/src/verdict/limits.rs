@@ -113,7 +113,6 @@ impl Limits {
 pub struct ObservedChange<'a> {
     /// The test's path and its title.
     pub test: &'a str,
-    /// The metric.
     pub metric: &'a str,
     /// The checkpoint's label.
     pub checkpoint: &'a str,

@@ -49,7 +49,6 @@ pub struct Noise {
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of the samples of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Significance {
-    /// The verdict.
     pub verdict: Verdict,
     /// Whether the samples of each side are equal and prove that the figure does not vary.
     pub exact: bool,

@@ -18,9 +18,7 @@ use memprof_support::counted::grouped;
 /// One side: what a run recorded, with its functions.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedRun<'a> {
-    /// The log.
     pub log: &'a StackLog,
-    /// Its stacks.
     pub stacks: &'a Stacks,
 }
 

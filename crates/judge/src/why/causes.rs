@@ -44,7 +44,6 @@ pub struct CauseTest {
 /// What a cause moves at one checkpoint of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The metric.
     pub metric: String,
     /// Index of the row in the test's pair.
     pub row: usize,

@@ -23,7 +23,6 @@ pub enum Measure {
 pub struct Difference {
     /// The metric: `heap.peak`.
     pub metric: String,
-    /// Its measure.
     pub measure: Measure,
     /// The checkpoint of each side; `None` if a side has none.
     pub checkpoints: [Option<CheckpointName>; 2],
@@ -43,7 +42,6 @@ pub struct Difference {
 /// A checkpoint's label and its 1-based occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointName {
-    /// The label.
     pub label: String,
     /// The occurrence of this label.
     pub occurrence: u32,
@@ -73,7 +71,6 @@ pub struct Group {
 pub enum GroupKind {
     /// Sites with this name: a function, a module, a crate, or a hunk.
     Sites {
-        /// The name.
         name: String,
         /// The file, and the line where all have the same.
         location: Option<String>,

@@ -75,9 +75,7 @@ pub struct ExplainedRow {
 /// What one run recorded, with its functions.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The log.
     pub log: StackLog,
-    /// Its stacks.
     pub stacks: Stacks,
     /// Why lines or names are missing.
     note: Option<String>,

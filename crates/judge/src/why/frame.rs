@@ -28,7 +28,6 @@ pub enum Place {
     Registry {
         /// The package.
         name: String,
-        /// Its version.
         version: String,
         /// The path in the package.
         path: String,
@@ -62,7 +61,6 @@ pub struct Address {
 pub enum Owner {
     /// The user's.
     Checkout,
-    /// A dependency's.
     Dependency,
     /// The standard library's.
     Std,

@@ -31,9 +31,7 @@ pub struct FunctionLines {
 /// A trait of a type's `#[derive(…)]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derive {
-    /// The type.
     pub of_type: String,
-    /// The trait.
     pub of_trait: String,
     /// The lines of the attribute.
     pub attribute: Range<u32>,

@@ -61,7 +61,6 @@ pub struct HunkAt {
 pub struct Moved {
     /// The file.
     pub path: String,
-    /// The line.
     pub line: u32,
     /// Whether it is the same line. If not, it was replaced, and the line is about where it was.
     pub is_same: bool,
@@ -205,7 +204,6 @@ pub struct Replacement {
     pub function: String,
     /// Its file and first line.
     pub location: String,
-    /// Its hunk.
     pub hunk: HunkAt,
 }
 

@@ -22,7 +22,6 @@ pub enum Reason {
 /// What one reason moves in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share<'a> {
-    /// The reason.
     pub reason: Reason,
     /// The sum over its sites, in the metric's unit.
     pub amount: i64,

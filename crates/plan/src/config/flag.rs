@@ -39,7 +39,6 @@ pub struct FlaggedKey {
     pub key: &'static str,
     /// The name of its field: `max_events`.
     pub field: &'static str,
-    /// Its flag.
     pub flag: Flag,
     /// Whether the flag can be given several times.
     pub is_list: bool,

@@ -142,7 +142,6 @@ pub fn entries<'de, T: Entry, D: Deserializer<'de>>(
 /// What may stand at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// One entry.
     Entry,
     /// One entry, or a list of them.
     Entries,

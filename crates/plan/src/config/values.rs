@@ -26,7 +26,6 @@ use memprof_support::suggest;
 pub struct Parsed<T> {
     /// As written.
     pub text: String,
-    /// The value.
     pub value: T,
 }
 

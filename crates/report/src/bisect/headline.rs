@@ -11,7 +11,6 @@ use memprof_support::elapsed::shown;
 /// A report on a search, with a comparison of each step's two commits.
 #[derive(Clone, Copy, Debug)]
 pub struct Searched<'a> {
-    /// The report.
     pub report: &'a SearchReport,
     /// In the order of the steps: all checkpoints and metrics of the two commits, with call sites.
     pub steps: &'a [ComparedStep],

@@ -18,7 +18,6 @@ const MOST_OF_FUNCTION: usize = 60;
 
 /// A cause with its texts. All are on one line.
 pub struct Entry<'a> {
-    /// The cause.
     pub cause: &'a Cause,
     /// `▲` or `▼`.
     pub sign: char,
@@ -42,7 +41,6 @@ pub struct Entry<'a> {
 
 /// What changed in a test.
 pub struct Most {
-    /// The test's name.
     pub test: String,
     /// `13.3 → 109 KiB`.
     pub figures: String,

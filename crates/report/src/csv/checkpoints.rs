@@ -20,7 +20,6 @@ use memprof_judge::results::outcome::Status;
 pub enum Rows {
     /// Checkpoints, each with the difference from the previous one too.
     Checkpoints,
-    /// Scopes.
     Scopes,
 }
 

@@ -44,7 +44,6 @@ pub(crate) struct TensorReport<'a> {
 /// What to show in the column of differences.
 #[derive(Clone, Copy)]
 pub(crate) enum DeltaCell {
-    /// The difference.
     Difference,
     /// `added` or `removed`, or else the difference.
     Change(Option<LayerChange>),

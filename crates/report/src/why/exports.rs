@@ -18,7 +18,6 @@ use memprof_judge::why::stacks::StackFigures;
 
 /// A file and its content.
 pub struct Export {
-    /// Its path.
     pub path: Utf8PathBuf,
     /// Its bytes.
     pub content: Vec<u8>,

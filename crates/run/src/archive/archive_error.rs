@@ -10,20 +10,13 @@ use memprof_support::advice::Advice;
 pub enum ArchiveError {
     /// It is another kind of file.
     #[error("{file} is not a cargo-memprof archive")]
-    NotAnArchive {
-        /// The file.
-        file: Utf8PathBuf,
-    },
+    NotAnArchive { file: Utf8PathBuf },
     /// Its end is missing.
     #[error("{file} is incomplete: the last line of the archive is missing")]
-    CutOff {
-        /// The file.
-        file: Utf8PathBuf,
-    },
+    CutOff { file: Utf8PathBuf },
     /// Another version of this tool made it.
     #[error("{file} has archive format {found}, but this cargo-memprof reads format {VERSION}")]
     OtherVersion {
-        /// The file.
         file: Utf8PathBuf,
         /// Its format version.
         found: u32,
@@ -31,7 +24,6 @@ pub enum ArchiveError {
     /// Some bytes differ from those that were written.
     #[error("{file} was changed: its blake3 is {found}, but was {expected} when it was written")]
     Changed {
-        /// The file.
         file: Utf8PathBuf,
         /// Its hash.
         found: String,

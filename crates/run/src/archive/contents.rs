@@ -36,7 +36,6 @@ pub const TIMES: &str = "times.json";
 
 /// What to put into an archive, and where to find it.
 pub struct ArchiveContents<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The user's repository.
     pub repository: &'a Repository,

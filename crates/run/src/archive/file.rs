@@ -264,7 +264,6 @@ pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
 /// An archive's files on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpacked {
-    /// The archive.
     pub archive: Utf8PathBuf,
     /// The folder with the files.
     pub folder: Utf8PathBuf,

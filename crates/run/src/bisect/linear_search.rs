@@ -79,7 +79,6 @@ pub struct HistoryStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// One commit.
     Commit,
     /// One of several commits: those between could not be measured.
     Skipped,

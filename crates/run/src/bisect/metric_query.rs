@@ -13,7 +13,6 @@ use memprof_support::user_error::UserError;
 /// Which figure to read from a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricQuery {
-    /// The metric.
     pub metric: String,
     /// The checkpoint, named as in the report: `parsed`, `parsed #2`, `decoder (scope)`. `None`
     /// means the whole test.

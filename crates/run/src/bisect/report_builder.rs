@@ -29,7 +29,6 @@ pub struct ReportBuilder<'a> {
     pub runner: &'a CommitRunner<'a>,
     /// Which of the record's tests it is.
     pub test: usize,
-    /// The plan.
     pub plan: &'a Plan,
     /// The repository, for names and dates of commits.
     pub repository: &'a Repository,
@@ -39,7 +38,6 @@ pub struct ReportBuilder<'a> {
 pub struct SearchOutcome {
     /// The result of a bisection; `None` in a history.
     pub result: Option<SearchResult>,
-    /// The steps.
     pub steps: Vec<HistoryStep>,
     /// The commits to list, ancestors first.
     pub listed: Vec<usize>,

@@ -22,7 +22,6 @@ pub struct Diagnosis {
 pub struct DiagnosisSection {
     /// The subject.
     pub title: &'static str,
-    /// The findings.
     pub findings: Vec<Finding>,
 }
 

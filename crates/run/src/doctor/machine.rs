@@ -17,7 +17,6 @@ pub struct MachineFacts {
     pub cache_size: Result<(u64, Option<u64>), String>,
     /// The locked caches in it, each with the process that holds the lock.
     pub cache_locks: Vec<(String, String)>,
-    /// The platform.
     pub platform: String,
     /// How to read the resident memory of a process.
     pub resident: Resident,
@@ -62,7 +61,6 @@ pub enum Resident {
 /// What NVML shows.
 #[derive(Clone, Debug)]
 pub struct NvmlFacts {
-    /// The devices.
     pub devices: Devices,
     /// The use of each device or MIG part that CUDA can use, and who measures on it.
     pub places: Vec<(CudaDevice, Occupancy, DeviceRuns)>,

@@ -59,9 +59,7 @@ pub enum Change {
 /// The text of a split file without some of its hunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposedFile {
-    /// Its path.
     pub path: String,
-    /// Its text.
     pub text: String,
     /// The lines in this text of each hunk that is still there, by the hunk's index. Lines count from 1.
     pub lines: BTreeMap<usize, Range<usize>>,

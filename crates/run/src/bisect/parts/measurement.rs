@@ -50,9 +50,7 @@ pub struct PartShare {
 /// What several parts cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// The parts.
     pub parts: Vec<usize>,
-    /// Their difference.
     pub difference: i128,
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 /// Hunks that are left out together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderedPart {
-    /// Its hunks.
     pub hunks: BTreeSet<usize>,
     /// The parts that need it. They come later.
     pub needed_by: BTreeSet<usize>,

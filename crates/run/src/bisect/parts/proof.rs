@@ -72,7 +72,6 @@ pub struct ProofReport {
 /// A part that makes a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProvenPart {
-    /// Its hunks.
     pub hunks: Vec<HunkPlace>,
     /// The candidate's figure minus that of the candidate without the part. If the part cannot be left out,
     /// the difference that it makes when it is added to the parts before it.
@@ -94,7 +93,6 @@ pub struct ProvenPart {
 pub struct PartGroup {
     /// The hunks of each part.
     pub parts: Vec<Vec<HunkPlace>>,
-    /// Their difference.
     pub difference: i128,
     /// Why they could not be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,6 @@ use crate::bisect::parts::order::OrderedPart;
 /// A part of a diff: hunks that are left out together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffPart {
-    /// Its hunks.
     pub hunks: Vec<HunkPlace>,
     /// The parts that need it. They come later, and are left out with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
