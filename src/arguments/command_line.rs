@@ -520,6 +520,7 @@ mod tests {
             ("prove a..b --resume --builds 20", "BASE..REF, --builds"),
             ("bisect --resume --threshold 5%", "--threshold"),
             ("bisect --resume --good a", "--good"),
+            ("prove --resume --builds 20", "--builds"),
             ("history --resume -k hf -- src", "--filter, PATH"),
         ] {
             let message = refused(&format!("cargo-memprof {line}"));

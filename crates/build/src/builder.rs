@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::adapters;
 use crate::attempts::{self, Build};
 use crate::build_key::key_inputs;
 use crate::build_tree::BuildTree;
+use crate::build_warnings;
 use crate::cargo::lockfile;
 use crate::cargo::resolution::Unresolved;
 use crate::cargo::toolchain::Toolchain;
@@ -26,7 +26,7 @@ use crate::inject::patch;
 use crate::job::{Inputs, Job};
 use crate::lockfile_resolver::LockfileResolver;
 use crate::prepared_source::{self, SkippedEdits};
-use crate::provenance::{FailedTarget, KeyInputs};
+use crate::provenance::KeyInputs;
 use crate::selected_failures::{failure_of_added, failure_of_selected, judged};
 use crate::shared_lockfile::{self, SharedLockfile};
 use crate::shim::CompiledShim;
@@ -38,11 +38,9 @@ use crate::trace::instrument::{self, Patterns};
 use crate::traced_sources;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::trace_facts::TraceFacts;
-use memprof_plan::clean_env::own_variables;
-use memprof_plan::resolved::{Plan, Revision};
+use memprof_plan::resolved::Plan;
 use memprof_plan::side;
 use memprof_support::advice;
-use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::guarded_files::GuardedFiles;
 use memprof_support::process::Command;
@@ -82,7 +80,7 @@ impl<'a> Builder<'a> {
         let tree = BuildTree::new(worktree);
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
-        warn_of_withheld(plan, sink);
+        build_warnings::warn_of_withheld(plan, sink);
         let patterns = Patterns::of(&plan.request.trace)?;
         let crate_of_tests = shared_lockfile::crate_of_tests(plan);
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
@@ -202,7 +200,7 @@ impl<'a> Builder<'a> {
                 Err(error) => return Err(error),
             }
         };
-        self.warn_of(revision, &built);
+        build_warnings::warn_of_entry(&self.inputs, revision, &built);
         if self.lacks_lockfile(index)? {
             self.lockfile.note_use();
         }
@@ -544,51 +542,6 @@ impl<'a> Builder<'a> {
         Ok(Build::Failed(failure))
     }
 
-    /// Warns of executables that are not measured, and of missing adapters that the code uses.
-    fn warn_of(&self, revision: &Revision, entry: &Entry) {
-        for executable in &entry.provenance.unproven {
-            let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
-            let help = "its tests have no figures, and the exit code is 3";
-            self.inputs.warn(message, Some(help));
-        }
-        for failed in entry.selected_failures().map(FailedTarget::not_measured) {
-            let message = format!("not measured: {failed} in {}: {}", revision.name, failed.reason);
-            let help =
-                "its tests have no figures, and the exit code is 3; the log of the build has all errors";
-            self.inputs.warn(message, Some(help));
-        }
-        let notes = entry.notes(revision);
-        if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
-            let targets = counted(more, "more test target");
-            let message =
-                format!("{targets} of {} do not compile; the report's notes name them", revision.name);
-            self.inputs.warn(message, None);
-        }
-        for note in notes.into_iter().take(MOST_NOTES) {
-            self.inputs.warn(note, None);
-        }
-        for reason in &entry.provenance.left_out {
-            if !self.uses(revision, adapters::named_in(reason)) {
-                continue;
-            }
-            let help = "its report does not name this framework's tensors; everything else is measured";
-            self.inputs.warn(format!("{}: {reason}", revision.name), Some(help));
-        }
-    }
-
-    /// Whether the code of a revision or of an overlay has this name. Frameworks of today and of
-    /// years ago have adapters that do not compile, which is nothing to those who use none.
-    fn uses(&self, revision: &Revision, adapter: &str) -> bool {
-        let Inputs { overlay, patches, repository, .. } = &self.inputs;
-        let has = |text: &[u8]| String::from_utf8_lossy(text).contains(adapter);
-        if overlay.iter().any(|file| has(&file.content)) || patches.iter().any(|patch| has(patch.content())) {
-            return true;
-        }
-        let search = ["grep", "--quiet", "--fixed-strings", "-e", adapter, &revision.commit, "--", "*.rs"];
-        // Code 1 means that there is no such text. After an error, the warning does no harm.
-        repository.git().args(search).capture().is_ok_and(|found| found.status.code() != Some(1))
-    }
-
     /// Says once that the other targets are not built.
     fn tell_of_only_tests(&self, job: &Job<'_>) {
         let Some(tests) = job.only_tests().filter(|_| !self.has_told.replace(true)) else { return };
@@ -602,20 +555,6 @@ impl<'a> Builder<'a> {
 
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
-    }
-}
-
-/// How many warnings about targets without selected tests a revision gets.
-const MOST_NOTES: usize = 3;
-
-/// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
-fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
-    let Some(clean_env) = &plan.request.clean_env else { return };
-    for name in clean_env.withheld(own_variables()) {
-        sink.emit(Event::Warning {
-            message: format!("--clean-env removes {name}, because its value contains a secret"),
-            help: Some(format!("to let untrusted code see it: --keep-env {name}")),
-        });
     }
 }
 

@@ -8,6 +8,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod build_key;
 pub mod build_tree;
+pub mod build_warnings;
 pub mod builder;
 pub mod cargo;
 pub mod cargo_call;
