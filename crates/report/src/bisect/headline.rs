@@ -1,9 +1,10 @@
 //! What a search measured, in one line: its title, its effort, and a commit's progress.
 
-use crate::text::{figure, percent};
+use crate::text::{difference, figure, percent};
 use memprof_judge::compare::comparison::Delta;
 use memprof_plan::metric::Unit;
-use memprof_run::bisect::report_data::{MeasuredCommit, NamedCommit, SearchReport};
+use memprof_run::bisect::linear_search::StepKind;
+use memprof_run::bisect::report_data::{FoundStep, MeasuredCommit, NamedCommit, SearchReport, SearchResult};
 use memprof_run::bisect::step_comparison::ComparedStep;
 use memprof_support::counted::counted;
 use memprof_support::elapsed::shown;
@@ -22,6 +23,46 @@ pub fn title(report: &SearchReport) -> String {
     let params = params.collect::<Vec<_>>().concat();
     format!("{} of {}{params} · {}", report.query.described(), report.test, ends(report))
 }
+
+/// Returns the answer: `3 of 33 commits changed decode: +2.10 MiB by 1f12721, +96.0 KiB by 0c4d2e1, and 1
+/// more`.
+pub(crate) fn answer(report: &SearchReport) -> String {
+    let (test, noun) = (&report.title, report.noun());
+    match report.result {
+        Some(SearchResult::Same) => {
+            return format!("{} and {} do not differ in {test}", report.good.name, report.bad.name);
+        }
+        Some(SearchResult::Unclear) => {
+            return format!(
+                "noise hides whether {} and {} differ in {test}",
+                report.good.name, report.bad.name
+            );
+        }
+        None | Some(SearchResult::Found) => {}
+    }
+    let of_all = format!("of {} changed {test}", counted(report.commits, noun));
+    let mut steps: Vec<&FoundStep> = report.steps.iter().collect();
+    steps.sort_by_key(|step| std::cmp::Reverse(step.difference.unsigned_abs()));
+    let shown = steps.iter().take(MOST_STEPS).map(|step| {
+        let by = match step.kind {
+            _ if report.lockfile.is_some() => step.commit.subject.clone(),
+            StepKind::Commit => step.commit.short().to_owned(),
+            _ => format!("one of {} up to {}", counted(step.candidates.len(), noun), step.commit.short()),
+        };
+        format!("{} by {by}", difference(step.difference, report.unit))
+    });
+    let mut shown: Vec<String> = shown.collect();
+    if let Some(more) = steps.len().checked_sub(MOST_STEPS).filter(|more| *more > 0) {
+        shown.push(format!("and {more} more"));
+    }
+    match steps.len() {
+        0 => format!("none {of_all}"),
+        count => format!("{count} {of_all}: {}", shown.join(", ")),
+    }
+}
+
+/// The most changes that the answer names.
+const MOST_STEPS: usize = 3;
 
 /// Returns `v0.4.0 → HEAD · 64 commits`.
 pub(crate) fn ends(report: &SearchReport) -> String {
@@ -93,5 +134,69 @@ pub fn tests_line(tests: &[MeasuredCommit]) -> String {
         (0, Some(reason)) => format!("{short}: {reason}"),
         _ if figures == tests.len() => format!("{short} {}", counted(figures, "test")),
         _ => format!("{short} {figures} of {}", counted(tests.len(), "test")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn named(name: &str) -> Value {
+        json!({"name": name, "commit": name, "subject": "", "author": "", "date": "", "parents": [], "value": 0})
+    }
+
+    fn step(commit: &str, difference: i64, kind: &str) -> Value {
+        let facts =
+            |commit: &str| json!({"commit": commit, "subject": "", "author": "", "date": "", "parents": []});
+        let mut step = facts(commit);
+        for (key, value) in [
+            ("kind", json!(kind)),
+            ("change", json!("yes")),
+            ("before", facts("b000000")),
+            ("value_before", json!(0)),
+            ("value", json!(difference)),
+            ("difference", json!(difference)),
+            ("percent", Value::Null),
+            ("files", json!([])),
+            ("candidates", json!([facts("c000000"), facts(commit)])),
+        ] {
+            step[key] = value;
+        }
+        step
+    }
+
+    fn answered(result: &Value, steps: &[Value]) -> String {
+        let report = json!({
+            "version": 1, "tool": "", "id": "", "created": "", "command": "history", "find": null,
+            "result": result, "test": "p::b::decode", "title": "decode", "params": [], "metric": "heap.peak",
+            "checkpoint": null, "unit": "bytes", "threshold": {}, "good": named("v1"), "bad": named("v2"),
+            "commits": 33, "first_parent": false, "paths": [], "steps": steps, "measured": [], "replay": [],
+            "effort": {"measured": 0, "skipped": 0, "built": 0, "runs": 0, "seconds": 0.0},
+        });
+        answer(&serde_json::from_value(report).unwrap())
+    }
+
+    #[test]
+    fn the_answer_has_the_largest_changes_and_counts_the_others() {
+        let steps = [
+            step("1111111", 2048, "commit"),
+            step("2222222", -(3 << 20), "commit"),
+            step("3333333", 4096, "skipped"),
+            step("4444444", 1024, "commit"),
+        ];
+        assert_eq!(
+            answered(&Value::Null, &steps),
+            "4 of 33 commits changed decode: -3.00 MiB by 2222222, +4.00 KiB by one of 2 commits up to 3333333, \
+             +2.00 KiB by 1111111, and 1 more"
+        );
+        assert_eq!(
+            answered(&json!("found"), &steps[..1]),
+            "1 of 33 commits changed decode: +2.00 KiB by 1111111"
+        );
+        assert_eq!(answered(&Value::Null, &[]), "none of 33 commits changed decode");
+        assert_eq!(answered(&json!("same"), &[]), "v1 and v2 do not differ in decode");
+        assert_eq!(answered(&json!("unclear"), &[]), "noise hides whether v1 and v2 differ in decode");
     }
 }

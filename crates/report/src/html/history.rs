@@ -35,13 +35,13 @@ pub fn render(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write)
         None => vec![TestOfHistory::of(first, searched)],
     };
     let sections: Vec<Markup> = tests.iter().map(|test| test.steps(options, &mut data)).collect();
-    let (title, content) = match &several {
-        Some(several) => (several.title(), of_several(several, &tests, &sections)),
-        None => (headline::title(first), of_one(&tests[0], &sections[0])),
+    let (answer, title, content) = match &several {
+        Some(several) => (several.verdict(), several.title(), of_several(several, &tests, &sections)),
+        None => (headline::answer(first), headline::title(first), of_one(&tests[0], &sections[0])),
     };
     let body = html! {
         a.skip href="#commits" { @if several.is_some() { "Skip to the tests" } @else { "Skip to the commits" } }
-        header #top { h1 { (one_line(&title)) } }
+        header #top { h1 { (one_line(&answer)) } p.quiet { (one_line(&title)) } }
         (content)
         section #environment {
             h2 { "To repeat it" }
@@ -67,7 +67,7 @@ fn of_one(test: &TestOfHistory<'_>, steps: &Markup) -> Markup {
 
 fn of_several(several: &Several<'_>, tests: &[TestOfHistory<'_>], steps: &[Markup]) -> Markup {
     html! {
-        p { (several.verdict()) ". " @for line in several.others() { (one_line(&line)) ". " } }
+        p { @for line in several.others() { (one_line(&line)) ". " } }
         p.quiet { (several.effort()) }
         p.quiet.how hidden { "Hover or use the arrow keys. Choose two commits of a chart to compare them." }
         div.multiples #commits {

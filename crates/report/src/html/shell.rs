@@ -97,7 +97,8 @@ fn script(parts: &[&str]) -> String {
 fn slim(source: &str) -> String {
     let lines = source.lines().map(str::trim_start);
     let mut slim = String::with_capacity(source.len());
-    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
+    let is_comment = |line: &str| line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"));
+    for line in lines.filter(|line| !line.is_empty() && !is_comment(line)) {
         slim.push_str(line);
         slim.push('\n');
     }
