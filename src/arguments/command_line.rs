@@ -569,6 +569,18 @@ mod tests {
     }
 
     #[test]
+    fn no_command_has_a_heading_twice() {
+        let command = Arguments::command();
+        for mut one in command.get_subcommands().cloned() {
+            let help = one.render_long_help().to_string();
+            let is_heading = |line: &&str| line.ends_with(':') && !line.starts_with(' ');
+            let headings: Vec<&str> = help.lines().filter(is_heading).collect();
+            let distinct: std::collections::BTreeSet<&&str> = headings.iter().collect();
+            assert_eq!(distinct.len(), headings.len(), "{}: {headings:?}", one.get_name());
+        }
+    }
+
+    #[test]
     fn short_help_fits_one_screen_and_names_what_exists() {
         for line in ["cargo-memprof -h", "cargo-memprof memprof run -h"] {
             let error = parse(line.split(' ').map(OsString::from)).unwrap_err();

@@ -18,8 +18,8 @@ pub trait Keys: Clone {
     type Mapping: Mapping + Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static;
     /// The keys.
     const KEYS: &'static [&'static str];
-    /// The heading in the help.
-    const HEADING: &'static str;
+    /// The heading in the help; `None` for that of the command's own flags.
+    const HEADING: Option<&'static str>;
 }
 
 /// The values of such flags, as the mapping that says the same.
@@ -104,7 +104,7 @@ impl<K: Keys> FromArgMatches for Settings<K> {
 }
 
 /// Returns the flag of a key.
-fn argument(key: &'static FlaggedKey, about: &str, heading: &'static str) -> Arg {
+fn argument(key: &'static FlaggedKey, about: &str, heading: Option<&'static str>) -> Arg {
     let (short, more) = about.split_once("\n\n").unwrap_or((about, ""));
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let repeatable = if key.is_list && !key.flag.splits { " (repeatable)" } else { "" };
@@ -128,7 +128,7 @@ fn argument(key: &'static FlaggedKey, about: &str, heading: &'static str) -> Arg
 }
 
 macro_rules! keys {
-    ($($(#[$about:meta])* $name:ident: $mapping:ty, $heading:literal, $keys:expr;)*) => {$(
+    ($($(#[$about:meta])* $name:ident: $mapping:ty, $heading:expr, $keys:expr;)*) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name;
@@ -136,26 +136,26 @@ macro_rules! keys {
         impl Keys for $name {
             type Mapping = $mapping;
             const KEYS: &'static [&'static str] = $keys;
-            const HEADING: &'static str = $heading;
+            const HEADING: Option<&'static str> = $heading;
         }
     )*};
 }
 
 keys! {
     /// Which revisions.
-    RefKeys: Matrix, "Refs", &["remote"];
+    RefKeys: Matrix, Some("Refs"), &["remote"];
     /// How each cell runs.
-    CellKeys: Matrix, "Cells (a cell is a test with one set of parameters, at one ref)",
+    CellKeys: Matrix, Some("Cells (a cell is a test with one set of parameters, at one ref)"),
         &["pairs", "repeat", "timeout", "delay", "random", "trim"];
     /// The same, for searches.
-    SearchKeys: Matrix, "Tests", &["timeout", "delay", "random", "trim"];
+    SearchKeys: Matrix, Some("Tests"), &["timeout", "delay", "random", "trim"];
     /// How a notebook runs.
-    NotebookKeys: Matrix, "Options", &["timeout"];
+    NotebookKeys: Matrix, None, &["timeout"];
     /// What is left out of checkouts.
-    CheckoutKeys: Matrix, "Checkout", &["sparse-exclude"];
+    CheckoutKeys: Matrix, Some("Checkout"), &["sparse-exclude"];
     /// Which functions are measured.
-    TraceKeys: TraceEntry, "Trace",
+    TraceKeys: TraceEntry, Some("Trace"),
         &["functions", "lines", "max-events", "every", "lines-per-call", "columns"];
     /// How cargo builds.
-    BuildKeys: Matrix, "Build", &["all-features", "target", "offline", "locked"];
+    BuildKeys: Matrix, Some("Build"), &["all-features", "target", "offline", "locked"];
 }
