@@ -38,13 +38,15 @@ impl Cluster {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        // Munge wants a socket that everyone can reach, and a key that nobody else can read.
+        // Munge wants a key that nobody else can read.
         set_mode(folder.path(), 0o755);
         let mut cluster = Self { folder, daemons: Vec::new() };
         cluster.configure();
         let path = |name: &str| cluster.path(name).display().to_string();
         let munged = [
             "--foreground".to_owned(),
+            // It wants a socket that everyone can reach, but the temporary folder may be one's own.
+            "--force".to_owned(),
             format!("--key-file={}", path("munge.key")),
             format!("--socket={}", path("munge.socket")),
             format!("--pid-file={}", path("munge.pid")),
@@ -52,21 +54,34 @@ impl Cluster {
             format!("--log-file={}", path("munge.log")),
         ];
         cluster.spawn("munged", &munged.each_ref().map(String::as_str));
-        cluster.until("munge's socket", || cluster.path("munge.socket").exists());
+        if !cluster.starts("munged", || cluster.path("munge.socket").exists()) {
+            return None;
+        }
         cluster.spawn("slurmctld", &["-D"]);
         cluster.spawn("node1", &["-D", "-N", "node1"]);
         cluster.spawn("node2", &["-D", "-N", "node2"]);
-        let began = Instant::now();
-        while cluster.ask("sinfo", &["--noheader", "--Node", "--format=%T"]).matches("idle").count() < 2 {
-            if began.elapsed() > START {
-                let log = std::fs::read_to_string(cluster.path("slurmctld.out")).unwrap_or_default();
-                let last = log.lines().last().unwrap_or_default();
-                skip(&format!("Slurm does not start here ({last}), so nothing is submitted to it"));
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(200));
+        let idle = || cluster.ask("sinfo", &["--noheader", "--Node", "--format=%T"]).matches("idle").count();
+        if !cluster.starts("slurmctld", || idle() == 2) {
+            return None;
         }
         Some(cluster)
+    }
+
+    /// Whether a daemon is ready in time. If not, a note has the last line of its log.
+    fn starts(&self, name: &str, mut is_ready: impl FnMut() -> bool) -> bool {
+        let began = Instant::now();
+        while !is_ready() {
+            if began.elapsed() > START {
+                let log = std::fs::read_to_string(self.path(&format!("{name}.out"))).unwrap_or_default();
+                let last = log.lines().last().unwrap_or_default();
+                skip(&format!(
+                    "{name} does not start here ({last}), so nothing is submitted to a real Slurm"
+                ));
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        true
     }
 
     fn configure(&self) {
