@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use memprof_judge::compare::comparison::{Cell, Comparison};
 use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
 use memprof_judge::results::stack_log::Figures;
+use memprof_judge::results::stored;
 use memprof_judge::why::causes::{Cause, causes};
 use memprof_judge::why::chosen::{Why, choose};
 use memprof_judge::why::class::{Caller, Class, Existence};
@@ -90,6 +92,7 @@ pub(crate) fn explained(test: &str, candidate: usize, difference: Difference) ->
         cell: cell(test, &[]),
         candidate,
         rows: vec![ExplainedRow { difference, agreements: [None, None] }],
+        limits: Vec::new(),
         is_asked: false,
         remarks: Vec::new(),
         recorded: [None, None],
@@ -292,6 +295,76 @@ fn machines_read_the_same_causes() {
     let junit = rendered(Format::Junit, &comparison, &options);
     assert!(junit.contains("cause: src/lib.rs:9 a::grow_9, changed in pr/7: +70.0 KiB heap.peak"), "{junit}");
     assert!(junit.contains("cause: serde 1.0.0 → 1.1.0 a::grow_30: -200 KiB heap.peak"), "{junit}");
+}
+
+#[test]
+fn what_was_live_where_an_assertion_does_not_hold_is_in_each_report() {
+    let log = |peak: i64| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+        log.checkpoint("done", &[("heap.peak", peak)])
+    };
+    let message = "tests/a.rs:5:9: assert_heap_peak! at tests/a.rs:5: the heap rose by 200 KiB";
+    let failed = |synthetic: Synthetic| {
+        let at = synthetic.folder().clone();
+        let candidate = stored::read(&at).unwrap().plan.revisions.len() - 1;
+        synthetic.failed("a", candidate, Status::OverLimit, message, Some(&log(200 * KIB)))
+    };
+    let mut at_peak =
+        difference(&[(9, 196 * KIB, changed(9)), (20, 3 * KIB, Class::Unchanged), (30, KIB, changed(30))]);
+    (at_peak.checkpoints[0], at_peak.totals[0]) = (None, None);
+    at_peak.groups.iter_mut().for_each(|group| group.figures[0] = Figures::default());
+    let limits = vec![ExplainedRow { difference: at_peak, agreements: [None, None] }];
+    let told = "at the peak, 200 KiB at 'done': 196 KiB a::grow_9 src/lib.rs:9 (changed in pr/7), \
+                3.00 KiB a::grow_20 src/lib.rs:20 (unchanged), 1.00 KiB elsewhere";
+
+    let pair = failed(Synthetic::new(&["main", "pr/7"]).passed("a", 0, 0, &log(100 * KIB)));
+    let alone = failed(Synthetic::new(&["pr/7"]));
+    for (synthetic, candidate) in [(pair, 1), (alone, 0)] {
+        let comparison = compare(&synthetic.results());
+        let chosen = choose(&comparison, Why::Changed);
+        assert_eq!(chosen.len(), 1, "it runs with call stacks, although it fails");
+        assert!(!chosen[0].is_alone);
+        let explained = Explained {
+            rows: Vec::new(),
+            limits: limits.clone(),
+            candidate,
+            ..explained("a", 1, difference(&[]))
+        };
+        let options = Options { why: Some(Arc::new(explanations(vec![explained]))), ..Options::default() };
+        let brief = Options { rows: Rows::None, ..options.clone() };
+        let whole = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let plain = |text: &str| whole(text).replace('\\', "").replace("&#39;", "'").replace("&apos;", "'");
+        for format in [Format::Markdown, Format::Junit, Format::Table] {
+            let text = rendered(format, &comparison, if candidate == 1 { &options } else { &brief });
+            if candidate == 0 && format == Format::Table {
+                continue;
+            }
+            assert!(plain(&text).contains(told), "{format:?} of {candidate}: {text}");
+        }
+        let page = rendered(Format::Html, &comparison, &options);
+        assert!(page.contains("Over the limit: at the peak, 200 KiB at 'done'"), "{candidate}");
+        let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
+        let row = &json["why"]["rows"][0];
+        assert_eq!(
+            (&row["is_limit"], &row["baseline"], &row["difference"]),
+            (&json!(true), &Value::Null, &json!(200 * KIB))
+        );
+        if candidate == 1 {
+            assert!(github::annotations(&comparison, &options).join("\n").contains(told));
+            assert!(rendered(Format::Sarif, &comparison, &options).contains(told));
+        } else {
+            let table = rendered(Format::Table, &comparison, &options);
+            assert!(
+                whole(&table).contains("at the peak, 200 KiB at 'done': 196 KiB 98 % a::grow_9 src/lib.rs:9"),
+                "{table}"
+            );
+        }
+    }
+
+    // A baseline that fails otherwise is left out.
+    let broken =
+        Synthetic::new(&["main", "pr/7"]).failed("a", 0, Status::Timeout { limit_seconds: 1 }, "", None);
+    assert!(choose(&compare(&failed(broken).results()), Why::Changed)[0].is_alone);
 }
 
 #[test]

@@ -119,11 +119,26 @@ fn an_assertion_that_does_not_hold_is_over_the_limit_with_its_message() {
     }
     let body = "let (_kept, used) = memprof::measure(\"measured\", engine::kept);\n    \
                 memprof::assert_heap_peak!(used, 1 << 19, \"a page\");";
-    commit(&mut repository, "limited", "memprof = { path = \"memprof\" }", &test("memprof", body));
-    let (printed, values) = run(&repository, "limited");
-    assert_eq!(printed.code, 1, "{}", printed.everything());
-    assert!(values.iter().all(|value| value.outcome == "over_limit"), "{}", printed.stdout);
+    let own = "#[test]\nfn shows_the_usage() {\n    \
+               let (_kept, used) = memprof::measure(\"measured\", engine::kept);\n    \
+               assert!(used.heap.rise < 1 << 19, \"{used}\");\n}\n";
+    let tests = test("memprof", body) + own;
+    commit(&mut repository, "limited", "memprof = { path = \"memprof\" }", &tests);
     let home = home();
+    let arguments = ["limited", "--offline", "--why", "--format", "csv"];
+    let printed = memprof(repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    let values = values(&printed);
+    assert!(values.iter().all(|value| value.outcome == "over_limit"), "{}", printed.stdout);
+    let json = memprof(repository.root(), home.path(), &["report", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
+    for (index, name) in ["keeps", "shows_the_usage"].into_iter().enumerate() {
+        let row = &report["why"]["rows"][index];
+        assert_eq!((&row["test"], &row["is_limit"]), (&name.into(), &true.into()), "{row}");
+        let site = &row["groups"][0];
+        assert_eq!(site["name"], "engine::kept", "{site}");
+        assert_eq!(site["difference"], 1 << 20, "{site}");
+    }
     let table = memprof(repository.root(), home.path(), &["report"]);
     let told = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let message = "assert_heap_peak! at tests/keep.rs:5: a page: the heap rose by 1.00 MiB (1048576 B), and the limit \

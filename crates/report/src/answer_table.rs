@@ -8,6 +8,7 @@ use crate::finding::Finding;
 use crate::options::{Options, Rows};
 use crate::page::{Page, Tone};
 use crate::troubles;
+use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
 use memprof_support::counted::counted;
@@ -90,7 +91,7 @@ impl Page {
         let mut left_out: Vec<(usize, Standing)> = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
             let most = if options.rows == Rows::All { of_one.len() } else { MOST_FINDINGS };
-            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::of(finding)));
+            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::of(finding, options)));
             if of_one.len() > most {
                 left_out.push((of_one.len() - most, of_one[0].standing));
             }
@@ -106,6 +107,7 @@ impl Page {
         let widths = Widths::of(&lines);
         for line in &lines {
             self.finding(line, &widths, out)?;
+            line.limits.iter().try_for_each(|limit| self.line(limit, INDENT, Tone::Plain, out))?;
         }
         for (count, standing) in left_out {
             let line = format!("… {} {}: --rows all", counted(count, "more test"), word(standing));
@@ -126,8 +128,11 @@ impl Page {
         if line.place.is_empty() {
             return writeln!(out, "{text}");
         }
-        if !self.is_terminal() || widths.all() + 2 + width(&line.place) <= self.width() {
-            let blanks = " ".repeat(widths.all() + 2 - line.width(widths));
+        // Without figures, there is no column to stand in.
+        let is_without = line.cells.iter().all(String::is_empty);
+        let taken = if is_without { 3 + widths.test } else { widths.all() };
+        if !self.is_terminal() || taken + 2 + width(&line.place) <= self.width() {
+            let blanks = " ".repeat(taken + 2 - line.width(widths));
             return writeln!(out, "{text}{blanks}{}", line.place);
         }
         writeln!(out, "{text}")?;
@@ -209,10 +214,14 @@ struct FindingLine {
     test: String,
     cells: [String; 4],
     place: String,
+    /// What was live where it broke a limit.
+    limits: Vec<String>,
 }
 
 impl FindingLine {
-    fn of(finding: &Finding) -> Self {
+    fn of(finding: &Finding, options: &Options) -> Self {
+        // Of one revision, call sites have a block of their own.
+        let has_block = finding.view.is_alone() && !options.is_brief();
         let tone = match finding.standing {
             Standing::Regressed | Standing::OverLimit => Tone::Growth,
             Standing::Improved => Tone::Shrinkage,
@@ -226,6 +235,7 @@ impl FindingLine {
             test: finding.test(),
             cells: cells.map(|cell| shown(cell)),
             place: finding.place_and_remark(),
+            limits: if has_block { Vec::new() } else { limits::sentences(&finding.view, options) },
         }
     }
 

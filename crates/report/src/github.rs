@@ -14,6 +14,7 @@ use crate::finding::Finding;
 use crate::options::{Format, Options};
 use crate::source_path::from_root;
 use crate::troubles;
+use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
 use memprof_support::labels;
@@ -65,7 +66,9 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
     });
     let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
-    commands.extend(alone.take(MOST_ANNOTATIONS).filter_map(|finding| annotation(comparison, &finding, "")));
+    commands.extend(
+        alone.take(MOST_ANNOTATIONS).filter_map(|finding| annotation(comparison, &finding, options, "")),
+    );
     for answer in Answer::of_all(comparison) {
         let of = if comparison.revisions.len() > 2 {
             format!(" in {}", labels::one_line(&comparison.revisions[answer.candidate].name))
@@ -81,7 +84,7 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
         commands.extend(entries.map(|entry| of_cause(comparison, &entry, &of)));
         let others: Vec<&Finding> = answer.findings.iter().filter(|finding| !causes.says(finding)).collect();
         for of_one in others.chunk_by(|a, b| a.standing == b.standing) {
-            let annotate = |finding: &&Finding| annotation(comparison, finding, &of);
+            let annotate = |finding: &&Finding| annotation(comparison, finding, options, &of);
             commands.extend(of_one.iter().take(MOST_ANNOTATIONS).filter_map(annotate));
         }
     }
@@ -99,7 +102,7 @@ fn of_cause(comparison: &Comparison, entry: &Entry<'_>, of: &str) -> String {
     format!("::{level} {}title={title}::{}", place.unwrap_or_default(), escape(&text))
 }
 
-fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<String> {
+fn annotation(comparison: &Comparison, finding: &Finding, options: &Options, of: &str) -> Option<String> {
     let (level, title) = match finding.standing {
         Standing::Regressed => ("error", "Memory regressed"),
         Standing::OverLimit => ("error", "Memory over its limit"),
@@ -109,6 +112,8 @@ fn annotation(comparison: &Comparison, finding: &Finding, of: &str) -> Option<St
     };
     let place = finding.source.as_deref().and_then(|source| place(comparison, source)).unwrap_or_default();
     let text = format!("{}{of}: {}", finding.test(), finding.sentence());
+    let text = std::iter::once(text).chain(limits::sentences(&finding.view, options)).collect::<Vec<_>>();
+    let text = text.join("\n");
     Some(format!("::{level} {place}title={title}::{}", escape(&text)))
 }
 

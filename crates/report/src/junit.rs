@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::text;
 use crate::titles;
 use crate::troubles::{self, Trouble};
+use crate::why::limits;
 use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Cell, Comparison, PairView, Ruling};
 use memprof_judge::compare::standing::Standing;
@@ -24,7 +25,7 @@ const MOST_LINES: usize = 40;
 /// exit code reports them.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let suites = suites(comparison, &CauseSheet::new(comparison, options));
+    let suites = suites(comparison, &CauseSheet::new(comparison, options), options);
     writeln!(
         out,
         "<testsuites name=\"cargo memprof\" {}>",
@@ -39,9 +40,9 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 /// Returns the cases by candidate, or those of the only revision.
-fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>) -> Vec<(String, Vec<Case>)> {
+fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>, options: &Options) -> Vec<(String, Vec<Case>)> {
     if let [only] = comparison.revisions.as_slice() {
-        let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, only, cell));
+        let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, options, only, cell));
         let cases = cases.chain(not_measured(comparison, &[0])).chain(failed_builds(comparison));
         return vec![(only.name.clone(), cases.collect())];
     }
@@ -50,7 +51,7 @@ fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>) -> Vec<(String, Vec<C
         let name = format!("{baseline} → {}", comparison.revisions[candidate].name);
         let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
         let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
-        let cases = views.map(|view| Case::of_pair(comparison, sheet, view)).chain(not_measured);
+        let cases = views.map(|view| Case::of_pair(comparison, sheet, options, view)).chain(not_measured);
         (name, cases.chain(failed_builds(comparison)).collect())
     };
     comparison.candidates().map(suite).collect()
@@ -87,7 +88,7 @@ struct Case {
 
 impl Case {
     /// A test at a candidate and at the baseline.
-    fn of_pair(comparison: &Comparison, causes: &CauseSheet<'_>, view: PairView) -> Self {
+    fn of_pair(comparison: &Comparison, causes: &CauseSheet<'_>, options: &Options, view: PairView) -> Self {
         let troubles = troubles::troubles(comparison, &view);
         let standing = Standing::of(comparison, &view);
         let finding = Finding::of(comparison, view, standing);
@@ -120,11 +121,11 @@ impl Case {
             }
             _ => {}
         }
-        case
+        case.with_limits(&view, options)
     }
 
     /// A test of a single revision.
-    fn alone(comparison: &Comparison, revision: &Revision, cell: &Cell) -> Self {
+    fn alone(comparison: &Comparison, options: &Options, revision: &Revision, cell: &Cell) -> Self {
         let sides: Vec<&Aggregate> = cell.sides.iter().collect();
         let troubles = sides.iter().flat_map(|side| troubles::side_troubles(comparison, revision, side));
         let mut case = Self::new(comparison, cell, &sides, &troubles.collect::<Vec<_>>());
@@ -136,7 +137,18 @@ impl Case {
                 _ => case.output.push(format!("over its limit: {}", finding.sentence())),
             }
         }
-        case
+        match &cell.alone {
+            Some(pair) => case.with_limits(&comparison.view(cell, pair), options),
+            None => case,
+        }
+    }
+
+    /// Adds what was live where a limit was broken to the last failure.
+    fn with_limits(mut self, view: &PairView<'_>, options: &Options) -> Self {
+        if let Some(last) = self.failures.last_mut() {
+            last.extend(limits::sentences(view, options));
+        }
+        self
     }
 
     fn new(comparison: &Comparison, cell: &Cell, sides: &[&Aggregate], troubles: &[Trouble]) -> Self {

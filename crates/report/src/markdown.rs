@@ -22,6 +22,7 @@ use crate::titles;
 use crate::trace::markdown as traced;
 use crate::troubles;
 use crate::why::explained;
+use crate::why::limits;
 use memprof_judge::compare::aggregate::Figure;
 use memprof_judge::compare::comparison::{Breach, Comparison, PairView, RowFigures};
 use memprof_judge::compare::matching::{Match, RowChange};
@@ -313,7 +314,11 @@ impl Comment {
                     finding.percent.clone(),
                     finding.place_and_remark(),
                 ];
-                let row = format!("| {} | {} |\n", finding.sign, cells.map(|cell| escape(&cell)).join(" | "));
+                let mut cells = cells.map(|cell| escape(&cell)).join(" | ");
+                for limit in limits::sentences(&finding.view, options) {
+                    _ = write!(cells, "<br>{}", escape(&limit));
+                }
+                let row = format!("| {} | {cells} |\n", finding.sign);
                 if self.characters() + row.chars().count() > MOST_OF_FINDINGS {
                     self.rows_left_out += 1;
                 } else {

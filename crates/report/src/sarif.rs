@@ -14,6 +14,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::Options;
 use crate::source_path::from_root;
+use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
 
@@ -37,10 +38,10 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     for answer in Answer::of_all(comparison) {
         results.extend(causes.of(answer.candidate).map(|entry| of_cause(comparison, &entry)));
         let others = answer.findings.iter().filter(|finding| !causes.says(finding));
-        results.extend(others.filter_map(|finding| of_finding(comparison, finding)));
+        results.extend(others.filter_map(|finding| of_finding(comparison, finding, options)));
     }
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
-    results.extend(alone.filter_map(|finding| of_finding(comparison, &finding)));
+    results.extend(alone.filter_map(|finding| of_finding(comparison, &finding, options)));
     let rule = |(id, text): (&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
     let driver = json!({
         "name": "cargo-memprof",
@@ -68,7 +69,7 @@ fn of_cause(comparison: &Comparison, entry: &Entry<'_>) -> Value {
     result(comparison, rule, &text, entry.cause.location())
 }
 
-fn of_finding(comparison: &Comparison, finding: &Finding<'_>) -> Option<Value> {
+fn of_finding(comparison: &Comparison, finding: &Finding<'_>, options: &Options) -> Option<Value> {
     let rule = match finding.standing {
         Standing::Regressed => "memory-regressed",
         Standing::Improved => "memory-improved",
@@ -79,7 +80,9 @@ fn of_finding(comparison: &Comparison, finding: &Finding<'_>) -> Option<Value> {
     };
     let place = finding.source.as_deref().and_then(|source| source.rsplit_once(':'));
     let place = place.and_then(|(path, line)| Some((path, line.parse().ok()?)));
-    Some(result(comparison, rule, &format!("{}: {}", finding.test(), finding.sentence()), place))
+    let text = format!("{}: {}", finding.test(), finding.sentence());
+    let text = std::iter::once(text).chain(limits::sentences(&finding.view, options)).collect::<Vec<_>>();
+    Some(result(comparison, rule, &text.join("; "), place))
 }
 
 fn result(comparison: &Comparison, rule: &str, text: &str, place: Option<(&str, u32)>) -> Value {

@@ -15,7 +15,7 @@ use crate::text;
 use crate::titles;
 use crate::trace::calls::{TraceReport, render_sums};
 use crate::troubles::{self, Trouble};
-use crate::why::explained;
+use crate::why::{explained, limits};
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
 use memprof_judge::compare::comparison::{Breach, Cell, Comparison, Metric};
 use memprof_plan::resolved::Revision;
@@ -187,6 +187,11 @@ impl Single<'_> {
         for finding in self.findings() {
             let line = format!("{} {}: {}", finding.sign, finding.test(), finding.sentence());
             writeln!(out, "\n{}", escape(&line))?;
+        }
+        for view in self.comparison.alone() {
+            for limit in limits::sentences(&view, options) {
+                writeln!(out, "\n{}: {}", code(&titles::distinct_title(view.cell)), escape(&limit))?;
+            }
         }
         for trouble in troubles::of_whole(self.comparison).iter().take(MOST_LINES) {
             writeln!(out, "\n✗ {}", escape(&trouble.headline))?;

@@ -23,7 +23,7 @@ use crate::text;
 use crate::titles;
 use crate::trace::calls;
 use crate::troubles::{self, Trouble};
-use crate::why::explained;
+use crate::why::{explained, limits};
 use memprof_judge::compare::aggregate::Availability;
 use memprof_judge::compare::comparison::{Cell, Comparison, Pair, PairView, RowFigures};
 use memprof_judge::compare::matching::{Match, RowChange};
@@ -173,7 +173,8 @@ impl<'a> Tables<'a> {
             Rows::None => shown.clear(),
             Rows::Changed if is_short => shown.retain(|(_, relevance, view, _)| {
                 let is_plain = *relevance == Relevance::Changed && causes.leaves_to_a_table(view);
-                is_plain || causes.needs_table(view)
+                // The line of a test over a limit says what it had there.
+                is_plain && limits::sentences(view, options).is_empty() || causes.needs_table(view)
             }),
             Rows::Changed if options.only_changed => {
                 shown.retain(|(_, relevance, ..)| *relevance == Relevance::Changed);

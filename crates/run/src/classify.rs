@@ -252,7 +252,7 @@ fn is_of_memory_assertion(message: &str) -> bool {
     if of_macro.iter().any(|start| message.contains(start)) {
         return !message.contains("nobody knows whether the limit");
     }
-    message.contains("heap: consumed ") && message.contains("time: ") && !message.contains("unavailable")
+    message.contains("heap: rise ") && message.contains("time: ") && !message.contains("unavailable")
 }
 
 /// Returns what Rust's handler of stack overflows printed, with what to do about it.
@@ -385,12 +385,19 @@ mod tests {
             let stderr = format!("\nthread 'a' panicked at tests/a.rs:5:9:\n{message}\nnote: run with …\n");
             judged(Exit::Code(101), Some(BEGIN), "", &stderr)
         };
-        let usage = "heap: consumed 0 B, peaked 2.00 MiB, used 9 B; cpu: unavailable (no /proc); time: 1ms";
+        let usage = "heap: rise 2.00 MiB, transient 2.00 MiB, kept 0 B, 9 B at the end; cpu: unavailable (no /proc); \
+                     time: 1ms";
         let held = "assert_heap_peak! at tests/a.rs:5: the heap rose by 2.00 MiB, and the limit is 1 B";
         let (status, message) = after(&format!("{held}\n{usage}"));
         assert_eq!(status, Status::OverLimit);
         assert_eq!(message.unwrap(), format!("tests/a.rs:5:9: {held}\n{usage}"));
-        assert_eq!(after(&usage.replace("unavailable (no /proc)", "used 1 B")).0, Status::OverLimit);
+        assert_eq!(
+            after(
+                &usage.replace("unavailable (no /proc)", "rise 1 B, transient 0 B, kept 1 B, 1 B at the end")
+            )
+            .0,
+            Status::OverLimit
+        );
         let failed = Status::Failed { exit_code: 101 };
         assert_eq!(after(usage).0, failed, "perhaps it is about the figure that is unavailable");
         let unknown =

@@ -84,7 +84,7 @@ pub struct Family {
 }
 
 /// What happened from one checkpoint to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// The label of the checkpoint at its end.
     pub label: String,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::standing::Standing;
-use crate::why::chosen::{self, Alike, changed_rows};
+use crate::why::chosen::{self, Alike, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
-use crate::why::explanations::{Explained, Explanations, names};
+use crate::why::explanations::{Explained, Explanations};
 use crate::why::hunks::Hunk;
 use crate::why::reasons::{Reason, shares};
 use memprof_plan::metric::Unit;

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::compare::aggregate::Availability;
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::{Key, Match};
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::verdict::kinds::Verdict;
+use crate::why::difference::CheckpointName;
 use memprof_plan::metric::{self, Unit};
 use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
@@ -31,6 +32,8 @@ pub struct Chosen {
     pub cell: CellId,
     /// Index of the candidate, or of the only revision.
     pub candidate: usize,
+    /// Whether only the candidate's run says something: it broke a limit, and the baseline has no figures.
+    pub is_alone: bool,
 }
 
 /// Tests that probably changed for one reason: those of one executable in which the same figure
@@ -74,15 +77,14 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         let standing = Standing::of(comparison, &view);
         let is_wanted = match why {
             Why::Never => false,
-            // A test whose own assertion does not hold has no run that passed.
-            Why::Changed if view.candidate.availability != Availability::Measured => false,
-            Why::Changed => has_changed(&view, standing),
+            Why::Changed => has_figures(view.candidate) && has_changed(&view, standing),
             Why::Always => alone || standing.is_compared(),
         };
         if is_wanted {
             let rank = worst_of(&view, standing).map(|worst| worst.rank());
             let alike = Alike::new(comparison, &view).filter(|_| has_changed(&view, standing));
-            let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate };
+            let is_alone = standing == Standing::OverLimit && !has_figures(view.baseline);
+            let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate, is_alone };
             chosen.push(((standing, Reverse(rank)), alike, one));
         }
     }
@@ -95,6 +97,11 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
     }
     first.append(&mut others);
     first
+}
+
+/// Whether a side has runs that passed, or in which only a memory assertion does not hold.
+fn has_figures(side: &Aggregate) -> bool {
+    side.availability == Availability::Measured || side.is_over_limit
 }
 
 /// Whether a test changed, and may have a cause.
@@ -147,4 +154,16 @@ pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'
     changed.sort_by_key(|(order, _)| *order);
     rows.extend(changed.into_iter().map(|(_, changed)| changed));
     rows
+}
+
+/// The checkpoints of a row, by side.
+pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
+    let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
+    sides.map(|(side, index)| {
+        let key = side.keys[index?];
+        Some(CheckpointName {
+            label: view.cell.labels[key.label as usize].to_string(),
+            occurrence: key.occurrence,
+        })
+    })
 }

@@ -129,6 +129,11 @@ impl Difference {
         Some(bytes.saturating_mul(self.sample?).isqrt())
     }
 
+    /// Whether both are of one side, and of the same figure.
+    pub(super) fn is_about_the_same(&self, other: &Self) -> bool {
+        (&self.metric, &self.checkpoints) == (&other.metric, &other.checkpoints)
+    }
+
     /// Whether there is one side only.
     pub fn is_alone(&self) -> bool {
         self.checkpoints[0].is_none() || self.checkpoints[1].is_none()

@@ -16,12 +16,13 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::changed_rows;
+use crate::why::chosen::{changed_rows, names};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::frame::{Address, Frame};
 use crate::why::grouping::Grouping;
 use crate::why::hunks::{Changes, Side};
+use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
 use crate::why::stored::{StoredChanges, StoredFile, StoredSymbols, StoredTest, StoredTests};
 use crate::why::versions::Versions;
@@ -55,6 +56,8 @@ pub struct Explained {
     pub candidate: usize,
     /// The rows, the one that the test is reported with first.
     pub rows: Vec<ExplainedRow>,
+    /// What was live, or was allocated, where the candidate broke a limit.
+    pub limits: Vec<ExplainedRow>,
     /// Whether the rows are what the user asked for, and not the changed ones.
     pub is_asked: bool,
     /// Why there are no sites, or no lines.
@@ -151,6 +154,7 @@ impl Reader<'_> {
             cell: test.cell.clone(),
             candidate: test.candidate,
             rows: Vec::new(),
+            limits: Vec::new(),
             is_asked: false,
             remarks: vec![format!("the call stacks cannot be read: {error:#}")],
             recorded: [None, None],
@@ -162,6 +166,7 @@ impl Reader<'_> {
             cell: test.cell.clone(),
             candidate: test.candidate,
             rows: Vec::new(),
+            limits: Vec::new(),
             is_asked: self.inquiry.at.is_some(),
             remarks: test.problem.iter().cloned().collect(),
             recorded: [None, None],
@@ -186,13 +191,21 @@ impl Reader<'_> {
         let notes: BTreeSet<String> =
             explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();
         explained.remarks.extend(notes);
+        if let ([old, Some(new)], false) = (&explained.recorded, explained.is_asked) {
+            let (limits, remarks) = self.limits(&view, old.as_ref(), new);
+            explained.limits = limits;
+            explained.remarks.extend(remarks);
+        }
         let (rows, remarks) = match &explained.recorded {
             [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(&view, old.as_ref(), new),
             [None, Some(own)] => self.rows_of_one(&view, own),
             [Some(old), Some(new)] => self.rows(&view, test.candidate, old, new),
             _ => (Vec::new(), vec!["the runs with call stacks have no log".to_owned()]),
         };
-        explained.rows = rows;
+        let is_of_limit = |row: &ExplainedRow| {
+            explained.limits.iter().any(|limit| limit.difference.is_about_the_same(&row.difference))
+        };
+        explained.rows = rows.into_iter().filter(|row| !is_of_limit(row)).collect();
         explained.remarks.extend(remarks);
         Ok(explained)
     }
@@ -272,6 +285,40 @@ impl Reader<'_> {
             }
         }
         (rows, remarks)
+    }
+
+    /// What the candidate had where it broke a limit, with what the diff has to do with it.
+    fn limits(
+        &self,
+        view: &PairView<'_>,
+        old: Option<&Recorded>,
+        new: &Recorded,
+    ) -> (Vec<ExplainedRow>, Option<String>) {
+        let diff = old.map(|old| (old, self.diff(view.pair.candidate, old, new)));
+        let answer = |limit: &BrokenLimit, at: &CheckpointName| match &diff {
+            Some((old, diff)) => {
+                let question =
+                    Question { metric: limit.metric.clone(), checkpoints: [None, Some(at.clone())] };
+                Attribution::new(old.run(), new.run(), diff).answer(&question, &self.inquiry.grouping)
+            }
+            None => new.run().answer(&limit.metric, at, &self.inquiry.grouping),
+        };
+        let explain = |limit: BrokenLimit| {
+            let at = limit.checkpoint(&new.log)?;
+            let difference = answer(&limit, &at).ok()?;
+            let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&at));
+            let figure = row.and_then(|row| view.column(&limit.metric).at(row).candidate);
+            let agreement = agreement(&limit.metric, &difference, 1, figure);
+            Some(ExplainedRow { difference, agreements: [None, agreement] })
+        };
+        let broken = BrokenLimit::all(self.comparison, view);
+        let is_elsewhere = |limit: &BrokenLimit| limit.checkpoint(&new.log).is_none();
+        let remark = broken.iter().any(is_elsewhere).then(|| {
+            "the peak that broke the assertion is not the highest one around it: \
+             put checkpoints before and after the measured code"
+                .to_owned()
+        });
+        (broken.into_iter().filter_map(explain).collect(), remark)
     }
 
     /// What is live at the checkpoint that was asked for, or became live since another one.
@@ -429,18 +476,6 @@ fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> 
         vec![Frame { function: None, place: None, line: None, is_inlined: false, address }]
     };
     symbols.frames.get(&key).cloned().unwrap_or_else(unknown)
-}
-
-/// The checkpoints of a row, by side.
-pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
-    let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
-    sides.map(|(side, index)| {
-        let key = side.keys[index?];
-        Some(CheckpointName {
-            label: view.cell.labels[key.label as usize].to_string(),
-            occurrence: key.occurrence,
-        })
-    })
 }
 
 /// The row in which a metric of the candidate is highest.

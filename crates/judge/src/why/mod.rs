@@ -13,6 +13,7 @@ pub mod function_path;
 pub mod functions;
 pub mod grouping;
 pub mod hunks;
+mod limits;
 pub mod matching;
 pub mod reasons;
 mod releases;

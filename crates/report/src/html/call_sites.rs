@@ -6,7 +6,7 @@ use crate::html::checkpoint_table::{amount, direction};
 use crate::html::page_test::{PageTest, PageView};
 use crate::why::explained::named;
 use crate::why::hunk_lines::hunk_lines;
-use crate::why::text::estimate;
+use crate::why::text::{self, estimate};
 use crate::why::words;
 use memprof_judge::why::class::Class;
 use memprof_judge::why::difference::{Difference, Group};
@@ -36,6 +36,12 @@ pub(super) fn sections(
     let candidate = side.view.pair.candidate;
     let sources = if with_source { why.sources(candidate) } else { &[] };
     html! {
+        @for row in &explained.limits {
+            section.why {
+                h3 { (limit_heading(&row.difference)) }
+                (sites(row, &side.view.new.name, sources))
+            }
+        }
         @for (index, row) in explained.rows.iter().enumerate() {
             section.why data-why=(first + index) id=(anchor(test, &row.difference)) {
                 h3 { (heading(&row.difference)) }
@@ -66,6 +72,11 @@ fn heading(difference: &Difference) -> String {
     format!("{}: where {whole} come from", named(difference))
 }
 
+fn limit_heading(difference: &Difference) -> String {
+    let heading = text::heading(difference);
+    format!("Over the limit: {}", heading.trim_end_matches(':'))
+}
+
 fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup {
     let difference = &row.difference;
     let unit = Unit::of(&difference.metric);
@@ -85,7 +96,7 @@ fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup 
                         th.n scope="col" { @if is_alone { "bytes or blocks" } @else { "difference" } }
                         th scope="col" { (by) }
                         th scope="col" { "where" }
-                        th scope="col" { @if !is_alone { "in the diff" } }
+                        th scope="col" { @if groups.iter().any(|group| group.class.is_some()) { "in the diff" } }
                     }
                 }
                 tbody {

@@ -33,6 +33,10 @@ const MOST_IN_MARKDOWN: usize = 5;
 pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some((why, test)) = of(view, options) else { return Ok(()) };
     let page = Page::new(options);
+    for row in &test.limits {
+        writeln!(out)?;
+        text::figure_of_one(&row.difference, &sites(view, row, why, MOST_IN_TEXT), options, out)?;
+    }
     // With one revision, there is a row for each peak, and for what is kept.
     let is_alone = test.recorded[0].is_none();
     timelines(view, test, page, out)?;
@@ -151,7 +155,11 @@ pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
         for (recorded, name) in test.recorded.iter().zip(names) {
             timelines.extend(recorded.iter().flat_map(|side| timelines_of(&title, name, &side.log)));
         }
-        rows.extend(test.rows.iter().map(|row| WhyRow::new(&title, names, &row.difference, row.agreements)));
+        let limits = test.limits.iter().map(|row| (row, true));
+        rows.extend(test.rows.iter().map(|row| (row, false)).chain(limits).map(|(row, is_limit)| WhyRow {
+            is_limit,
+            ..WhyRow::new(&title, names, &row.difference, row.agreements)
+        }));
         remarks.extend(test.remarks.iter().map(|text| WhyRemark {
             test: title.clone(),
             r#ref: names[1].to_owned(),

@@ -93,6 +93,9 @@ pub struct WhyRow {
     pub difference: i64,
     /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`.
     pub by: String,
+    /// Whether it is what the candidate had where it broke a limit. There is no baseline then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_limit: bool,
     /// Whether the figures are estimates from a sample.
     pub is_estimate: bool,
     /// What the runs with call stacks left out.
@@ -261,6 +264,7 @@ impl WhyRow {
             candidate: side(1),
             difference: difference.whole(),
             by: difference.by.as_str().to_owned(),
+            is_limit: false,
             is_estimate: difference.sample.is_some(),
             incomplete: difference.incomplete.clone(),
             groups: difference.groups.iter().map(|group| entry(difference, group)).collect(),

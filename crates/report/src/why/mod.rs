@@ -7,6 +7,7 @@ pub mod exports;
 pub mod folded;
 pub(crate) mod hunk_lines;
 pub mod json;
+pub(crate) mod limits;
 pub mod markdown;
 pub mod pprof;
 pub mod sparkline;

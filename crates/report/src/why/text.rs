@@ -88,7 +88,7 @@ pub fn figure_of_one(
         whole => format!("  {:>3} %", (200 * i128::from(value) + whole).div_euclid(2 * whole)),
     };
     let amount = |value: i64| format!("{:>9}{}", figure(value, unit), share(value));
-    writeln!(out, "{}", heading(difference, page))?;
+    writeln!(out, "{}", page.cut(&heading(difference), page.width()))?;
     let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
     let mut lines: Vec<Line> =
@@ -102,7 +102,7 @@ pub fn figure_of_one(
 }
 
 /// `at the peak, 9.85 MiB at 'postings collected':`
-fn heading(difference: &Difference, page: Page) -> String {
+pub(crate) fn heading(difference: &Difference) -> String {
     let checkpoint = difference.checkpoints.iter().rev().flatten().next();
     let label = checkpoint.map_or(String::new(), |one| match one.occurrence {
         1 => format!(" at '{}'", one_line(&one.label)),
@@ -115,8 +115,7 @@ fn heading(difference: &Difference, page: Page) -> String {
         _ => "allocations",
     };
     let amount = figure(difference.whole(), Unit::of(&difference.metric));
-    let text = format!("{what}, {amount}{label}:");
-    page.cut(&text, page.width()).into_owned()
+    format!("{what}, {amount}{label}:")
 }
 
 impl Line {

@@ -510,7 +510,7 @@ impl<'a> CommitRunner<'a> {
         fs_err::create_dir_all(&pair.folder.0)?;
         changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
-        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1 }];
+        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1, is_alone: false }];
         self.count_memory();
         let runner = self.common.runner(&pair.plan, &pair.folder, &builds, &cells)?;
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
