@@ -6,7 +6,7 @@ use memprof_support::workflow_commands::{self, Notation};
 
 /// Returns the text without commands for the CI runner that reads this process's output, if there
 /// is one.
-pub(crate) fn for_log(notation: Notation, text: &str) -> Cow<'_, str> {
+pub fn for_log(notation: Notation, text: &str) -> Cow<'_, str> {
     if workflow_commands::are_obeyed() {
         workflow_commands::broken_up(text, notation)
     } else {

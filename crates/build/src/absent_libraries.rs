@@ -14,7 +14,7 @@ use memprof_support::regular_file::followed;
 
 /// Empty libraries with the names of the missing ones.
 #[derive(Debug)]
-pub struct EmptyLibraries {
+pub(crate) struct EmptyLibraries {
     folder: tempfile::TempDir,
     /// The names, in the loader's order.
     pub names: Vec<String>,

@@ -18,7 +18,7 @@ use toml_edit::DocumentMut;
 
 /// An adapter for a framework.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Adapter {
+pub(crate) struct Adapter {
     /// The name of its crate, of its source folder, and of the `cfg` that is set if it exists.
     pub name: &'static str,
     /// The framework's package. Without it in the lock file, the adapter is never compiled.
@@ -48,7 +48,7 @@ struct Variant {
 }
 
 /// All adapters.
-pub const ADAPTERS: [Adapter; 4] = [
+pub(crate) const ADAPTERS: [Adapter; 4] = [
     Adapter {
         name: "memprof_candle",
         package: "candle-core",
@@ -103,7 +103,7 @@ pub const ADAPTERS: [Adapter; 4] = [
 
 /// What the compiler wrapper needs to compile adapters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Adapters {
+pub(crate) struct Adapters {
     /// The adapters whose framework is in the revision's lock file.
     pub names: Vec<String>,
     /// The folder with their sources.
@@ -118,7 +118,7 @@ pub struct Adapters {
 
 /// What the wrapper adds to one call of the compiler.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Provided {
+pub(crate) struct Provided {
     /// Arguments to append to cargo's own.
     pub arguments: Vec<OsString>,
     /// Messages about adapters that do not compile against the framework.
@@ -129,7 +129,7 @@ pub struct Provided {
 const LEFT_OUT: &str = " is left out, because it does not compile against ";
 
 /// Returns the adapters whose framework is in a lock file.
-pub fn of_lock(lock: &str) -> Vec<String> {
+pub(crate) fn of_lock(lock: &str) -> Vec<String> {
     // Parsing is slow, and most lock files have no framework.
     if !ADAPTERS.iter().any(|adapter| lock.contains(adapter.package)) {
         return Vec::new();
@@ -143,19 +143,19 @@ pub fn of_lock(lock: &str) -> Vec<String> {
 }
 
 /// Whether a compiler message is one of ours, about an adapter that is left out.
-pub fn is_left_out(message: &str) -> bool {
+pub(crate) fn is_left_out(message: &str) -> bool {
     ADAPTERS
         .iter()
         .any(|adapter| message.strip_prefix(adapter.name).is_some_and(|rest| rest.starts_with(LEFT_OUT)))
 }
 
 /// Returns the name of the adapter that such a message is about.
-pub fn named_in(message: &str) -> &str {
+pub(crate) fn named_in(message: &str) -> &str {
     message.split_once(LEFT_OUT).map_or(message, |(name, _)| name)
 }
 
 /// Returns why code that uses an adapter may not compile.
-pub fn hint(errors: &str, left_out: &[String]) -> Option<String> {
+pub(crate) fn hint(errors: &str, left_out: &[String]) -> Option<String> {
     let adapter = ADAPTERS.iter().find(|adapter| errors.contains(&format!("`{}`", adapter.name)))?;
     let own = left_out.iter().find(|message| message.starts_with(adapter.name));
     Some(own.cloned().unwrap_or_else(|| {
@@ -173,7 +173,7 @@ pub fn hint(errors: &str, left_out: &[String]) -> Option<String> {
 /// # Errors
 ///
 /// The compiler could not be run. An adapter that does not compile is not an error.
-pub fn provide(
+pub(crate) fn provide(
     adapters: &Adapters,
     shim: &[(String, PathBuf)],
     search: &Path,
@@ -220,7 +220,7 @@ pub fn provide(
 
 /// Formats a message as the compiler would. Cargo shows it, and shows it again when the target is
 /// fresh.
-pub fn as_diagnostic(message: &str) -> String {
+pub(crate) fn as_diagnostic(message: &str) -> String {
     let none: [(); 0] = [];
     serde_json::json!({
         "$message_type": "diagnostic", "message": message, "code": null, "level": "warning", "spans": none,

@@ -27,7 +27,7 @@ use memprof_support::paths;
 use memprof_support::regular_file::followed;
 
 /// A finished call of cargo.
-pub struct Artifacts<'a> {
+pub(crate) struct Artifacts<'a> {
     /// The store entry that gets the files.
     pub draft: &'a Draft,
     /// Cargo's messages about its artifacts.
@@ -53,7 +53,7 @@ const SHOWN: usize = 3;
 
 /// The test executables of a build.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub(crate) struct Collected {
     /// Those that were copied, each with its tests.
     pub executables: Vec<Executable>,
     /// Those that are not proven to be this build.

@@ -78,7 +78,7 @@ enum Remedy {
 }
 
 /// Builds the revision into the store, and writes its log to this file.
-pub fn build(
+pub(crate) fn build(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
     key_inputs: KeyInputs,

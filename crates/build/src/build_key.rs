@@ -19,7 +19,7 @@ use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_support::regular_file::followed;
 
 /// Returns everything that affects a revision's build.
-pub fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
+pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     let inputs = job.inputs;
     let toolchain = job.toolchain;
     Ok(KeyInputs {
@@ -77,7 +77,7 @@ fn affects_builds(name: &str) -> bool {
 
 /// Returns the variables that affect a build: those that the user gave, and those that cargo, rustc
 /// and common build scripts read.
-pub fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
+pub(crate) fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
     let clean_env = job.inputs.plan.request.clean_env.as_ref();
     let mut environment: BTreeMap<String, String> = own_variables()
         .filter(|(name, _)| affects_builds(name))

@@ -13,7 +13,7 @@ use memprof_support::event::{Event, Sink};
 const MOST_NOTES: usize = 3;
 
 /// Warns of executables that are not measured, and of missing adapters that the code uses.
-pub fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &Entry) {
+pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &Entry) {
     for executable in &entry.provenance.unproven {
         let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
         let help = "its tests have no figures, and the exit code is 3";
@@ -56,7 +56,7 @@ fn uses(inputs: &Inputs<'_>, revision: &Revision, adapter: &str) -> bool {
 }
 
 /// Warns of variables that decide builds and that `--clean-env` removes because they hold a secret.
-pub fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
+pub(crate) fn warn_of_withheld(plan: &Plan, sink: &dyn Sink) {
     let Some(clean_env) = &plan.request.clean_env else { return };
     for name in clean_env.withheld(own_variables()) {
         sink.emit(Event::Warning {

@@ -7,7 +7,7 @@ use memprof_plan::request::BuildOptions;
 use memprof_support::process::Command;
 
 /// Returns a call of cargo for this manifest, with the options that decide what it resolves.
-pub fn in_checkout(
+pub(crate) fn in_checkout(
     job: &Job<'_>,
     options: &BuildOptions,
     manifest: &Utf8Path,
@@ -26,7 +26,7 @@ pub fn in_checkout(
 
 /// Returns the arguments with which cargo reads the configuration above the user's repository. By
 /// itself, it looks above the checkout.
-pub fn configuration_above(inputs: &Inputs<'_>) -> Vec<String> {
+pub(crate) fn configuration_above(inputs: &Inputs<'_>) -> Vec<String> {
     let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
     let outside = above.filter(|folder| !inputs.checkout.starts_with(folder));
     let files = outside.map(|folder| folder.join(".cargo/config.toml")).filter(|file| file.exists());

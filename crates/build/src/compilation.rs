@@ -30,7 +30,7 @@ use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The result of a call of cargo.
-pub struct Compiled {
+pub(crate) struct Compiled {
     /// Cargo's messages about its artifacts.
     pub messages: Messages,
     /// Its standard error.
@@ -67,7 +67,7 @@ impl Compiled {
 }
 
 /// A call of cargo.
-pub struct CargoCall {
+pub(crate) struct CargoCall {
     /// The arguments, without the manifest.
     pub arguments: Vec<String>,
     /// The name under which this program wraps the compiler.
@@ -75,7 +75,7 @@ pub struct CargoCall {
 }
 
 /// Calls cargo, and writes its output to the log.
-pub fn compile(
+pub(crate) fn compile(
     job: &Job<'_>,
     call: &CargoCall,
     prepared: &PreparedSource,

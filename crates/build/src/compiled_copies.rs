@@ -17,7 +17,7 @@ use crate::trace::dependency_copies::{CopiedCrate, EditedCopy};
 use memprof_support::regular_file::followed;
 
 /// The extension of the mark next to a library that was compiled from an edited copy.
-pub const MARK: &str = "memprof-copy";
+pub(crate) const MARK: &str = "memprof-copy";
 
 /// The content of a mark.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct Mark {
 }
 
 /// Calls the compiler for a copy, and marks the library. Returns the compiler's exit code.
-pub fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Result<i32> {
+pub(crate) fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Result<i32> {
     // If this process is killed, the library has no mark, and is not used for a traced build.
     if mark.exists() {
         fs_err::remove_file(mark)?;
@@ -46,7 +46,7 @@ pub fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Re
 
 /// The copies that a build needs.
 #[derive(Clone, Debug, Default)]
-pub struct NeededCopies {
+pub(crate) struct NeededCopies {
     /// The hash of a copy's edits, by the root source of the original.
     edits: BTreeMap<PathBuf, String>,
     /// The libraries' names.

@@ -12,14 +12,14 @@ use crate::stand_in;
 use memprof_support::regular_file;
 
 /// The `cfg` under which the appended line links the shim's allocator.
-pub const HEAP_CFG: &str = "memprof_heap";
+pub(crate) const HEAP_CFG: &str = "memprof_heap";
 
 /// The extension of the mark next to an executable with its own allocator. The file contains the
 /// name of the crate that declares the allocator, or nothing if the target itself does.
-pub const OWN_ALLOCATOR: &str = "memprof-own-allocator";
+pub(crate) const OWN_ALLOCATOR: &str = "memprof-own-allocator";
 
 /// The extension of the mark next to an executable whose root file is configured out.
-pub const CONFIGURED_OUT: &str = "memprof-configured-out";
+pub(crate) const CONFIGURED_OUT: &str = "memprof-configured-out";
 
 /// The compiler's stack. With its own 8 MiB, 3,000 variables in one function overflow it: a cell of a
 /// notebook is a part of one function. Only what is used takes memory.
@@ -48,7 +48,7 @@ fn remove_irregular(executable: &Path) -> std::io::Result<()> {
 }
 
 /// Returns a mark's path, `OUT_DIR/NAME-HASH.memprof-own-allocator`.
-pub fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
+pub(crate) fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
     let value = |name: &str| call.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
     let extra = call
         .windows(2)
@@ -67,7 +67,7 @@ pub fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
 /// because no other crate waits for a test target.
 ///
 /// A program that does not compile gets no stand-in: each has a call of cargo for itself.
-pub fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow::Result<i32> {
+pub(crate) fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow::Result<i32> {
     use std::io::Write;
     let executable = mark(call, "").map(|mark| mark.with_extension(""));
     let call_compiler = |heap: bool| {

@@ -19,7 +19,7 @@ use memprof_support::regular_file::followed;
 /// # Errors
 ///
 /// The root file cannot be read, or the compiler cannot be asked for its configuration.
-pub fn is_configured_out(argv: &[OsString]) -> anyhow::Result<bool> {
+pub(crate) fn is_configured_out(argv: &[OsString]) -> anyhow::Result<bool> {
     let root = argv.iter().map(Path::new).find(|word| word.extension().is_some_and(|end| end == "rs"));
     let Some(root) = root else { return Ok(false) };
     let conditions = conditions(&followed::text(root)?);

@@ -239,7 +239,7 @@ fn is_refusal(errors: &str) -> bool {
 }
 
 /// Returns cargo's own errors: everything from the first line that begins with `error`.
-pub fn errors_of_cargo(stderr: &str) -> String {
+pub(crate) fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
     let start =
         lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
@@ -248,7 +248,7 @@ pub fn errors_of_cargo(stderr: &str) -> String {
 
 /// Whether a file of the tool could not be read or written. That is no fault of the revision, and
 /// it may work again.
-pub fn is_of_machine(error: &anyhow::Error) -> bool {
+pub(crate) fn is_of_machine(error: &anyhow::Error) -> bool {
     let has = |is: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(is);
     has(<dyn std::error::Error>::is::<std::io::Error>) && !has(<dyn std::error::Error>::is::<ProcessError>)
 }

@@ -16,13 +16,13 @@ use memprof_support::regular_file::followed;
 /// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
 /// target folder.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct SourceRecords {
+pub(crate) struct SourceRecords {
     compiled: BTreeMap<Utf8PathBuf, BTreeMap<Utf8PathBuf, String>>,
 }
 
 /// The result of checking one build.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Check {
+pub(crate) struct Check {
     /// Root sources of crates that were not compiled from the files in the checkout.
     pub stale: BTreeSet<Utf8PathBuf>,
     /// Hash over the sources of all crates with sources in the checkout.
@@ -137,7 +137,7 @@ fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
 
 /// Returns the file that the compiler wrote, of which a program is a hard link or a copy:
 /// `deps/NAME-HASH`, or `NAME-HASH` beside an example.
-pub fn original_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
+pub(crate) fn original_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
     let folder = program.parent()?;
     original_in(&folder.join("deps"), program).or_else(|| original_in(folder, program))
 }
@@ -201,7 +201,7 @@ fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
 }
 
 /// Sets the files' modification time to now, so that cargo compiles them again.
-pub fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
     for file in files {
         fs_err::OpenOptions::new()
             .append(true)

@@ -21,7 +21,7 @@ use memprof_support::user_error::UserError;
 
 /// The checkpoints that a revision got.
 #[derive(Clone, Debug, Default)]
-pub struct InsertedCheckpoints {
+pub(crate) struct InsertedCheckpoints {
     /// The edited files of the checkout.
     pub files: AddedFiles,
     /// Whether a file belongs to a crate that is not a member of the workspace.
@@ -29,7 +29,7 @@ pub struct InsertedCheckpoints {
 }
 
 /// Returns the checkpoints as parts of the build's key.
-pub fn ingredients(job: &Job<'_>) -> BTreeMap<String, String> {
+pub(crate) fn ingredients(job: &Job<'_>) -> BTreeMap<String, String> {
     let text = |one: &CheckpointAt| format!("{}={}", one.place(), one.label);
     job.checkpoints().enumerate().map(|(index, one)| (format!("checkpoint {index}"), text(one))).collect()
 }
@@ -38,7 +38,7 @@ pub fn ingredients(job: &Job<'_>) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// A place does not exist in this revision, or no crate compiles its file.
-pub fn insert(
+pub(crate) fn insert(
     job: &Job<'_>,
     metadata: &Metadata,
     outside: &[&CheckpointAt],
@@ -110,7 +110,7 @@ fn refused(job: &Job<'_>, file: &str, line: usize, reason: &str) -> UserError {
 
 /// Returns advice about the checkpoints in whose files the compiler found errors. An error may be at
 /// another line: a checkpoint before the last value of a block can change the block's type.
-pub fn hints(job: &Job<'_>, errors: &[&Diagnostic]) -> Vec<String> {
+pub(crate) fn hints(job: &Job<'_>, errors: &[&Diagnostic]) -> Vec<String> {
     let is_in = |one: &CheckpointAt| {
         let of_crate = Utf8Path::new(&one.file).components().skip(1).collect::<Utf8PathBuf>();
         errors.iter().flat_map(|error| &error.spans).any(|span| {

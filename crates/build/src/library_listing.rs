@@ -25,7 +25,7 @@ const SYMBOLS: [(&str, HarnessLibrary); 3] = [
 
 /// How the programs of a target are started.
 #[derive(Clone, Copy, Debug)]
-pub struct Start<'a> {
+pub(crate) struct Start<'a> {
     pub executable: &'a Utf8Path,
     /// The user's runner in front of it.
     pub runner: &'a [String],
@@ -39,7 +39,7 @@ pub struct Start<'a> {
 
 /// The benchmarks or tests of an executable with such a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LibraryListing {
+pub(crate) struct LibraryListing {
     pub library: HarnessLibrary,
     /// What it runs, in its order.
     pub tests: Vec<ListedTest>,
@@ -47,7 +47,7 @@ pub struct LibraryListing {
 
 /// Asks an executable without libtest's harness for its benchmarks or tests. `None` if it has no known
 /// library, or does not answer; it then runs as a whole.
-pub fn list(start: Start<'_>) -> Option<LibraryListing> {
+pub(crate) fn list(start: Start<'_>) -> Option<LibraryListing> {
     let bytes = followed::read_within(start.executable, followed::MOST_OF_BINARY).ok()?;
     let mut found =
         SYMBOLS.into_iter().filter(|(symbol, _)| memmem::find(&bytes, symbol.as_bytes()).is_some());

@@ -7,7 +7,7 @@ use crate::job::Job;
 
 /// Returns the variable that makes cargo add line tables, with its value; `None` if the profile has
 /// some, or if the user decided about it.
-pub fn variable(job: &Job<'_>) -> anyhow::Result<Option<(String, String)>> {
+pub(crate) fn variable(job: &Job<'_>) -> anyhow::Result<Option<(String, String)>> {
     let inputs = job.inputs;
     let options = job.options();
     let Some(profile) = options.profile.as_deref() else { return Ok(None) };

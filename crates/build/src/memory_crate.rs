@@ -16,7 +16,7 @@ const MARK: &[u8] = b"cargo_memprof_replaces_this_crate";
 
 /// Replaces the crate in the arguments of a call of the compiler. Returns whether it was there. A
 /// dependency may be renamed, so the file decides.
-pub fn replace(arguments: &mut [OsString], shim: &Path) -> bool {
+pub(crate) fn replace(arguments: &mut [OsString], shim: &Path) -> bool {
     let mut is_there = false;
     let mut is_extern = false;
     for argument in arguments {
@@ -38,7 +38,7 @@ pub fn replace(arguments: &mut [OsString], shim: &Path) -> bool {
 /// `lock` and `manifest` are those of the workspace. The lock file does not say which packages are
 /// members. With a `[workspace]`, those from a path count as members, otherwise only the root
 /// package does. In an external overlay, none is a member.
-pub fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> bool {
+pub(crate) fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> bool {
     if !lock.contains("\"memprof") {
         return false;
     }

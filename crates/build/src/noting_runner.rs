@@ -10,11 +10,11 @@ use memprof_support::regular_file::followed;
 use serde::{Deserialize, Serialize};
 
 /// The variable with the folder for the runner's notes.
-pub const NOTES: &str = "CARGO_MEMPROF_NOTES";
+pub(crate) const NOTES: &str = "CARGO_MEMPROF_NOTES";
 
 /// How cargo would run a test executable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestInvocation {
+pub(crate) struct TestInvocation {
     /// The test executable.
     pub executable: PathBuf,
     /// Its working directory.
@@ -24,7 +24,7 @@ pub struct TestInvocation {
 }
 
 /// Notes how cargo would run a test executable.
-pub fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
+pub(crate) fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
     let executable = Path::new(call.first().context("cargo gave no executable to run")?);
     let folder = PathBuf::from(std::env::var_os(NOTES).with_context(|| format!("{NOTES} is not set"))?);
     // The variables that the tool itself gave cargo. Only cargo's own additions are noted.
@@ -47,7 +47,7 @@ pub fn note_invocation(call: &[OsString]) -> anyhow::Result<()> {
 }
 
 /// The variables with library folders. Cargo puts its own folders before the user's.
-pub const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
+pub(crate) const LIBRARY_PATHS: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
 
 /// Returns cargo's part of a value. The user's part of a library path is added when a test runs,
 /// because it may have changed by then.
@@ -60,12 +60,12 @@ fn own_part(name: &str, value: String, given: Option<&String>) -> String {
 }
 
 /// The file among the runner's notes with the environment that cargo itself got.
-pub const GIVEN: &str = "given.json";
+pub(crate) const GIVEN: &str = "given.json";
 
 /// The environment that cargo itself got. It may hold secrets, so there are only hashes of its
 /// values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenEnvironment {
+pub(crate) struct GivenEnvironment {
     hashes: BTreeMap<String, String>,
     /// The library paths as they are, because cargo extends them.
     library_paths: BTreeMap<String, String>,

@@ -24,7 +24,7 @@ use memprof_support::paths;
 /// # Errors
 ///
 /// This program's file cannot be read or copied.
-pub fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let folder = cache.wrapper().join(shim::source_hash());
     fs_err::create_dir_all(&folder)?;
     let program = OwnProgram { shared: &cache.programs(), path: &running()?, hash: own_hash()? };

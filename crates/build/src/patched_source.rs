@@ -15,7 +15,7 @@ const CRATES_IO: [&str; 2] =
 
 /// Returns the settings for cargo that put a folder or a git repository in the place of a package.
 /// `source` is that of the lock file. Empty for a version.
-pub fn settings(
+pub(crate) fn settings(
     change: &DependencyChange,
     source: Option<&str>,
     cache: &Cache,
@@ -54,7 +54,7 @@ fn patched_registry(source: Option<&str>) -> String {
 
 /// Copies a package into the cache, with the repository or workspace around it, and returns the copy's
 /// folder. Its path depends on the content, so cargo never takes another state for it.
-pub fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let manifest = folder.join("Cargo.toml");
     if !manifest.is_file() {
         return Err(UserError::new(format!("{package}={folder}: there is no {manifest}"))

@@ -23,7 +23,7 @@ use memprof_plan::request::OverlayMode;
 use memprof_support::counted::counted;
 
 /// A checkout with everything that its build needs.
-pub struct PreparedSource {
+pub(crate) struct PreparedSource {
     /// The injected files.
     pub injection: AddedFiles,
     /// The manifest to call cargo with.
@@ -40,7 +40,7 @@ pub struct PreparedSource {
 
 /// Edits that are skipped because a build failed with them.
 #[derive(Default)]
-pub struct SkippedEdits {
+pub(crate) struct SkippedEdits {
     /// Allocators that are not wrapped, with the reason.
     pub allocators: RefusedFiles,
     functions: Dropped,
@@ -49,7 +49,7 @@ pub struct SkippedEdits {
 }
 
 /// Checks the revision out and injects everything that its build needs, except skipped edits.
-pub fn prepare(
+pub(crate) fn prepare(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
     skipped: &SkippedEdits,
@@ -61,7 +61,7 @@ pub fn prepare(
 pub type ChangedSource = (Utf8PathBuf, Option<Vec<u8>>);
 
 /// Prepares a revision with changes of its own files.
-pub fn prepare_changed(
+pub(crate) fn prepare_changed(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
     skipped: &SkippedEdits,
@@ -90,7 +90,7 @@ pub fn prepare_changed(
 }
 
 /// Checks the revision out, and adds the files and patches of the request.
-pub fn lay_request(
+pub(crate) fn lay_request(
     job: &Job<'_>,
     folders: &[NamedFolder],
     tree: &mut BuildTree<'_>,
@@ -148,7 +148,7 @@ fn prepare_workspace(
 }
 
 /// Writes the crate for external overlays, which depends on packages of the checkout.
-pub fn external_crate(job: &Job<'_>) -> anyhow::Result<ExternalCrate> {
+pub(crate) fn external_crate(job: &Job<'_>) -> anyhow::Result<ExternalCrate> {
     let inputs = job.inputs;
     let place = external::ExternalCratePaths {
         folder: inputs.external_folder(),

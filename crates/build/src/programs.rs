@@ -29,7 +29,7 @@ use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// A program that cargo built.
-pub struct BuiltProgram {
+pub(crate) struct BuiltProgram {
     pub package: String,
     pub name: String,
     /// `bin` or `example`.
@@ -48,7 +48,7 @@ pub struct BuiltProgram {
 
 /// The programs of a request at one revision.
 #[derive(Default)]
-pub struct Programs {
+pub(crate) struct Programs {
     /// Those that were built.
     pub built: Vec<BuiltProgram>,
     /// Those that do not compile, or that cargo refuses to build.
@@ -74,7 +74,7 @@ const SHOWN: usize = 3;
 /// # Errors
 ///
 /// The tool itself failed, or a name is not unique. A program that does not build is no error.
-pub fn build(
+pub(crate) fn build(
     job: &Job<'_>,
     prepared: &PreparedSource,
     all: &mut Compiled,

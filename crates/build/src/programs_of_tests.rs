@@ -13,7 +13,7 @@ use crate::wrapper;
 
 /// Builds the programs, and adds them to what cargo built. Returns the first error if one does not
 /// compile: the tests are measured all the same.
-pub fn build(
+pub(crate) fn build(
     job: &Job<'_>,
     prepared: &PreparedSource,
     tests: &mut Compiled,

@@ -9,7 +9,7 @@ use crate::store::Entry;
 use memprof_plan::request::Request;
 
 /// Returns the build with those of its failed targets set aside that cannot contain a selected test.
-pub fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
+pub(crate) fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
     let overlay = job.overlay();
     let texts = RevisionTexts::new(job.inputs.repository, job.revision(), &overlay, &job.inputs.patches);
     let failed = entry.provenance.failed_targets.iter().enumerate();
@@ -21,7 +21,7 @@ pub fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
 }
 
 /// Returns the failure of a build in which no target with selected tests compiles.
-pub fn failure_of_selected(
+pub(crate) fn failure_of_selected(
     request: &Request,
     entry: &Entry,
     overlay: &[OverlayFile],
@@ -38,7 +38,7 @@ pub fn failure_of_selected(
 }
 
 /// Returns the failure of a build in which one of the added test files does not compile.
-pub fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
+pub(crate) fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<BuildFailure> {
     let of_build = entry.provenance.failed_targets.iter();
     let failed: Vec<&FailedTarget> = of_build.filter(|failed| is_of(failed, added)).collect();
     (!failed.is_empty()).then(|| failure_of(entry, &failed))

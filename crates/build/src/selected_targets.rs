@@ -151,7 +151,7 @@ impl<'a> RevisionTexts<'a> {
 }
 
 /// Whether one of a target's tests may be selected.
-pub fn has_selected(request: &Request, executable: &Executable) -> bool {
+pub(crate) fn has_selected(request: &Request, executable: &Executable) -> bool {
     if executable.is_program {
         return true;
     }

@@ -18,7 +18,7 @@ use memprof_plan::request::OverlayMode;
 use memprof_plan::resolved::Plan;
 
 /// The lock file that all revisions without a committed one share.
-pub struct SharedLockfile {
+pub(crate) struct SharedLockfile {
     choice: Choice,
     /// Why there is none: cargo found no versions.
     failure: Option<BuildFailure>,
@@ -213,7 +213,7 @@ impl SharedLockfile {
 
 /// Returns what decides the lock file of the crate for external overlays, in addition to the
 /// revision; empty without an external overlay.
-pub fn crate_of_tests(plan: &Plan) -> String {
+pub(crate) fn crate_of_tests(plan: &Plan) -> String {
     let external = plan.request.overlay.iter().filter(|overlay| overlay.mode == OverlayMode::External);
     let all: Vec<_> = external.map(|overlay| (&overlay.package, &overlay.dependencies)).collect();
     if all.is_empty() { String::new() } else { format!("{all:?} {:?}", plan.request.build.packages) }

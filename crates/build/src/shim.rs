@@ -39,7 +39,7 @@ const MALLOC: Library =
 
 /// The compiled shim.
 #[derive(Clone, Debug)]
-pub struct CompiledShim {
+pub(crate) struct CompiledShim {
     /// Shared by all repositories. Nothing in it depends on one of them.
     folder: Utf8PathBuf,
     /// Adapters are compiled against the frameworks of one repository, which keeps them.
@@ -48,7 +48,7 @@ pub struct CompiledShim {
 
 /// A shim that is not compiled yet. Nobody else compiles it while this exists.
 #[derive(Debug)]
-pub struct MissingShim {
+pub(crate) struct MissingShim {
     folder: Utf8PathBuf,
     _lock: std::fs::File,
 }

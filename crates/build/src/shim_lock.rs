@@ -6,7 +6,7 @@ use anyhow::Context;
 use memprof_support::regular_file::followed;
 
 /// Returns the file that is locked while a shim is compiled.
-pub fn lock_of(folder: &Path) -> PathBuf {
+pub(crate) fn lock_of(folder: &Path) -> PathBuf {
     folder.with_extension("lock")
 }
 
@@ -14,7 +14,7 @@ pub fn lock_of(folder: &Path) -> PathBuf {
 ///
 /// # Errors
 /// It was not compiled. That process reports why.
-pub fn wait_for(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn wait_for(folder: &Path) -> anyhow::Result<()> {
     if !folder.exists() {
         let lock = followed::open(lock_of(folder))?;
         lock.lock_shared().context("cannot wait for the shim")?;

@@ -38,7 +38,7 @@ struct Wanted<'a> {
 ///
 /// # Errors
 /// A [`UserError`] if cargo cannot resolve it.
-pub fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option<ProvidedSide>> {
+pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option<ProvidedSide>> {
     let plan = job.inputs.plan;
     let one = plan.request.refs.get(job.index);
     let changes = side::dependencies(&plan.request, one);

@@ -11,14 +11,14 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 
 /// The extension of the mark next to an executable that is only a stand-in.
-pub const NOT_COMPILED: &str = "memprof-not-compiled";
+pub(crate) const NOT_COMPILED: &str = "memprof-not-compiled";
 
 /// A file that never exists. The stand-in depends on it, so cargo compiles the target again.
 const NEVER_FRESH: &str = "memprof-did-not-compile";
 
 /// Compiles an empty program with the same arguments. Returns whether it compiled; the mark and the
 /// dep-info are then written. Cargo calls the compiler with this `argv`.
-pub fn compile(argv: &[OsString], executable: &Path) -> anyhow::Result<bool> {
+pub(crate) fn compile(argv: &[OsString], executable: &Path) -> anyhow::Result<bool> {
     let Some(root) = argv.iter().rposition(|argument| argument.to_string_lossy().ends_with(".rs")) else {
         return Ok(false);
     };

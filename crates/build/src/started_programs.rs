@@ -19,7 +19,7 @@ const SIGNS: [&str; 8] = [
 ];
 
 /// Whether a test may start a program that cargo does not build for the tests alone.
-pub fn are_started(job: &Job<'_>) -> bool {
+pub(crate) fn are_started(job: &Job<'_>) -> bool {
     if !job.wants_tests() || !job.inputs.overlay_of(OverlayMode::External).is_empty() {
         return false;
     }

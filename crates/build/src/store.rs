@@ -58,7 +58,7 @@ pub enum WrongBuild {
 
 /// Why an executable cannot be proven to be the build that was asked for.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unproven {
+pub(crate) enum Unproven {
     /// The shim's place for the key is missing.
     #[error(
         "its file has no place for the build key; a linker script or another build step removed it, or \
@@ -76,7 +76,7 @@ pub enum Unproven {
 /// A file that cargo reports as built cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cargo reports a file as built that cannot be read: {0}")]
-pub struct UnreadableArtifact(std::io::Error);
+pub(crate) struct UnreadableArtifact(std::io::Error);
 
 /// The text in the shim that precedes 64 bytes for the key.
 const STAMP: &[u8] = b"cargo-memprof-build-key:";
@@ -90,7 +90,7 @@ const STAMP: &[u8] = b"cargo-memprof-build-key:";
 /// # Panics
 ///
 /// The key does not have 64 digits.
-pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
+pub(crate) fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
     assert_eq!(key.len(), 64, "a key has 64 digits");
     let is_unused =
         |place: &usize| executable[place + STAMP.len()..].get(..64).is_some_and(|place| *place == [b'-'; 64]);
@@ -112,7 +112,7 @@ pub fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
 pub const PROVENANCE: &str = "provenance.json";
 
 /// The names in an entry's folder that no program gets.
-pub const OWN_NAMES: [&str; 4] = [PROVENANCE, "injected", "deps", "examples"];
+pub(crate) const OWN_NAMES: [&str; 4] = [PROVENANCE, "injected", "deps", "examples"];
 
 /// Returns the folder of a key.
 fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
@@ -121,7 +121,7 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
 
 /// An executable in the store.
 #[derive(Debug)]
-pub struct Copied {
+pub(crate) struct Copied {
     /// blake3 of the file, including the key in it.
     pub hash: String,
     pub bytes: Vec<u8>,
@@ -158,7 +158,7 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
 }
 
 /// Looks for the build with this key, and checks all its files.
-pub fn find_intact(store: &Utf8Path, key: &str) -> Stored {
+pub(crate) fn find_intact(store: &Utf8Path, key: &str) -> Stored {
     match find(store, key) {
         Stored::Complete(entry) => match entry.check_files() {
             Ok(()) => Stored::Complete(entry),
@@ -192,7 +192,7 @@ fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
 
 /// A store entry under construction. It appears in the store only when it is complete.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     partial: Utf8PathBuf,
     folder: Utf8PathBuf,
 }
@@ -401,7 +401,7 @@ pub fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
 }
 
 /// Returns the blake3 hash of paths and contents.
-pub fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
+pub(crate) fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
     let mut hasher = blake3::Hasher::new();
     for (path, content) in files {
         hasher.update(path.as_str().as_bytes()).update(&[0]);

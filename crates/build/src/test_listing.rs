@@ -13,11 +13,11 @@ use memprof_support::child_output::Limits;
 use memprof_support::process::{Command, ProcessError};
 
 /// The message of Linux's loader for a missing library.
-pub const LOADER_ERROR: &str = "error while loading shared libraries";
+pub(crate) const LOADER_ERROR: &str = "error while loading shared libraries";
 
 /// The tests of an executable with libtest's harness.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     pub tests: Vec<ListedTest>,
     /// Why they could not be listed.
     pub unlisted: Option<String>,
@@ -26,7 +26,7 @@ pub struct Listing {
 }
 
 /// Returns the tests of an executable, or why they could not be listed.
-pub fn list(
+pub(crate) fn list(
     executable: &Utf8Path,
     runner: &[String],
     directory: &Utf8Path,

@@ -19,7 +19,7 @@ const MOST_TOOLCHAIN_FILES: usize = 8;
 
 /// The toolchains that were queried so far.
 #[derive(Default)]
-pub struct Toolchains {
+pub(crate) struct Toolchains {
     known: HashMap<(ToolchainChoice, Vec<u8>), Toolchain>,
 }
 
@@ -98,7 +98,7 @@ fn channel_in(text: &str) -> Option<(String, String)> {
 
 /// Returns name and toolchain file of each revision, for advice if they differ; empty for a long
 /// history.
-pub fn toolchain_files(
+pub(crate) fn toolchain_files(
     plan: &Plan,
     repository: &Repository,
 ) -> anyhow::Result<Vec<(String, Option<String>)>> {

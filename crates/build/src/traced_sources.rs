@@ -25,7 +25,7 @@ use memprof_support::paths;
 use memprof_support::user_error::UserError;
 
 /// Returns the traced functions of the checkout's own crates.
-pub fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> anyhow::Result<Tracing> {
+pub(crate) fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> anyhow::Result<Tracing> {
     if job.inputs.patterns.is_empty() {
         return Ok(Tracing::default());
     }
@@ -33,7 +33,7 @@ pub fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> anyhow::
 }
 
 /// Returns the paths of all functions in the current checkout.
-pub fn all_functions(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
+pub(crate) fn all_functions(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let metadata = checkout_edits::metadata(job.toolchain, &job.inputs.workspace().join("Cargo.toml"))?;
     let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
     let found = search(job, &metadata, &Patterns::of(&all)?, &Dropped::new())?;
@@ -58,7 +58,7 @@ fn search(
 }
 
 /// Returns cargo's target folder for the revision.
-pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
     let cache = job.inputs.cache;
     Ok(if has_memory_crate(job)? {
         // These crates are compiled against the shim, and cargo does not see when it changes.
@@ -69,7 +69,7 @@ pub fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
 }
 
 /// Whether crates outside the workspace use the crate `memprof`, which the shim replaces.
-pub fn has_memory_crate(job: &Job<'_>) -> anyhow::Result<bool> {
+pub(crate) fn has_memory_crate(job: &Job<'_>) -> anyhow::Result<bool> {
     let Some(lock) = lock_text(job)? else { return Ok(false) };
     let inputs = job.inputs;
     let manifest = inputs.plan.workspace.join("Cargo.toml");
@@ -83,7 +83,7 @@ pub fn has_memory_crate(job: &Job<'_>) -> anyhow::Result<bool> {
 }
 
 /// What patterns and checkpoints name outside of the repository.
-pub struct NamedDependencies<'a> {
+pub(crate) struct NamedDependencies<'a> {
     crates: Vec<OutsideCrate>,
     /// The checkpoints in these crates.
     pub checkpoints: Vec<&'a CheckpointAt>,

@@ -20,18 +20,18 @@ use crate::shim_lock;
 use crate::trace::dependency_copies::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
-pub const WRAP_NAME: &str = "memprof-wrap-rustc";
+pub(crate) const WRAP_NAME: &str = "memprof-wrap-rustc";
 /// The name under which this program wraps the compiler for workspace members, while cargo builds a
 /// program. Cargo tells the artifacts of different wrappers apart, so that a program with the shim
 /// never takes the place of one without it.
-pub const WRAP_PROGRAM_NAME: &str = "memprof-wrap-program";
+pub(crate) const WRAP_PROGRAM_NAME: &str = "memprof-wrap-program";
 /// The name under which this program is the runner, which only notes.
-pub const NOTE_NAME: &str = "memprof-note-test";
+pub(crate) const NOTE_NAME: &str = "memprof-note-test";
 /// The variable with what the compiler wrapper adds: [`WrapperShim`] as JSON.
-pub const SHIM: &str = "CARGO_MEMPROF_WRAP";
+pub(crate) const SHIM: &str = "CARGO_MEMPROF_WRAP";
 /// The shim as the wrapper adds it to each call of rustc.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrapperShim {
+pub(crate) struct WrapperShim {
     /// Crate names and paths of the rlibs.
     pub externs: Vec<(String, PathBuf)>,
     /// The folder with the rlibs, in which they find each other.
@@ -52,7 +52,7 @@ pub struct WrapperShim {
 
 /// The shim for the host, the compiler's own target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostShim {
+pub(crate) struct HostShim {
     /// Crate names and paths of the rlibs.
     pub externs: Vec<(String, PathBuf)>,
     /// The folder with the rlibs, in which they find each other.
@@ -61,13 +61,13 @@ pub struct HostShim {
 
 /// The name under which this program wraps all calls of the compiler, if crates outside the
 /// workspace are traced.
-pub const WRAP_DEPENDENCY_NAME: &str = "memprof-wrap-dependency";
+pub(crate) const WRAP_DEPENDENCY_NAME: &str = "memprof-wrap-dependency";
 /// The variable with what that wrapper does: [`Dependencies`] as JSON.
-pub const DEPENDENCIES: &str = "CARGO_MEMPROF_WRAP_DEPENDENCIES";
+pub(crate) const DEPENDENCIES: &str = "CARGO_MEMPROF_WRAP_DEPENDENCIES";
 
 /// What the wrapper does to crates outside the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dependencies {
+pub(crate) struct Dependencies {
     /// The shim that they get.
     pub shim: WrapperShim,
     /// All crates below this folder get the shim.
@@ -255,10 +255,10 @@ impl WrapperShim {
 }
 
 /// The `cfg` of every workspace member.
-pub const CFG: &str = "memprof";
+pub(crate) const CFG: &str = "memprof";
 
 /// The `cfg` of the program that is built to be measured.
-pub const PROGRAM_CFG: &str = "memprof_program";
+pub(crate) const PROGRAM_CFG: &str = "memprof_program";
 
 /// Whether this compiles a program. While cargo builds one for `cargo run`, the only others are build
 /// scripts.

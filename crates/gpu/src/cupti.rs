@@ -8,11 +8,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use memprof_support::process::Command;
 
 /// The variable that names the library.
-pub const VARIABLE: &str = "MEMPROF_CUPTI";
+pub(crate) const VARIABLE: &str = "MEMPROF_CUPTI";
 
 /// Whether the kernel driver of an NVIDIA GPU is loaded. Without it no process can use CUDA. In the
 /// Windows Subsystem for Linux, the driver is behind `/dev/dxg`.
-pub fn has_driver() -> bool {
+pub(crate) fn has_driver() -> bool {
     let places = ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"];
     places.iter().any(|place| Path::new(place).exists())
 }

@@ -9,7 +9,7 @@ pub mod locks;
 pub mod neighbours;
 pub mod nvml;
 mod nvml_library;
-pub mod queue;
+mod queue;
 pub mod spreading;
 pub mod tickets;
 pub mod variables;

@@ -18,7 +18,7 @@ use memprof_support::file_lock::LockFile;
 use memprof_support::run_identity::{own_user, user_name};
 
 /// The variable that names the folder, for containers that share a device but not `/tmp`.
-pub const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
+pub(crate) const VARIABLE: &str = "MEMPROF_DEVICE_LOCKS";
 
 /// Returns the folder of the lock files. It is not in `TMPDIR`, which may differ between users.
 pub fn folder() -> Utf8PathBuf {
@@ -29,7 +29,7 @@ pub fn folder() -> Utf8PathBuf {
 }
 
 /// Returns how the names of a device's files begin.
-pub fn stem(device: &CudaDevice) -> String {
+pub(crate) fn stem(device: &CudaDevice) -> String {
     // `MIG-GPU-…/1/0` has slashes.
     device.uuid.replace('/', "-")
 }
@@ -40,7 +40,7 @@ pub fn path(folder: &Utf8Path, device: &CudaDevice) -> Utf8PathBuf {
 }
 
 /// Creates the folder, for all users, if it is missing.
-pub fn make_folder(folder: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn make_folder(folder: &Utf8Path) -> anyhow::Result<()> {
     if let Err(error) = std::fs::create_dir(folder) {
         ensure!(error.kind() == ErrorKind::AlreadyExists, "{folder}: {error}");
         let found = folder.symlink_metadata().with_context(|| format!("cannot look at {folder}"))?;

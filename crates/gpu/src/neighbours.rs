@@ -14,7 +14,7 @@ use memprof_support::bytes::Bytes;
 /// How far a device's memory may stay above its level before the run and still count as free again.
 /// The driver itself needs some memory at a device's first use. A process has much more: at least
 /// its context (526 MiB on an H200).
-pub const TOLERANCE: u64 = 16 << 20;
+pub(crate) const TOLERANCE: u64 = 16 << 20;
 
 /// How much memory the driver itself may use on an idle device. This, too, is less than a context.
 const IDLE: u64 = 64 << 20;
@@ -24,7 +24,7 @@ const MOST_NAMED: usize = 3;
 
 /// A device before and after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WatchedDevice {
+pub(crate) struct WatchedDevice {
     pub device: CudaDevice,
     /// What was on it just before the process started.
     pub before: Occupancy,
@@ -45,7 +45,7 @@ pub struct Interference {
 
 /// Returns how many more bytes are in use than before, without those that other living processes
 /// have taken since.
-pub fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
+pub(crate) fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
     let (Ok(level), Ok(used)) = (&before.used, &now.used) else { return 0 };
     let others = processes(now).iter().filter(|process| process.name.is_some()).map(|process| {
         let had = processes(before).iter().find(|known| known.process == process.process);
@@ -56,17 +56,20 @@ pub fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
 }
 
 /// Whether the memory of a device is free again.
-pub fn is_back(before: &Occupancy, now: &Occupancy) -> bool {
+pub(crate) fn is_back(before: &Occupancy, now: &Occupancy) -> bool {
     excess(before, now) <= TOLERANCE
 }
 
 /// Whether other processes affected the device's figures, if the run used the device.
-pub fn is_remarkable(watched: &WatchedDevice) -> bool {
+pub(crate) fn is_remarkable(watched: &WatchedDevice) -> bool {
     watched.waited_in_vain.is_some() || neighbours(watched, ProcessIds::Hosts).is_some()
 }
 
 /// Returns how other processes affected a run that used these devices.
-pub fn interference<'a>(used: impl IntoIterator<Item = &'a WatchedDevice>, ids: ProcessIds) -> Interference {
+pub(crate) fn interference<'a>(
+    used: impl IntoIterator<Item = &'a WatchedDevice>,
+    ids: ProcessIds,
+) -> Interference {
     let mut interference = Interference::default();
     for watched in used {
         let left_over = watched.waited_in_vain.map(|waited| {

@@ -11,7 +11,7 @@ use crate::nvml_library::{self as library, Library, NvmlError, ProcessInfo};
 use memprof_support::labels;
 
 /// The variable that names the library.
-pub const VARIABLE: &str = "MEMPROF_NVML";
+pub(crate) const VARIABLE: &str = "MEMPROF_NVML";
 
 /// NVML, loaded and initialised.
 #[derive(Debug)]

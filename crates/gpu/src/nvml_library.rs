@@ -21,7 +21,7 @@ const MEMORY_VERSION: c_uint = 0x0200_0028;
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvmlError {
+pub(crate) struct NvmlError {
     call: &'static str,
     code: c_int,
     /// `Driver Not Loaded`.
@@ -45,7 +45,7 @@ impl fmt::Display for NvmlError {
 /// `nvmlMemory_v2_t`, in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     version: c_uint,
     /// What the device has.
     pub total: c_ulonglong,
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Memory>() == MEMORY_VERSION as usize & 0xff);
 /// `nvmlPciInfo_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PciInfo {
+pub(crate) struct PciInfo {
     legacy: [u8; 16],
     /// The PCI domain.
     pub domain: c_uint,
@@ -77,7 +77,7 @@ pub struct PciInfo {
 /// `nvmlProcessInfo_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessInfo {
+pub(crate) struct ProcessInfo {
     /// The id, in the machine's own table.
     pub process: c_uint,
     used: c_ulonglong,
@@ -110,7 +110,7 @@ macro_rules! call {
 
 /// NVML, loaded and initialised. It stays loaded, because unloading such a library may crash.
 #[derive(Debug)]
-pub struct Library(ManuallyDrop<libloading::Library>);
+pub(crate) struct Library(ManuallyDrop<libloading::Library>);
 
 impl Library {
     /// Loads and initialises it.
@@ -203,7 +203,7 @@ struct Handle(*mut c_void);
 
 /// A device, or a part of one (MIG).
 #[derive(Clone, Copy, Debug)]
-pub struct Device<'l> {
+pub(crate) struct Device<'l> {
     library: &'l Library,
     handle: Handle,
 }

@@ -18,7 +18,7 @@ use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{self, Attempt, Lock, LockError, RETRY, WhenHeld};
 
 /// How a run waits for devices.
-pub struct DeviceQueue<'a> {
+pub(crate) struct DeviceQueue<'a> {
     /// The folder of locks and tickets.
     pub folder: &'a Utf8Path,
     /// What to do if it is not this run's turn.

@@ -24,7 +24,7 @@ pub fn check_name(text: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A name matches no device, there is none, or the devices are of different models.
-pub fn pool(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
+pub(crate) fn pool(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, UserError> {
     if names.len() > 1 && names.iter().any(|name| name == ALL) {
         return Err(UserError::new("`all` cannot be combined with a device").help("--devices all"));
     }

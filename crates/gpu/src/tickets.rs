@@ -37,7 +37,7 @@ pub struct Arrival {
 
 /// This run's ticket. It disappears when it is dropped.
 #[derive(Debug)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     file: File,
     names: Vec<Utf8PathBuf>,
 }

@@ -165,7 +165,7 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, Use
 }
 
 /// The name for no device: the run sees none.
-pub const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 /// Checks that this can be the name of a device: NVML's index, the beginning of a UUID, or
 /// [`NONE`].

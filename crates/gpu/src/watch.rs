@@ -25,7 +25,7 @@ use memprof_support::regular_file;
 use memprof_support::user_error::UserError;
 
 /// The variable that sets how many seconds to wait for memory to be freed.
-pub const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
+pub(crate) const PATIENCE_VARIABLE: &str = "MEMPROF_DEVICE_WAIT";
 /// The driver frees a process's memory when the process ends. What is in use after this time
 /// belongs to another process.
 const PATIENCE: Duration = Duration::from_secs(30);

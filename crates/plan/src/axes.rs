@@ -12,7 +12,7 @@ use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
 /// The most sides that axes may make. Each is a build, and is compared with the baseline.
-pub const MOST_SIDES: usize = 100;
+pub(crate) const MOST_SIDES: usize = 100;
 
 /// Stands between the parts of a side's name.
 pub const SEPARATOR: &str = " · ";

@@ -8,7 +8,7 @@ use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
 /// The filters of a request.
-pub struct CellFilters<'a> {
+pub(crate) struct CellFilters<'a> {
     request: &'a Request,
     exclude: Vec<Matcher<'a>>,
     include: Vec<Matcher<'a>>,

@@ -9,7 +9,7 @@ use crate::title::Template;
 use memprof_support::user_error::UserError;
 
 /// An entry of `tests`, as messages name it: `tests[0] (-k 'bert')`.
-pub struct EntryName<'a> {
+pub(crate) struct EntryName<'a> {
     /// The request that it is in.
     pub request: &'a Request,
     /// Its index in `tests`.
@@ -35,7 +35,7 @@ impl std::fmt::Display for EntryName<'_> {
 
 /// The names of the cells so far.
 #[derive(Default)]
-pub struct CellNames {
+pub(crate) struct CellNames {
     /// By test and name.
     of_tests: HashMap<(TestId, String), (CellId, String)>,
     /// By name alone, for names from templates. The report shows such a name without its test.

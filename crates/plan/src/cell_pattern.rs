@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<CellPattern, String> {
 }
 
 /// A pattern with its parsed expression.
-pub struct Matcher<'a> {
+pub(crate) struct Matcher<'a> {
     pattern: &'a CellPattern,
     expression: Option<Expression>,
 }

@@ -21,7 +21,7 @@ pub enum CellStatus {
 }
 
 /// Returns whether a test runs at a revision. `ignored_here` is `None` if the revision lacks it.
-pub fn status(
+pub(crate) fn status(
     listed: &ListedRevision<'_>,
     test: &TestId,
     ignored_here: Option<bool>,

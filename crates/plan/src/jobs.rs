@@ -21,7 +21,7 @@ pub enum Jobs {
 }
 
 /// The most tests at once. Cargo's build jobs have the same limit.
-pub const MOST: u32 = 10_000;
+pub(crate) const MOST: u32 = 10_000;
 
 impl Jobs {
     /// One test after the other, the default.

@@ -70,11 +70,14 @@ impl ListedRevision<'_> {
 
 /// The tests of all revisions. The values say for each revision whether it ignores the test; `None`
 /// if it lacks the test.
-pub type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
+pub(crate) type TestsByRevision<'a> = IndexMap<&'a TestId, Vec<Option<bool>>>;
 
 /// Returns the tests of the first revision, then those that only later revisions have; or the
 /// programs.
-pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>], is_program: bool) -> TestsByRevision<'a> {
+pub(crate) fn tests_by_revision<'a>(
+    revisions: &[ListedRevision<'a>],
+    is_program: bool,
+) -> TestsByRevision<'a> {
     let mut found: TestsByRevision<'a> = IndexMap::new();
     for (index, revision) in revisions.iter().enumerate() {
         let tests = revision.tests.unwrap_or_default().iter();
@@ -86,7 +89,7 @@ pub fn tests_by_revision<'a>(revisions: &[ListedRevision<'a>], is_program: bool)
 }
 
 /// Returns the error `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
-pub fn no_match(
+pub(crate) fn no_match(
     words: &str,
     selector: &Selector<'_>,
     found: &TestsByRevision<'_>,
@@ -102,7 +105,7 @@ pub fn no_match(
 }
 
 /// Returns the error `there is no bin 'tol' in main (4f1c2aa)`, with similar names.
-pub fn no_program(program: &ProgramRequest, revisions: &[ListedRevision<'_>]) -> UserError {
+pub(crate) fn no_program(program: &ProgramRequest, revisions: &[ListedRevision<'_>]) -> UserError {
     let mut known: Vec<&str> = Vec::new();
     for target in revisions.iter().flat_map(|listed| listed.known_programs) {
         if !known.contains(&target.as_str()) {
@@ -118,7 +121,7 @@ pub fn no_program(program: &ProgramRequest, revisions: &[ListedRevision<'_>]) ->
 }
 
 /// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.
-pub fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
+pub(crate) fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
     let built = revisions.iter().filter(|listed| listed.tests.is_some());
     let names: Vec<String> =
         built.map(|listed| format!("{} ({})", listed.revision.name, listed.revision.short())).collect();

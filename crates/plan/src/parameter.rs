@@ -34,7 +34,7 @@ pub fn check_parameter(name: &str) -> Result<(), String> {
 }
 
 /// Refuses parameters that the environment sets too, that have no values, or that have too many.
-pub fn check_parameters(
+pub(crate) fn check_parameters(
     request: &Request,
     entry: &TestRequest,
     entry_name: &EntryName<'_>,
@@ -72,7 +72,7 @@ pub fn check_parameters(
 
 /// Returns all combinations of the parameters' values, in the order written: the last parameter
 /// changes fastest.
-pub fn combinations(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
+pub(crate) fn combinations(params: &IndexMap<String, Vec<String>>) -> Vec<Vec<(String, String)>> {
     let mut combinations = vec![Vec::new()];
     for (name, values) in params {
         combinations = combinations

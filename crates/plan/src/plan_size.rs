@@ -7,7 +7,7 @@ use memprof_support::counted::grouped;
 use memprof_support::user_error::UserError;
 
 /// The most cells of a plan. More than this are a mistake in `params`.
-pub const MOST_CELLS: usize = 100_000;
+pub(crate) const MOST_CELLS: usize = 100_000;
 
 /// The most runs of a plan. With one run a second, they take eleven days.
 const MOST_RUNS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ const MOST_VARIABLES: usize = 2_000_000;
 
 /// The size of a plan so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PlanSize {
+pub(crate) struct PlanSize {
     cells: usize,
     runs: u64,
     variables: usize,

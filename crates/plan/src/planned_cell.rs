@@ -36,7 +36,7 @@ pub struct PlannedCell {
 }
 
 /// Returns the environment of a cell: later variables win.
-pub fn environment(
+pub(crate) fn environment(
     request: &Request,
     revision: &Revision,
     entry: &TestRequest,

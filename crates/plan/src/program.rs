@@ -31,7 +31,8 @@ pub struct ProgramRequest {
 }
 
 /// Whether an exit code is the usual one.
-pub fn is_zero(code: &u8) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_zero(code: &u8) -> bool {
     *code == 0
 }
 

@@ -160,7 +160,7 @@ pub fn timeout(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a pause such as `2s` or `500ms`, in milliseconds.
-pub fn delay(text: &str) -> Result<u64, String> {
+pub(crate) fn delay(text: &str) -> Result<u64, String> {
     if text.trim().parse::<f64>().is_ok() {
         return Err(format!("'{text}' has no unit: write {}s for seconds", text.trim()));
     }

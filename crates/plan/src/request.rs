@@ -152,7 +152,7 @@ impl Request {
 }
 
 /// A program of a request, and the package that an entry names for it.
-pub type NamedProgram<'a> = (&'a ProgramRequest, Option<&'a str>);
+pub(crate) type NamedProgram<'a> = (&'a ProgramRequest, Option<&'a str>);
 
 /// Which functions to trace, and what to read for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -161,7 +161,7 @@ fn last_part(name: &str) -> &str {
 
 /// Returns the selection as flags of the command line: `-k 'hf_fdw'`, `--exact a`. Empty if it
 /// selects all tests.
-pub fn described(selection: &Selection) -> String {
+pub(crate) fn described(selection: &Selection) -> String {
     let mut words = Vec::new();
     words.extend(selection.expression.iter().map(|expression| format!("-k '{expression}'")));
     words.extend(selection.regex.iter().map(|pattern| format!("--regex '{pattern}'")));

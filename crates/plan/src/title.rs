@@ -92,7 +92,7 @@ fn value(place: &str, test: &TestId, params: &[(String, String)]) -> Result<Stri
 }
 
 /// Returns the test's path, or the target's name if the target runs as a whole.
-pub fn own_name(test: &TestId) -> &str {
+pub(crate) fn own_name(test: &TestId) -> &str {
     if test.name.is_empty() { &test.binary } else { &test.name }
 }
 

@@ -22,7 +22,7 @@ use memprof_support::labels;
 use memprof_support::process::shell_quoted;
 
 /// What is said about one candidate.
-pub struct Answer<'a> {
+pub(crate) struct Answer<'a> {
     comparison: &'a Comparison,
     /// Index of the candidate.
     pub candidate: usize,
@@ -309,7 +309,7 @@ fn number(count: usize) -> String {
 
 /// How the shown figures changed that no rule judges.
 #[derive(Default)]
-pub struct NotJudged {
+pub(crate) struct NotJudged {
     grew: usize,
     shrank: usize,
     largest: Option<(Unit, i128, String)>,

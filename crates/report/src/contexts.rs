@@ -9,7 +9,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_support::bytes::Bytes;
 
 /// Returns one note for each device with shown metrics.
-pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
     let devices = comparison.metrics.iter().filter_map(|metric| {
         let device = metric.name.strip_prefix("gpu.")?.strip_suffix(".context")?;
         let prefix = format!("gpu.{device}.");

@@ -31,7 +31,7 @@ use memprof_judge::verdict::kinds::Verdict;
 use memprof_support::counted::counted;
 
 /// Lets a bot find its comment again.
-pub const MARKER: &str = "<!-- cargo-memprof -->";
+pub(crate) const MARKER: &str = "<!-- cargo-memprof -->";
 
 /// GitHub accepts 65,536 characters. The rest is for what a bot adds.
 pub const MOST_CHARACTERS: usize = 65_000;

@@ -12,7 +12,7 @@ use memprof_support::labels;
 
 /// Returns the notes on more than one row, each once: unavailable metrics with their reasons,
 /// differing sources, marks on runs, and the comparison's own notes.
-pub fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
     let measured: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name.as_str()).collect();
     // Without any measurement, no metric name is wrong.
     let mut notes: Vec<String> = filter

@@ -12,14 +12,14 @@ use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::metric::{self, Property, Unit, peak_of_level};
 
 /// Show at most this many rows of a test in a terminal or a comment.
-pub const MOST_ROWS: usize = 40;
+pub(crate) const MOST_ROWS: usize = 40;
 
 /// Show this many metrics if no default metric was measured.
 const FALLBACK: usize = 2;
 
 /// A shown metric, with its figures on both sides of a pair.
 #[derive(Clone, Copy, Debug)]
-pub struct ShownMetric<'a> {
+pub(crate) struct ShownMetric<'a> {
     pub metric: &'a Metric,
     /// Its figures.
     pub column: PairColumn<'a>,
@@ -55,7 +55,7 @@ impl ShownMetric<'_> {
 
 /// The rows of one kind, with the metrics to show. Points have levels and peaks, scopes and calls
 /// have consumption.
-pub struct TableSection<'a> {
+pub(crate) struct TableSection<'a> {
     /// The kind of the rows.
     pub kind: Kind,
     /// All rows of this kind, in order.
@@ -65,7 +65,7 @@ pub struct TableSection<'a> {
 }
 
 /// The metric names that the options select.
-pub struct MetricFilter {
+pub(crate) struct MetricFilter {
     patterns: Vec<Regex>,
     /// The patterns as typed; empty for the default.
     chosen: Vec<String>,
@@ -237,7 +237,7 @@ fn glob_of_one_part(pattern: &str) -> Regex {
 
 /// Whether a row was added, removed or renamed, or one of the shown figures changed beyond noise, or
 /// only one side has it.
-pub fn is_changed(view: &PairView, row: &Match, shown: &[ShownMetric]) -> bool {
+pub(crate) fn is_changed(view: &PairView, row: &Match, shown: &[ShownMetric]) -> bool {
     match view.change(row) {
         Some(RowChange::Matched) => shown.iter().any(|shown| {
             let figures = shown.column.at(row);
@@ -250,7 +250,7 @@ pub fn is_changed(view: &PairView, row: &Match, shown: &[ShownMetric]) -> bool {
 }
 
 /// The rows to show, in order, and how many are left out.
-pub struct ShownRows<'a> {
+pub(crate) struct ShownRows<'a> {
     /// The rows to show.
     pub shown: Vec<&'a Match>,
     /// The number of rows left out.
@@ -260,7 +260,7 @@ pub struct ShownRows<'a> {
 }
 
 /// Selects rows: all, up to this number; beyond that, the ones with the largest changes.
-pub fn rows<'a>(
+pub(crate) fn rows<'a>(
     view: &PairView<'a>,
     section: &TableSection<'a>,
     most: usize,

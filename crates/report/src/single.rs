@@ -38,7 +38,7 @@ const METRICS_OF_GROUP: usize = 4;
 const MOST_NAME: usize = 30;
 
 /// A comparison of one revision.
-pub struct Single<'a> {
+pub(crate) struct Single<'a> {
     pub comparison: &'a Comparison,
     /// Its only revision.
     pub revision: &'a Revision,

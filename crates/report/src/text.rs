@@ -11,13 +11,13 @@ use memprof_support::counted::grouped;
 use memprof_support::labels::width;
 
 /// Marks a difference within noise.
-pub const WITHIN_NOISE: char = '~';
+pub(crate) const WITHIN_NOISE: char = '~';
 
 /// Marks a missing figure.
-pub const NONE: &str = "—";
+pub(crate) const NONE: &str = "—";
 
 /// Formats a figure with its unit.
-pub fn figure(value: i64, unit: Unit) -> String {
+pub(crate) fn figure(value: i64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format!("{}{}", sign(value), Bytes(value.unsigned_abs())),
         Unit::Count => grouped(value.into()),
@@ -26,7 +26,7 @@ pub fn figure(value: i64, unit: Unit) -> String {
 }
 
 /// Formats two figures with one unit, if they have the same: `9.85 → 17.6 MiB`.
-pub fn from_to(baseline: i64, candidate: i64, unit: Unit) -> String {
+pub(crate) fn from_to(baseline: i64, candidate: i64, unit: Unit) -> String {
     let [old, new] = [baseline, candidate].map(|value| figure(value, unit));
     let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
     match (old.rsplit_once(' '), unit_of(&new)) {
@@ -40,7 +40,7 @@ fn sign(value: i64) -> &'static str {
 }
 
 /// Formats a signed difference with its unit; `=` for zero.
-pub fn difference(difference: i128, unit: Unit) -> String {
+pub(crate) fn difference(difference: i128, unit: Unit) -> String {
     let plus = if difference > 0 { "+" } else { "-" };
     match unit {
         _ if difference == 0 => "=".to_owned(),
@@ -51,7 +51,7 @@ pub fn difference(difference: i128, unit: Unit) -> String {
 }
 
 /// Formats a difference in percent with three digits; from ten times the baseline on, as a factor.
-pub fn percent(delta: &Delta) -> String {
+pub(crate) fn percent(delta: &Delta) -> String {
     let Some(percent) = delta.percent.filter(|_| delta.difference != 0) else { return String::new() };
     let magnitude = percent.abs();
     if percent >= 899.5 {
@@ -93,7 +93,7 @@ fn duration(nanoseconds: u128) -> String {
 
 /// Returns the sign of a difference: `▲` regressed, `▼` improved, `?` inconclusive, `~` within
 /// noise. Other differences have none.
-pub fn sign_of(ruling: Option<Ruling>, difference: i128) -> Option<char> {
+pub(crate) fn sign_of(ruling: Option<Ruling>, difference: i128) -> Option<char> {
     match ruling?.verdict {
         Verdict::Regressed => Some('▲'),
         Verdict::Improved => Some('▼'),
@@ -103,13 +103,13 @@ pub fn sign_of(ruling: Option<Ruling>, difference: i128) -> Option<char> {
 }
 
 /// Whether a difference is within noise: the interval of the change contains zero.
-pub fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
+pub(crate) fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
     ruling
         .is_some_and(|ruling| ruling.verdict == Verdict::Unchanged && difference != 0 && ruling.may_be_zero())
 }
 
 /// Returns a row's label with its change: `+ added`, `- removed`, `old → new`.
-pub fn row_label(view: &PairView, row: &Match) -> String {
+pub(crate) fn row_label(view: &PairView, row: &Match) -> String {
     let label = view.key(row).shown(&view.cell.labels);
     match (view.change(row), view.new_key(row)) {
         (Some(RowChange::Added), _) => format!("+ {label}"),
@@ -121,7 +121,7 @@ pub fn row_label(view: &PairView, row: &Match) -> String {
 
 /// Shortens a Rust path to about this width. Drops leading modules, never the type and the name at
 /// the end.
-pub fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
     if width(path) <= columns {
         return Cow::Borrowed(path);
     }

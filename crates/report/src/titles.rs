@@ -8,17 +8,17 @@ use memprof_support::counted::counted;
 use memprof_support::labels;
 
 /// Returns the test's name in the report, with parameters that it does not show already.
-pub fn title(view: &PairView) -> String {
+pub(crate) fn title(view: &PairView) -> String {
     distinct_title(view.cell)
 }
 
 /// Returns a cell's title, with package and target if another test has the same name.
-pub fn distinct_title(cell: &Cell) -> String {
+pub(crate) fn distinct_title(cell: &Cell) -> String {
     if cell.has_namesake { full_title_of(&cell.id) } else { title_of(&cell.id) }
 }
 
 /// Returns the test's name with its parameters.
-pub fn title_of(id: &CellId) -> String {
+pub(crate) fn title_of(id: &CellId) -> String {
     if id.title.is_empty() {
         return labels::one_line(&id.test.to_string()).into_owned();
     }
@@ -31,12 +31,12 @@ pub fn title_of(id: &CellId) -> String {
 }
 
 /// Returns the package, the target and the test's name: `bart::tests hf_fwd`.
-pub fn full_title(view: &PairView) -> String {
+pub(crate) fn full_title(view: &PairView) -> String {
     full_title_of(&view.cell.id)
 }
 
 /// Returns a cell's package, target and name.
-pub fn full_title_of(id: &CellId) -> String {
+pub(crate) fn full_title_of(id: &CellId) -> String {
     let (test, title) = (&id.test, title_of(id));
     if id.title.is_empty() {
         return title;
@@ -46,7 +46,7 @@ pub fn full_title_of(id: &CellId) -> String {
 }
 
 /// Returns `3 runs each`, or both numbers if they differ; `None` without a run.
-pub fn runs(view: &PairView) -> Option<String> {
+pub(crate) fn runs(view: &PairView) -> Option<String> {
     match (view.baseline.runs.len(), view.candidate.runs.len()) {
         (0, 0) => None,
         (0, runs) | (runs, 0) => Some(counted(runs, "run")),

@@ -23,7 +23,7 @@ const MESSAGE_LINES: usize = 6;
 
 /// Why a side has incomplete or no figures.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Trouble {
+pub(crate) struct Trouble {
     /// The event: `pr/3370 failed (exit code 101)`.
     pub headline: String,
     /// The first lines of the message.
@@ -36,7 +36,7 @@ pub struct Trouble {
 
 /// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
 /// failure here, because the test is listed with those over a limit.
-pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
+pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
     let standing = Standing::of(comparison, view);
     let is_of_both = standing.is_of_both();
     let is_failure = |status: &Status| {
@@ -56,7 +56,7 @@ pub fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
 }
 
 /// Returns what went wrong at one revision.
-pub fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
+pub(crate) fn side_troubles(comparison: &Comparison, revision: &Revision, side: &Aggregate) -> Vec<Trouble> {
     of_side(comparison, revision, side, &is_failure)
 }
 
@@ -170,7 +170,7 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
 
 /// Returns what went wrong apart from single tests: executables that cannot be measured, and
 /// failed builds if no revision has a test to show them with.
-pub fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
+pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
     let name = |revision: usize| labels::one_line(&comparison.revisions[revision].name);
     let not_measured = comparison.not_measured.iter().map(|(revision, executable)| {
         let reason = labels::one_line(&executable.reason);

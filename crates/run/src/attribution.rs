@@ -51,26 +51,26 @@ impl Attribution {
 
 /// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
 /// is complete without them, so whatever fails here is a remark in the report and a warning.
-pub fn attribute(
+pub(crate) fn attribute(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
     attribution: Attribution,
-) -> anyhow::Result<Completion> {
+) -> Completion {
     if attribution.why == Why::Never {
-        return Ok(Completion::Finished);
+        return Completion::Finished;
     }
     let chosen = stored::read(runner.folder).map(|results| {
         let comparison = compare(&results);
         (choose(&comparison, attribution.why), runs(&results))
     });
     match chosen {
-        Ok((chosen, runs)) => Ok(match record(runner, tree, attribution, &chosen) {
+        Ok((chosen, runs)) => match record(runner, tree, attribution, &chosen) {
             Completion::Interrupted(_) => Completion::Interrupted(Interrupted::of_call_stacks(runs)),
             Completion::Finished => Completion::Finished,
-        }),
+        },
         Err(error) => {
             runner.sink.emit(warning(&error));
-            Ok(Completion::Finished)
+            Completion::Finished
         }
     }
 }
@@ -81,7 +81,7 @@ fn runs(results: &Results) -> usize {
 }
 
 /// Runs these tests with call stacks, and notes after each which they are.
-pub fn record(
+pub(crate) fn record(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
     attribution: Attribution,

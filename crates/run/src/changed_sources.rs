@@ -20,7 +20,7 @@ const SOURCES: [&str; 10] = ["rs", "c", "h", "cc", "cpp", "cxx", "hpp", "cu", "c
 
 /// Writes `changes.json`. It says of each candidate which source files differ, or why this is not
 /// known.
-pub fn keep(repository: &Repository, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
+pub(crate) fn keep(repository: &Repository, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
     let mut changes = StoredChanges::default();
     let baseline = &plan.revisions[plan.baseline];
     for (index, candidate) in plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline) {

@@ -19,7 +19,7 @@ use memprof_support::regular_file;
 
 /// What a process is classified by, besides its exit.
 #[derive(Clone, Debug)]
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// The run's folder, with log and output.
     pub folder: &'a Utf8Path,
     /// The key of the planned build.
@@ -54,7 +54,7 @@ const MOST_OF_LINE: usize = 1 << 20;
 const END_OF_RECORDING: &str = "memprof: recording ends here, ";
 
 /// Returns the outcome of a run.
-pub fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Outcome {
+pub(crate) fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Outcome {
     let (status, message) = judge(process, evidence);
     let wall_nanoseconds = u64::try_from(process.wall.as_nanos()).ok();
     let outcome = match (&evidence.harm, status) {
@@ -273,7 +273,7 @@ fn loader_message(stderr: &str) -> Option<String> {
 
 /// Returns how often the kernel's out-of-memory killer was active, on the machine and in our
 /// control group (version 2). Returns 0 if the kernel does not tell.
-pub fn kernel_kills() -> u64 {
+pub(crate) fn kernel_kills() -> u64 {
     let group = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     let count = |file: String| -> Option<u64> {

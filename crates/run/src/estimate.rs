@@ -55,7 +55,7 @@ fn times_in(folder: &RunFolder) -> HashMap<CellId, Duration> {
 
 /// The runs that are left, and how long they take.
 #[derive(Debug)]
-pub struct TimeLeft<'a> {
+pub(crate) struct TimeLeft<'a> {
     cells: HashMap<&'a CellId, Runs>,
     /// The sum over the runs that are left of cells with a past, each divided by how many run at
     /// once.

@@ -16,7 +16,7 @@ use memprof_support::stamp::Stamp;
 
 /// The executables that were proven.
 #[derive(Default)]
-pub struct ProvenExecutables(HashMap<Utf8PathBuf, Proven>);
+pub(crate) struct ProvenExecutables(HashMap<Utf8PathBuf, Proven>);
 
 struct Proven {
     /// Open, so that the content stays available after the file is deleted.

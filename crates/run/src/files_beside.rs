@@ -6,7 +6,7 @@ use camino::Utf8Path;
 /// Whether a text of a test names this file of the package, or a folder that the file is in. Names of
 /// files and folders in `tests/` count alone, because a test builds their paths in many ways. Elsewhere,
 /// the whole path of the file or of its folder counts.
-pub fn is_named(file: &Utf8Path, text: &str) -> bool {
+pub(crate) fn is_named(file: &Utf8Path, text: &str) -> bool {
     let is_source = file.extension() == Some("rs");
     match file.strip_prefix("tests") {
         Ok(below) if is_source && below.components().count() == 1 => {

@@ -10,7 +10,7 @@ use memprof_support::stamp::Stamp;
 
 /// The finished runs by folder.
 #[derive(Default)]
-pub struct FinishedRuns(HashMap<Utf8PathBuf, [Option<Stamp>; 4]>);
+pub(crate) struct FinishedRuns(HashMap<Utf8PathBuf, [Option<Stamp>; 4]>);
 
 impl FinishedRuns {
     /// Adds a run whose outcome was written.

@@ -28,7 +28,7 @@ const PIECE: u64 = 1 << 20;
 const MOST_FOLLOWED: u64 = 512 << 20;
 
 /// The followed files of one run.
-pub struct Follower<'a> {
+pub(crate) struct Follower<'a> {
     sink: &'a dyn Sink,
     test: &'a str,
     name: &'a str,

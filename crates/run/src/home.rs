@@ -17,11 +17,9 @@ use memprof_support::{redacted_file, redaction, regular_file};
 const MOST_OF_OUTPUT: u64 = 64 << 20;
 
 /// The empty folder of a run, and the files that the test writes to.
-pub struct RunHome {
+pub(crate) struct RunHome {
     /// The folder, without symlinks.
     pub path: Utf8PathBuf,
-    /// The folder of the whole comparison.
-    root: Utf8PathBuf,
     /// The folder and the files, open, so that no new file gets their inodes.
     folder: File,
     outputs: [(&'static str, File); 2],
@@ -39,8 +37,8 @@ impl RunHome {
             Ok((file.try_clone()?, (name, file)))
         };
         let ((stdout, of_stdout), (stderr, of_stderr)) = (create(file::STDOUT)?, create(file::STDERR)?);
-        let (root, folder) = (root.canonicalize_utf8()?, File::open(&path)?);
-        Ok((Self { path, root, folder, outputs: [of_stdout, of_stderr] }, stdout, stderr))
+        let folder = File::open(&path)?;
+        Ok((Self { path, folder, outputs: [of_stdout, of_stderr] }, stdout, stderr))
     }
 
     /// Returns what the test did to the folder and its files, if that makes the run useless.
@@ -104,12 +102,6 @@ impl RunHome {
         self.path.canonicalize_utf8().is_ok_and(|folder| folder == self.path)
             && path.symlink_metadata().is_ok_and(is_file)
     }
-
-    /// Restores the folder, so that the outcome can be written.
-    pub fn restore(&self) -> anyhow::Result<()> {
-        make_accessible(&self.folder, 0o700)?;
-        restore(&self.root, &self.path)
-    }
 }
 
 /// Gives the user back the rights that a test took away.
@@ -129,21 +121,28 @@ fn replaced(what: &str, by: &Metadata) -> String {
 }
 
 /// Writes the record of a run whose folder this is, in the place of whatever is there.
-pub fn record(root: &Utf8Path, folder: &Utf8Path, record: &RunRecord) -> anyhow::Result<()> {
+pub(crate) fn record(root: &Utf8Path, folder: &Utf8Path, record: &RunRecord) -> anyhow::Result<()> {
     restore(root, folder)?;
     sealed::write(&folder.join(file::OUTCOME), record)
 }
 
-/// Makes every folder from `root` to `folder` a real folder.
-pub fn restore(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
+/// Makes every folder from `root` to `folder` a real folder, which the user may enter and change.
+pub(crate) fn restore(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
     let below = folder.strip_prefix(root).with_context(|| format!("{folder} is not below {root}"))?;
     fs_err::create_dir_all(root)?;
     let mut path = root.to_owned();
     for name in below {
         path.push(name);
-        if !path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            regular_file::remove(&path)?;
-            fs_err::create_dir(&path)?;
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() && found.mode() & 0o700 == 0o700 => {}
+            Ok(found) if found.is_dir() => {
+                let mode = found.mode() & 0o7777 | 0o700;
+                fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+            }
+            Ok(_) | Err(_) => {
+                regular_file::remove(&path)?;
+                fs_err::create_dir(&path)?;
+            }
         }
     }
     Ok(())
@@ -210,7 +209,7 @@ mod tests {
         home.shorten_outputs().unwrap();
         assert_eq!(mode(&home.path.join("stderr"), 0), 0o600);
         mode(&home.path, 0);
-        home.restore().unwrap();
+        restore(&place.root, &home.path).unwrap();
         assert_eq!(mode(&home.path, 0o755), 0o700);
     }
 
@@ -221,7 +220,7 @@ mod tests {
             let home = home(&place);
             act(&home.path);
             let harm = home.harm();
-            home.restore().unwrap();
+            restore(&place.root, &home.path).unwrap();
             assert!(home.path.symlink_metadata().unwrap().is_dir());
             harm.unwrap_or_default()
         };

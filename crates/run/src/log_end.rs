@@ -12,7 +12,7 @@ use memprof_support::regular_file;
 
 /// Cuts zero bytes off the end of a log. What is behind them was not written by the shim: the log then
 /// stays as it is, and is refused. So is a log of more bytes than are read.
-pub fn cut(log: &Utf8Path) -> io::Result<()> {
+pub(crate) fn cut(log: &Utf8Path) -> io::Result<()> {
     // A process that did not get far leaves no log. Others report what the test did to it.
     let Ok(mut file) = regular_file::open(log) else { return Ok(()) };
     let length = file.metadata()?.len();

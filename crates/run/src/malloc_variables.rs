@@ -8,17 +8,17 @@ use camino::Utf8PathBuf;
 use memprof_plan::request::Request;
 
 /// Path of the library that is loaded. The shim removes it from [`PRELOAD`].
-pub const LIBRARY: &str = "MEMPROF_MALLOC";
+pub(crate) const LIBRARY: &str = "MEMPROF_MALLOC";
 /// Why no library is loaded.
 const ABSENT: &str = "MEMPROF_MALLOC_ABSENT";
 /// The loader's list of libraries to load first.
-pub const PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
 /// The beginning of the metrics that need the library.
 const FAMILY: &str = "malloc.";
 
 /// Whether a metric of the C library's allocator was requested.
-pub fn is_requested(request: &Request) -> bool {
+pub(crate) fn is_requested(request: &Request) -> bool {
     request.on_request.iter().any(|metric| metric.starts_with(FAMILY))
 }
 
@@ -50,7 +50,7 @@ fn expressible(library: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
 }
 
 /// Returns the value of [`PRELOAD`] that loads the library in front of the user's own ones.
-pub fn preload(library: &str, users: Option<&str>) -> String {
+pub(crate) fn preload(library: &str, users: Option<&str>) -> String {
     match users.filter(|users| !users.is_empty()) {
         Some(users) => format!("{library}:{users}"),
         None => library.to_owned(),

@@ -12,7 +12,7 @@ const MOST_NAMED: usize = 3;
 
 /// Returns a line that names the packages with selected tests, if a filter selects tests and most
 /// packages were built for nothing.
-pub fn advice(request: &Request, builds: &[Build], cells: &[PlannedCell]) -> Option<String> {
+pub(crate) fn advice(request: &Request, builds: &[Build], cells: &[PlannedCell]) -> Option<String> {
     let has_filter = request.tests.iter().any(|entry| {
         let selection = &entry.selection;
         selection.expression.is_some() || selection.regex.is_some() || !selection.exact.is_empty()

@@ -23,7 +23,7 @@ use memprof_support::event::Sink;
 use memprof_support::process::Command;
 
 /// A run whose files are in place.
-pub struct OneRun<'a> {
+pub(crate) struct OneRun<'a> {
     pub planned: &'a PlannedCell,
     /// Which repeat, from 0.
     pub repeat: u32,
@@ -85,7 +85,7 @@ impl OneRun<'_> {
 }
 
 /// Returns the record of a run that has nothing but an outcome.
-pub fn new_record(planned: &PlannedCell, repeat: u32, outcome: Outcome) -> RunRecord {
+pub(crate) fn new_record(planned: &PlannedCell, repeat: u32, outcome: Outcome) -> RunRecord {
     RunRecord {
         version: outcome::VERSION,
         revision: planned.revision,

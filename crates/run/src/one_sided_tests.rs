@@ -31,7 +31,7 @@ const MOST_WARNINGS: usize = 5;
 
 /// What became of the test files that a revision lacks.
 #[derive(Debug, Default)]
-pub struct Completed {
+pub(crate) struct Completed {
     /// Notes for the report, on files that are not in the revision.
     pub notes: Vec<String>,
     /// The files that were put into the revision, and those that do not compile there.
@@ -39,13 +39,13 @@ pub struct Completed {
 }
 
 /// What became of missing test files, by the index of the revision that lacks them.
-pub type AllCompleted = BTreeMap<usize, Completed>;
+pub(crate) type AllCompleted = BTreeMap<usize, Completed>;
 
 /// Name at most this many tests of a file.
 const MOST_NAMES: usize = 5;
 
 /// The revisions to complete, and where to report.
-pub struct Completion<'a> {
+pub(crate) struct Completion<'a> {
     pub plan: &'a Plan,
     /// The user's repository.
     pub repository: &'a Repository,

@@ -18,7 +18,7 @@ use memprof_support::terminal_mode;
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It exited by itself with this code.
     Code(i32),
     /// A signal killed it that we did not send.
@@ -31,7 +31,7 @@ pub enum Exit {
 
 /// A child that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinishedProcess {
+pub(crate) struct FinishedProcess {
     /// How it ended.
     pub exit: Exit,
     /// Wall time from just before the spawn until the exit was noticed, some microseconds after it.
@@ -42,7 +42,7 @@ pub struct FinishedProcess {
 
 /// The processes that a test left running.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftProcesses {
+pub(crate) struct LeftProcesses {
     /// Names of those that were killed, up to [`NAMED`].
     names: Vec<String>,
     /// How many were killed.
@@ -97,7 +97,7 @@ const FINISH_POLL: Duration = Duration::from_millis(1);
 /// # Errors
 ///
 /// The command cannot be started or waited for.
-pub fn run(
+pub(crate) fn run(
     command: &Command,
     stdout: File,
     stderr: File,

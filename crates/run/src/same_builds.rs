@@ -36,7 +36,7 @@ const FACTS: [(&str, &str); 12] = [
 ///
 /// # Errors
 /// The message says what differs.
-pub fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Value) -> anyhow::Result<()> {
+pub(crate) fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Value) -> anyhow::Result<()> {
     if now["key"].is_null() || !has_outcome(&folder.cells_of(plan, revision))? {
         return Ok(());
     }
@@ -75,7 +75,7 @@ fn differences(known: &Value, now: &Value) -> Option<String> {
 
 /// Removes the outcomes of a cell's runs that are of another build than the one with this key: those that
 /// [`check`] could not refuse. Returns how many there were.
-pub fn forget_others(of_cell: &Utf8Path, key: &str) -> anyhow::Result<usize> {
+pub(crate) fn forget_others(of_cell: &Utf8Path, key: &str) -> anyhow::Result<usize> {
     let mut removed = 0;
     for entry in of_cell.read_dir_utf8().into_iter().flatten() {
         let path = entry?.into_path().join(file::OUTCOME);

@@ -72,7 +72,7 @@ pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8
 }
 
 /// Checks that a saved baseline still has all its runs.
-pub fn check(baseline: &RunFolder) -> anyhow::Result<()> {
+pub(crate) fn check(baseline: &RunFolder) -> anyhow::Result<()> {
     let record: SavedBaseline = sealed::read(&baseline.saved_baseline())?;
     let found = shard_record::outcomes(baseline)?;
     match record.outcomes {

@@ -9,7 +9,7 @@ use memprof_gpu::devices::CudaDevice;
 
 /// What a run does not share with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// The whole machine: nothing runs beside it.
     pub machine: bool,
     /// The devices that it can see.
@@ -24,7 +24,7 @@ impl Needs {
 
 /// The runs that wait, and those that are under way.
 #[derive(Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// How many runs may be under way at once.
     jobs: usize,
     /// In the order in which they start, if nothing is in the way.

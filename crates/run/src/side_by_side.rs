@@ -11,13 +11,13 @@ use memprof_support::event::{Event, Sink};
 use memprof_support::process::INTERRUPT_POLL;
 
 /// What a run does in its thread. It emits events, and ends early if the flag is set.
-pub type Work<'w, T> = Box<dyn FnOnce(&dyn Sink, &AtomicBool) -> anyhow::Result<T> + Send + 'w>;
+pub(crate) type Work<'w, T> = Box<dyn FnOnce(&dyn Sink, &AtomicBool) -> anyhow::Result<T> + Send + 'w>;
 
 /// Writes what a run returned. This waits for the disk, so other runs go on meanwhile.
-pub type Keeping<'w> = Box<dyn FnOnce() -> anyhow::Result<()> + Send + 'w>;
+pub(crate) type Keeping<'w> = Box<dyn FnOnce() -> anyhow::Result<()> + Send + 'w>;
 
 /// What becomes of a run that has ended.
-pub enum Ending<'w> {
+pub(crate) enum Ending<'w> {
     /// It is done once this is written.
     Done(Keeping<'w>),
     /// It must run again, alone.
@@ -27,7 +27,7 @@ pub enum Ending<'w> {
 }
 
 /// What is run, and what is done before and after each run.
-pub trait Stage<'w> {
+pub(crate) trait Stage<'w> {
     /// What a run returns.
     type Outcome: Send + 'w;
 
@@ -55,7 +55,7 @@ enum Message<T> {
 
 /// Runs everything of a schedule. Returns `false` if it was interrupted. After an error, the runs
 /// that are under way are stopped.
-pub fn run<'w, S: Stage<'w>>(
+pub(crate) fn run<'w, S: Stage<'w>>(
     stage: &mut S,
     schedule: &mut Schedule,
     interrupt: &AtomicBool,

@@ -71,10 +71,10 @@ fn on_devices(
 }
 
 fn plain(runner: &Runner<'_>, tree: &mut dyn TestTree, chosen: Attribution) -> anyhow::Result<Completion> {
-    match runner.run(tree)? {
+    Ok(match runner.run(tree)? {
         Completion::Finished => attribution::attribute(runner, tree, chosen),
-        interrupted @ Completion::Interrupted(_) => Ok(interrupted),
-    }
+        interrupted @ Completion::Interrupted(_) => interrupted,
+    })
 }
 
 struct Spread<'s, 'r> {

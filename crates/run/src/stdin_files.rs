@@ -22,7 +22,7 @@ const DEEPEST: usize = 4;
 ///
 /// # Errors
 /// A file cannot be copied, or it changed since its hash was taken.
-pub fn keep(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+pub(crate) fn keep(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     for stdin in stdins(&plan.request) {
         let copy = folder.input(stdin.hash());
         if !copy.exists() {
@@ -71,7 +71,11 @@ pub fn warn_of_changed(plan: &Plan, sink: &dyn Sink) {
 /// Returns the file with a program's standard input, after checking its hash.
 ///
 /// A program can write to its standard input, which is this copy. It is then made again.
-pub fn verified(folder: &RunFolder, request: &Request, stdin: &StdinId) -> anyhow::Result<Utf8PathBuf> {
+pub(crate) fn verified(
+    folder: &RunFolder,
+    request: &Request,
+    stdin: &StdinId,
+) -> anyhow::Result<Utf8PathBuf> {
     let folders = || folder.0.ancestors().take(DEEPEST).map(|folder| RunFolder(folder.to_owned()));
     let copy = folders().map(|folder| folder.input(&stdin.hash)).find(|copy| copy.symlink_metadata().is_ok());
     let damaged = || {
@@ -92,7 +96,7 @@ pub fn verified(folder: &RunFolder, request: &Request, stdin: &StdinId) -> anyho
 }
 
 /// Returns the standard inputs of a request.
-pub fn stdins(request: &Request) -> impl Iterator<Item = &Stdin> {
+pub(crate) fn stdins(request: &Request) -> impl Iterator<Item = &Stdin> {
     request.tests.iter().filter_map(|entry| entry.program.as_ref()?.stdin.as_ref())
 }
 

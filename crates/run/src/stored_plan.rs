@@ -47,7 +47,7 @@ pub fn sealed(plan: &Plan) -> Plan {
 }
 
 /// Puts marks in the place of a request's secrets.
-pub fn seal_request(request: &mut Request) {
+pub(crate) fn seal_request(request: &mut Request) {
     environments_mut(request).for_each(seal);
     for setting in settings_mut(request) {
         *setting = sealed_setting(setting, false);
@@ -64,7 +64,7 @@ pub fn seal_request(request: &mut Request) {
 }
 
 /// Returns a cell as it is stored.
-pub fn sealed_cell(cell: &PlannedCell) -> PlannedCell {
+pub(crate) fn sealed_cell(cell: &PlannedCell) -> PlannedCell {
     let mut sealed = cell.clone();
     seal(&mut sealed.env);
     sealed.args = program::sealed(&sealed.args);

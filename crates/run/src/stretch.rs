@@ -38,7 +38,7 @@ use memprof_support::regular_file;
 /// A device of a pool on which no run can begin.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{device}: {reason}")]
-pub struct DeviceGone {
+pub(crate) struct DeviceGone {
     pub device: CudaDevice,
     /// Why.
     pub reason: String,

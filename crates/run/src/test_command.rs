@@ -18,7 +18,7 @@ use memprof_plan::request::{Request, TraceRequest};
 use memprof_support::process::Command;
 
 /// What the command of a run depends on.
-pub struct TestCommand<'a> {
+pub(crate) struct TestCommand<'a> {
     pub planned: &'a PlannedCell,
     /// Its build.
     pub entry: &'a Entry,

@@ -15,7 +15,7 @@ type Written = Arc<Mutex<Vec<(usize, u64)>>>;
 
 /// Watches files until it is dropped. A file that is written to again before anyone has looked counts as
 /// written once.
-pub struct WriteOrder {
+pub(crate) struct WriteOrder {
     kernel: Arc<OwnedFd>,
     watches: Vec<i32>,
     written: Written,

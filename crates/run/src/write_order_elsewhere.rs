@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 
 /// Nothing is known of any order.
-pub struct WriteOrder(());
+pub(crate) struct WriteOrder(());
 
 impl WriteOrder {
     /// Returns `None`.

@@ -56,7 +56,7 @@ const INTERRUPT_POLL: Duration = Duration::from_millis(50);
 
 /// Reads both streams of a child to their ends, and waits for the child. A child that goes beyond a
 /// limit, or that runs when `interrupt` is raised, is ended, with what it has started.
-pub fn collect(
+pub(crate) fn collect(
     mut child: Child,
     limits: Limits,
     interrupt: Option<&AtomicBool>,

@@ -30,7 +30,7 @@ pub mod run_identity;
 pub mod salt;
 pub mod sealed;
 pub mod secret_names;
-pub mod secret_patterns;
+mod secret_patterns;
 pub mod stamp;
 pub mod suggest;
 #[cfg(target_os = "linux")]

@@ -16,11 +16,11 @@ const CAPACITY: usize = 1 << 16;
 const STOP_ROUNDS: usize = 16;
 
 /// The longest name that the kernel keeps of a process.
-pub const NAME: usize = 16;
+pub(crate) const NAME: usize = 16;
 
 /// A process, as `/proc/<id>/stat` describes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pub id: i32,
     parent: i32,
     /// Its session. No process can join one that exists.
@@ -66,7 +66,7 @@ impl Process {
 }
 
 /// A table for the processes of the machine.
-pub struct Table {
+pub(crate) struct Table {
     start: *mut Process,
 }
 
@@ -140,7 +140,7 @@ impl Drop for Table {
 }
 
 /// Kills everything below this process, until nothing is left or the processes do not end.
-pub fn kill_all() {
+pub(crate) fn kill_all() {
     kill_all_but(Spared::default());
 }
 
@@ -178,7 +178,7 @@ pub fn end_child(child: i32) {
 }
 
 /// Waits without the standard library.
-pub fn pause_milliseconds(milliseconds: i64) {
+pub(crate) fn pause_milliseconds(milliseconds: i64) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
     // SAFETY: it reads `time` and writes nothing.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
@@ -338,7 +338,7 @@ pub fn adopt_orphans() {
 }
 
 /// Returns an empty signal set, or one with all signals.
-pub fn signals(all: bool) -> libc::sigset_t {
+pub(crate) fn signals(all: bool) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: both calls fill the set, which is then initialised.
     unsafe {

@@ -8,7 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::regular_file;
 
 /// The file's name, in the folder of all caches.
-pub const FILE_NAME: &str = "salt";
+pub(crate) const FILE_NAME: &str = "salt";
 
 /// 32 random bytes.
 #[derive(Clone, PartialEq, Eq)]

@@ -52,7 +52,7 @@ pub fn is_secret(name: &str) -> bool {
 }
 
 /// Whether a value is too plain to be a secret, whatever its name: `AUTH=1`, `SESSION=false`.
-pub fn is_plain(value: &str) -> bool {
+pub(crate) fn is_plain(value: &str) -> bool {
     ["", "0", "1", "true", "false", "yes", "no", "on", "off"].contains(&value.to_lowercase().as_str())
 }
 

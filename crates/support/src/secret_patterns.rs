@@ -54,10 +54,10 @@ static KEY_BEGIN: LazyLock<Regex> = LazyLock::new(|| {
 const KEY_END: &[u8] = b"-----END ";
 
 /// No private key is longer.
-pub const LONGEST_KEY: usize = 16 << 10;
+pub(crate) const LONGEST_KEY: usize = 16 << 10;
 
 /// Returns where the secrets are, in no order. They may overlap.
-pub fn find(text: &[u8]) -> Vec<Range<usize>> {
+pub(crate) fn find(text: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for pattern in PATTERNS.iter() {
         let mut at = 0;

@@ -51,7 +51,7 @@ impl Drop for KeptMode {
 }
 
 /// Puts the mode back, if a run is under way. Does not wait.
-pub fn restore_last() {
+pub(crate) fn restore_last() {
     let Ok(last) = LAST.try_lock() else { return };
     let Some(saved) = &last.saved else { return };
     // Setting the mode from the background would stop this process.

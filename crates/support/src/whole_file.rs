@@ -17,7 +17,7 @@ const PREFIX: &str = ".memprof-";
 const SUFFIX: &str = ".partial";
 
 /// A file under construction. Dropping it removes what was written.
-pub struct WholeFile {
+pub(crate) struct WholeFile {
     partial: NamedTempFile,
     path: PathBuf,
 }

@@ -9,7 +9,11 @@ use memprof_plan::request::BuildOptions;
 /// This is `cargo test` and not `cargo build --tests`, because it builds `--lib` and `--bin` as
 /// tests, and passes each executable to the runner with its environment. With `--no-fail-fast`, a
 /// broken target does not affect the others.
-pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: &Utf8Path) -> Vec<String> {
+pub(crate) fn test_argv(
+    options: &BuildOptions,
+    features: &[String],
+    target_directory: &Utf8Path,
+) -> Vec<String> {
     let mut argv: Vec<String> =
         ["test", "--no-fail-fast", "--message-format=json"].map(ToOwned::to_owned).to_vec();
     argv.extend(["--target-dir".to_owned(), target_directory.to_string()]);
@@ -38,14 +42,18 @@ pub fn test_argv(options: &BuildOptions, features: &[String], target_directory: 
 ///
 /// This is `cargo run` and not `cargo build`, because only it passes the program to the runner with
 /// its environment.
-pub fn run_argv(options: &BuildOptions, features: &[String], target_directory: &Utf8Path) -> Vec<String> {
+pub(crate) fn run_argv(
+    options: &BuildOptions,
+    features: &[String],
+    target_directory: &Utf8Path,
+) -> Vec<String> {
     let argv = ["run", "--message-format=json", "--target-dir", target_directory.as_str()];
     argv.into_iter().map(str::to_owned).chain(common_arguments(options, features)).collect()
 }
 
 /// Returns the arguments for `cargo` that build the binaries and examples as `cargo test` does, with
 /// the profile of the tests.
-pub fn programs_argv(
+pub(crate) fn programs_argv(
     options: &BuildOptions,
     features: &[String],
     target_directory: &Utf8Path,
@@ -83,7 +91,7 @@ fn common_arguments(options: &BuildOptions, features: &[String]) -> Vec<String> 
 }
 
 /// Returns the variable that overrides the runner of a target.
-pub fn runner_variable(triple: &str) -> String {
+pub(crate) fn runner_variable(triple: &str) -> String {
     format!("CARGO_TARGET_{}_RUNNER", triple.to_uppercase().replace(['-', '.'], "_"))
 }
 

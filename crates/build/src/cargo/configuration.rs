@@ -202,7 +202,11 @@ fn of_host(target: String, host: &str) -> String {
 
 /// Returns cargo's arguments with our runner in place of a runner that `--config` sets for the
 /// target. Such a runner would win over the variable that names ours.
-pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn with_runner(
+    arguments: &[String],
+    triple: &str,
+    runner: &Utf8Path,
+) -> anyhow::Result<Vec<String>> {
     let keys = ["target", triple, "runner"];
     let runner_in = |text: &str| {
         let document = text.parse::<DocumentMut>().ok()?;
@@ -245,7 +249,7 @@ pub fn with_runner(arguments: &[String], triple: &str, runner: &Utf8Path) -> any
 }
 
 /// Returns `$CARGO_HOME`, else `~/.cargo`.
-pub fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     set.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")))
 }

@@ -31,7 +31,7 @@ pub enum Lockfile {
 
 /// The decision about the lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// The lock file.
     pub lockfile: Lockfile,
     /// Where it comes from: `the Cargo.lock of main`, `dependencies of 2024-05-01`.
@@ -46,7 +46,7 @@ pub struct Choice {
 
 /// Where another lock file comes from if today's versions do not build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallback {
+pub(crate) struct Fallback {
     /// The moment whose versions it has.
     pub moment: Timestamp,
     lockfiles: Utf8PathBuf,
@@ -65,7 +65,7 @@ impl Fallback {
 
 /// Returns the packages of a lock file, `serde 1.0.219`, in its order. Empty if it cannot be parsed:
 /// cargo reports that.
-pub fn packages(text: &[u8]) -> Vec<String> {
+pub(crate) fn packages(text: &[u8]) -> Vec<String> {
     let document = String::from_utf8_lossy(text).parse::<DocumentMut>().unwrap_or_default();
     let tables = document.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
     let text = |table: &Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
@@ -78,13 +78,13 @@ fn path_in(plan: &Plan) -> String {
 }
 
 /// Whether a revision has committed its lock file.
-pub fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> anyhow::Result<bool> {
+pub(crate) fn is_committed(plan: &Plan, revision: usize, repository: &Repository) -> anyhow::Result<bool> {
     let file = links::show(repository, &plan.revisions[revision].commit, &path_in(plan))?;
     Ok(matches!(file, Linked::File(_) | Linked::Link(_)))
 }
 
 /// Returns the text of a revision's lock file, if it has committed one.
-pub fn committed_text(
+pub(crate) fn committed_text(
     plan: &Plan,
     revision: usize,
     repository: &Repository,
@@ -127,7 +127,7 @@ const MANY: usize = 8;
 /// user builds with. As a last resort, one is generated.
 ///
 /// `crate_of_tests` describes the crate of an external overlay, which has a lock file of its own.
-pub fn choose(
+pub(crate) fn choose(
     plan: &Plan,
     repository: &Repository,
     lockfiles: &Utf8Path,
@@ -233,7 +233,7 @@ fn kept_or(
 }
 
 /// Returns the day of a moment, `2023-05-01`.
-pub fn day(moment: Timestamp) -> String {
+pub(crate) fn day(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%d").to_string()
 }
 
@@ -263,13 +263,13 @@ fn notes_in(text: &[u8]) -> Vec<String> {
 }
 
 /// Returns a lock file with notes as comments.
-pub fn with_notes(text: &[u8], notes: &[String]) -> Vec<u8> {
+pub(crate) fn with_notes(text: &[u8], notes: &[String]) -> Vec<u8> {
     let lines = notes.iter().map(|note| format!("{NOTE}{}\n", note.replace('\n', " ")));
     [lines.collect::<String>().as_bytes(), text].concat()
 }
 
 /// Keeps a lock file for later runs.
-pub fn keep(kept: &Utf8Path, text: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn keep(kept: &Utf8Path, text: &[u8]) -> anyhow::Result<()> {
     if let Some(folder) = kept.parent() {
         fs_err::create_dir_all(folder)?;
     }

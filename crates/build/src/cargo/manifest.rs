@@ -10,7 +10,7 @@ use memprof_plan::request::TargetKind;
 use memprof_support::regular_file::followed;
 
 /// Returns the kind of a target that can contain tests.
-pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
+pub(crate) fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
     use cargo_metadata::TargetKind as Kind;
     target.kind.iter().find_map(|kind| match kind {
         Kind::Lib | Kind::RLib | Kind::DyLib | Kind::CDyLib | Kind::StaticLib | Kind::ProcMacro => {
@@ -28,7 +28,7 @@ pub fn target_kind(target: &cargo_metadata::Target) -> Option<TargetKind> {
 ///
 /// `cargo metadata` omits this. Such a target must not be called with `--list`, because it would
 /// run.
-pub fn without_harness(manifest: &Utf8Path) -> anyhow::Result<Vec<(TargetKind, String)>> {
+pub(crate) fn without_harness(manifest: &Utf8Path) -> anyhow::Result<Vec<(TargetKind, String)>> {
     let document: toml_edit::DocumentMut = followed::text(manifest)?.parse()?;
     let mut targets = Vec::new();
     let off = |item: &toml_edit::Item| item.get("harness").and_then(toml_edit::Item::as_bool) == Some(false);
@@ -71,7 +71,7 @@ fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
 
 /// Returns the name of an artifact's package from its manifest, because package ids have several
 /// forms.
-pub fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
+pub(crate) fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
     let document: toml_edit::DocumentMut = followed::text(&artifact.manifest_path)?.parse()?;
     let name =
         document.get("package").and_then(|package| package.get("name")).and_then(toml_edit::Item::as_str);

@@ -102,18 +102,18 @@ fn first_of<'a>(errors: impl Iterator<Item = &'a CompilerMessage>, count: usize)
 
 /// Whether a checkout can change the sources of this package, because they are not from a registry
 /// or a pinned commit.
-pub fn is_path_package(artifact: &Artifact) -> bool {
+pub(crate) fn is_path_package(artifact: &Artifact) -> bool {
     is_path_id(&artifact.package_id.repr)
 }
 
 /// Whether a checkout can change the package with this id. Accepts cargo's ids before and since
 /// Rust 1.77.
-pub fn is_path_id(id: &str) -> bool {
+pub(crate) fn is_path_id(id: &str) -> bool {
     id.starts_with("path+") || id.contains("(path+")
 }
 
 /// Returns the folder of an artifact's package.
-pub fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
+pub(crate) fn package_folder(artifact: &Artifact) -> Utf8PathBuf {
     artifact.manifest_path.parent().unwrap_or(Utf8Path::new("/")).to_owned()
 }
 

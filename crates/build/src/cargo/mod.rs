@@ -1,12 +1,12 @@
 //! Cargo: its command line, messages, manifests, configuration, toolchain, and lock file.
 //! Runs cargo and rustc; reads configuration.
 
-pub mod command;
+pub(crate) mod command;
 pub mod configuration;
 pub mod lockfile;
-pub mod manifest;
-pub mod messages;
-pub mod moved_package;
+pub(crate) mod manifest;
+pub(crate) mod messages;
+pub(crate) mod moved_package;
 pub mod resolution;
 pub mod toolchain;
-pub mod usable_versions;
+pub(crate) mod usable_versions;

@@ -10,7 +10,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 /// A requirement on a package of crates.io, as cargo's messages name it: `lz4_flex = "^0.11"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub(crate) struct Requirement {
     pub package: String,
     /// The versions that fit.
     pub versions: String,
@@ -50,7 +50,7 @@ impl fmt::Display for Requirement {
 
 /// The version of a package that is taken instead of one of the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MovedPackage {
+pub(crate) struct MovedPackage {
     /// What had no version.
     pub requirement: Requirement,
     pub version: String,
@@ -132,7 +132,7 @@ impl MovedPackage {
 }
 
 /// Returns the package that cargo chose for a package that depends on one requirement alone.
-pub fn chosen(metadata: &Metadata) -> anyhow::Result<&Package> {
+pub(crate) fn chosen(metadata: &Metadata) -> anyhow::Result<&Package> {
     let resolve = metadata.resolve.as_ref().context("cargo metadata has no resolution")?;
     let root = resolve.nodes.iter().find(|node| Some(&node.id) == resolve.root.as_ref());
     let id = root.and_then(|node| node.dependencies.first()).context("the requirement has no package")?;

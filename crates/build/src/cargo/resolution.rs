@@ -27,7 +27,7 @@ const MOST_MOVED: usize = 32;
 const MOST_CONFLICTS: usize = 4;
 
 /// A manifest to resolve.
-pub struct Resolution<'a> {
+pub(crate) struct Resolution<'a> {
     /// The manifest. Cargo writes the lock file beside it.
     pub manifest: &'a Utf8Path,
     /// The folder whose configuration cargo reads.
@@ -40,7 +40,7 @@ pub struct Resolution<'a> {
 
 /// A lock file, and what the report says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     pub text: Vec<u8>,
     /// Versions that were not available at the moment.
     pub notes: Vec<String>,

@@ -141,7 +141,7 @@ fn cannot_be_used(name: &str, stderr: &str) -> UserError {
 }
 
 /// Removes the variables that do not reach the child with `--clean-env`.
-pub fn inheriting(command: Command, clean_env: Option<&CleanEnv>, child: Child) -> Command {
+pub(crate) fn inheriting(command: Command, clean_env: Option<&CleanEnv>, child: Child) -> Command {
     let Some(clean_env) = clean_env else { return command };
     let is_removed = |(name, value): &(String, String)| !clean_env.passes(child, name, value);
     own_variables().filter(is_removed).fold(command, |command, (name, _)| command.env_remove(name))
@@ -150,7 +150,7 @@ pub fn inheriting(command: Command, clean_env: Option<&CleanEnv>, child: Child) 
 /// Removes the variables that the cargo above this process set, and those of a git hook. Another
 /// cargo would take them for the user's choice, and a test for its own; git in a build script or a
 /// test would use the hook's repository instead of the checkout or of its own one.
-pub fn clean(command: Command) -> Command {
+pub(crate) fn clean(command: Command) -> Command {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .filter(|name| is_of_our_cargo(name) || INHERITED.contains(&name.as_str()))
@@ -158,7 +158,7 @@ pub fn clean(command: Command) -> Command {
 }
 
 /// Whether cargo sets this variable for programs that it runs or compiles.
-pub fn is_of_our_cargo(name: &str) -> bool {
+pub(crate) fn is_of_our_cargo(name: &str) -> bool {
     const PREFIXES: [&str; 5] =
         ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_FEATURE_", "CARGO_CFG_"];
     const NAMES: [&str; 10] = [

@@ -13,7 +13,7 @@ use memprof_support::regular_file::followed;
 
 /// A requirement on a package, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequiredBy {
+pub(crate) struct RequiredBy {
     /// The versions that fit: `^1.0.190`.
     pub versions: VersionReq,
     /// The package that needs them, with its version.
@@ -21,7 +21,7 @@ pub struct RequiredBy {
 }
 
 /// Returns the requirements on one version of a package, of a resolved workspace.
-pub fn requirements(metadata: &Metadata, package: &str, version: &str) -> Vec<RequiredBy> {
+pub(crate) fn requirements(metadata: &Metadata, package: &str, version: &str) -> Vec<RequiredBy> {
     let Some(resolve) = &metadata.resolve else { return Vec::new() };
     let is_it = |id: &cargo_metadata::PackageId| {
         let one = &metadata[id];
@@ -73,7 +73,7 @@ fn path_in_index(name: &str) -> Option<Utf8PathBuf> {
 
 /// Returns the versions of a crate that cargo knows here. `home` is cargo's, whose indexes are up to
 /// date after a resolution; `local` are registries on the disk.
-pub fn published(name: &str, home: Option<&Utf8Path>, local: &[Utf8PathBuf]) -> BTreeSet<Version> {
+pub(crate) fn published(name: &str, home: Option<&Utf8Path>, local: &[Utf8PathBuf]) -> BTreeSet<Version> {
     let Some(path) = path_in_index(name) else { return BTreeSet::new() };
     let indexes = home.into_iter().flat_map(|home| {
         let entries = home.join("registry/index").read_dir_utf8();
@@ -90,13 +90,13 @@ pub fn published(name: &str, home: Option<&Utf8Path>, local: &[Utf8PathBuf]) -> 
 const NAMED: usize = 8;
 
 /// Returns the versions that meet all requirements, newest first.
-pub fn usable(published: &BTreeSet<Version>, required: &[RequiredBy]) -> Vec<Version> {
+pub(crate) fn usable(published: &BTreeSet<Version>, required: &[RequiredBy]) -> Vec<Version> {
     let fits = |version: &&Version| required.iter().all(|one| one.versions.matches(version));
     published.iter().rev().filter(fits).cloned().collect()
 }
 
 /// Returns advice: the versions to choose from, and the requirements.
-pub fn advice(package: &str, usable: &[Version], required: &[RequiredBy]) -> String {
+pub(crate) fn advice(package: &str, usable: &[Version], required: &[RequiredBy]) -> String {
     let named: Vec<String> = usable.iter().take(NAMED).map(ToString::to_string).collect();
     let more = usable.len().saturating_sub(NAMED);
     let rest = if more > 0 {

@@ -14,7 +14,7 @@ const SMALL: Duration = Duration::from_secs(2);
 
 /// Removes cargo's target folders if the last build is newer than the present. The store of finished
 /// executables stays, since it goes by content.
-pub fn forget_builds_of_the_future(cache: &Cache) -> anyhow::Result<()> {
+pub(crate) fn forget_builds_of_the_future(cache: &Cache) -> anyhow::Result<()> {
     let Some(last) = modified(&cache.sources()) else { return Ok(()) };
     // The file system's clock counts, which may be that of another machine.
     let probe = cache.folder().join("clock");

@@ -17,7 +17,7 @@ const SETTINGS: &str = r"^(filter\..*|core\.(autocrlf|eol|attributesfile|symlink
 const RECORD: &str = "cargo-memprof-conversion";
 
 /// The user's side of the conversion. The revision's side is in its `.gitattributes`.
-pub struct Conversion {
+pub(crate) struct Conversion {
     settings: blake3::Hash,
 }
 
@@ -74,7 +74,7 @@ impl Conversion {
 }
 
 /// Takes the times and sizes of the files out of the index. Git takes every file for changed then.
-pub fn forget_files(git: &Command) -> anyhow::Result<()> {
+pub(crate) fn forget_files(git: &Command) -> anyhow::Result<()> {
     git.clone().args(["read-tree", "HEAD"]).run()?;
     Ok(())
 }

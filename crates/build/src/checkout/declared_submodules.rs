@@ -11,7 +11,7 @@ use memprof_support::process::{Command, shell_quoted};
 
 /// What `.gitmodules` says of a submodule, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
+pub(crate) struct Declared {
     /// Where its files are, from the work tree's root.
     pub path: Option<String>,
     /// How git updates it.
@@ -20,7 +20,7 @@ pub struct Declared {
 
 /// A submodule that is not checked out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     pub name: String,
     /// What is wrong with it: `whose name is an absolute path`.
     pub reason: String,
@@ -66,7 +66,7 @@ impl Refusal {
 
 /// Reads `.gitmodules` in the work tree, by name. Returns the first submodule that would leave the
 /// checkout or its repository.
-pub fn declared(
+pub(crate) fn declared(
     git: &Command,
     work_tree: &Utf8Path,
 ) -> anyhow::Result<Result<BTreeMap<String, Declared>, Refusal>> {
@@ -149,7 +149,7 @@ fn leaves(work_tree: &Utf8Path, path: &Utf8Path) -> bool {
 }
 
 /// Returns the first link on the way to a path below a folder, or at its end.
-pub fn first_link(root: &Utf8Path, relative: &Utf8Path) -> Option<Utf8PathBuf> {
+pub(crate) fn first_link(root: &Utf8Path, relative: &Utf8Path) -> Option<Utf8PathBuf> {
     let mut path = root.to_owned();
     relative.components().find_map(|part| {
         path.push(part.as_str());

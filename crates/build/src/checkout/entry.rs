@@ -9,10 +9,10 @@ use memprof_support::regular_file;
 use memprof_support::user_error::UserError;
 
 /// A file that tells our entry from those of the user's own worktrees.
-pub const MARK: &str = "cargo-memprof";
+pub(crate) const MARK: &str = "cargo-memprof";
 
 /// The entry.
-pub struct Entry {
+pub(crate) struct Entry {
     /// `.git/worktrees/NAME` of the user's repository.
     pub folder: Utf8PathBuf,
     /// The checkout's root.

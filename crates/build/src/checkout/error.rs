@@ -6,7 +6,7 @@ use memprof_support::process::{ProcessError, shell_quoted};
 
 /// Why a revision could not be checked out.
 #[derive(Debug, thiserror::Error)]
-pub enum CheckoutError {
+pub(crate) enum CheckoutError {
     /// A partial clone lacks contents, and its remote does not deliver them.
     #[error("{revision} lacks the contents of {}", quoted_list(.files))]
     MissingContents {

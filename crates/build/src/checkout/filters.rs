@@ -13,7 +13,7 @@ use memprof_support::paths;
 
 /// Refuses a revision that changes a program which a filter would run from the checkout. A checkout
 /// must not run what a stranger wrote. The working tree's programs are the user's own.
-pub fn refuse_own_programs(repository: &Repository, revision: &Revision) -> anyhow::Result<()> {
+pub(crate) fn refuse_own_programs(repository: &Repository, revision: &Revision) -> anyhow::Result<()> {
     if revision.working_tree {
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn relative_words(command: &str) -> Vec<String> {
 
 /// Returns git's message about a filter that failed, and without which git wrote a file. It does so
 /// if the filter is not `required`.
-pub fn failure(stderr: &[u8]) -> Option<String> {
+pub(crate) fn failure(stderr: &[u8]) -> Option<String> {
     let stderr = String::from_utf8_lossy(stderr);
     let line = stderr.lines().find(|line| line.contains("external filter '"))?;
     Some(line.trim_start_matches("error: ").to_owned())

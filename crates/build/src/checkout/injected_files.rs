@@ -111,7 +111,7 @@ impl InjectedFiles {
 }
 
 /// Removes every injected file from the checkout, before git restores its own files.
-pub fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
     // Older versions could inject `.git`, and have noted it.
     for line in read(record)?.into_iter().filter(|line| reserved_part(&line.path).is_none()) {
         let path = root.join(line.path);
@@ -160,7 +160,7 @@ fn append(to: &mut impl Write, line: &RecordLine) -> anyhow::Result<()> {
 /// A path in the checkout leads out of it, through a symbolic link of the revision.
 #[derive(Debug, thiserror::Error)]
 #[error("'{path}' leads out of the checkout, to {target}, and nothing is written there")]
-pub struct LeadsOutside {
+pub(crate) struct LeadsOutside {
     path: Utf8PathBuf,
     target: Utf8PathBuf,
 }

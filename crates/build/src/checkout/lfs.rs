@@ -17,7 +17,7 @@ use memprof_support::regular_file::followed;
 
 /// How to call git-lfs for one repository.
 #[derive(Clone, Debug)]
-pub struct Lfs {
+pub(crate) struct Lfs {
     /// The repository for git-lfs. `None` if git-lfs is missing, or if the user has another filter.
     folder: Option<Utf8PathBuf>,
     /// Why git-lfs cannot be called.
@@ -77,14 +77,14 @@ impl Lfs {
     pub fn why_unavailable(&self) -> Option<String> {
         self.unavailable.clone()
     }
+}
 
-    /// Returns the files of the checkout that should come from Git LFS but are still pointers.
-    pub fn pointers_left(&self, git: &Command, root: &Utf8Path) -> anyhow::Result<Vec<String>> {
-        let listed = git.clone().args(["ls-files", "-z", "--", ":(top,attr:filter=lfs)"]).run()?;
-        let mut files = nul_separated(&listed.stdout);
-        files.retain(|file| is_pointer(&root.join(file)));
-        Ok(files)
-    }
+/// Returns the files of a checkout that should come from Git LFS but are still pointers.
+pub(crate) fn pointers_left(git: &Command, root: &Utf8Path) -> anyhow::Result<Vec<String>> {
+    let listed = git.clone().args(["ls-files", "-z", "--", ":(top,attr:filter=lfs)"]).run()?;
+    let mut files = nul_separated(&listed.stdout);
+    files.retain(|file| is_pointer(&root.join(file)));
+    Ok(files)
 }
 
 fn is_pointer(path: &Utf8Path) -> bool {
@@ -98,7 +98,7 @@ fn is_pointer(path: &Utf8Path) -> bool {
 
 /// Returns the files in git's message about a failed filter: `fatal: a.bin: smudge filter lfs
 /// failed`.
-pub fn files_in_message(message: &str) -> Option<Vec<String>> {
+pub(crate) fn files_in_message(message: &str) -> Option<Vec<String>> {
     let named = |line: &str| {
         let (file, _) = line.split_once(": smudge filter lfs failed")?;
         Some(
@@ -110,7 +110,7 @@ pub fn files_in_message(message: &str) -> Option<Vec<String>> {
 }
 
 /// Returns the first three files of a list, and how many more there are.
-pub fn quoted_list(files: &[String]) -> String {
+pub(crate) fn quoted_list(files: &[String]) -> String {
     let shown: Vec<_> = files.iter().take(3).map(|file| format!("'{file}'")).collect();
     match files.len().saturating_sub(shown.len()) {
         0 => shown.join(", "),

@@ -2,20 +2,20 @@
 //! Writes the cache folder.
 
 pub mod cache;
-pub mod clock;
-pub mod conversion;
-pub mod declared_submodules;
-pub mod entry;
-pub mod error;
-pub mod filters;
+pub(crate) mod clock;
+pub(crate) mod conversion;
+pub(crate) mod declared_submodules;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod filters;
 pub mod injected_files;
 pub mod kept;
-pub mod lfs;
-pub mod missing_submodules;
-pub mod registry;
-pub mod removal;
+pub(crate) mod lfs;
+pub(crate) mod missing_submodules;
+pub(crate) mod registry;
+pub(crate) mod removal;
 pub mod size_limit;
-pub mod stamps;
-pub mod submodules;
-pub mod unusable;
+pub(crate) mod stamps;
+pub(crate) mod submodules;
+pub(crate) mod unusable;
 pub mod worktree;

@@ -7,13 +7,13 @@ use crate::git::repository::Repository;
 use memprof_support::regular_file;
 
 /// Returns the folder of the list.
-pub fn registry(repository: &Repository) -> Utf8PathBuf {
+pub(crate) fn registry(repository: &Repository) -> Utf8PathBuf {
     repository.common_directory().join("worktrees")
 }
 
 /// Returns the entries for the worktree at this path: none or one, unless something went wrong
 /// before.
-pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+pub(crate) fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
     let registry = registry(repository);
     if !registry.exists() {
         return Ok(Vec::new());
@@ -30,7 +30,7 @@ pub fn registered(repository: &Repository, path: &Utf8Path) -> anyhow::Result<Ve
 }
 
 /// Removes `.git/worktrees` if it is empty, as git does.
-pub fn remove_empty_registry(repository: &Repository) -> anyhow::Result<()> {
+pub(crate) fn remove_empty_registry(repository: &Repository) -> anyhow::Result<()> {
     match std::fs::remove_dir(registry(repository)) {
         Err(error)
             if !matches!(

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use memprof_support::folder_removal::remove_folder;
 
 /// Removes a file, a link, or a folder with everything in it, if there is one.
-pub fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => match remove_folder(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -18,7 +18,7 @@ pub fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
 }
 
 /// Removes a file or a link, if there is one.
-pub fn remove_file_if_there(path: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn remove_file_if_there(path: &Utf8Path) -> anyhow::Result<()> {
     match fs_err::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),

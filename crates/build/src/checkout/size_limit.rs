@@ -14,7 +14,7 @@ use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 use memprof_support::user_error::UserError;
 
 /// The variable that sets the limit: a size such as `50GiB`, or `off`.
-pub const SIZE_VARIABLE: &str = "CARGO_MEMPROF_CACHE_SIZE";
+pub(crate) const SIZE_VARIABLE: &str = "CARGO_MEMPROF_CACHE_SIZE";
 
 /// The limit without the variable.
 const USUAL: u64 = 20 << 30;

@@ -12,7 +12,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// The stamps of everything in some folders.
 #[derive(Debug)]
-pub struct Stamps(Vec<(PathBuf, Stamp)>);
+pub(crate) struct Stamps(Vec<(PathBuf, Stamp)>);
 
 impl Stamps {
     /// Takes the stamps. Returns only when every later change gives another stamp.

@@ -24,7 +24,7 @@ use memprof_support::regular_file;
 
 /// A repository in the checkout whose submodules are checked out: the checkout itself, or one of
 /// its submodules.
-pub struct Level<'a> {
+pub(crate) struct Level<'a> {
     /// The user's repository.
     pub repository: &'a Repository,
     /// The revision's name, for messages.

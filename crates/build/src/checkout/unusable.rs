@@ -12,7 +12,7 @@ use memprof_support::folder_removal::remove_folder;
 const MOST_OF_PATH: usize = libc::PATH_MAX.unsigned_abs() as usize - 256 - 1;
 
 /// Removes everything unusable below a folder.
-pub fn remove(root: &Path) -> io::Result<()> {
+pub(crate) fn remove(root: &Path) -> io::Result<()> {
     each(
         root,
         |entry, is_folder| {
@@ -22,7 +22,7 @@ pub fn remove(root: &Path) -> io::Result<()> {
 }
 
 /// Whether there is anything unusable below a folder, or it cannot be told.
-pub fn is_any(root: &Path) -> bool {
+pub(crate) fn is_any(root: &Path) -> bool {
     each(root, |_, _| Err(io::ErrorKind::Other.into())).is_err()
 }
 

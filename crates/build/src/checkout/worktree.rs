@@ -176,7 +176,7 @@ impl<'repository> Worktree<'repository> {
             revision.name,
             revision.tree
         );
-        let files = self.lfs.pointers_left(&self.git(), &self.path)?;
+        let files = lfs::pointers_left(&self.git(), &self.path)?;
         if !files.is_empty() {
             let reason = self.lfs.why_unavailable().unwrap_or_default();
             return Err(

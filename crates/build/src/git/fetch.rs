@@ -5,15 +5,15 @@ use memprof_support::advice::Advice;
 use memprof_support::process::ProcessError;
 
 /// Where the tool's own refs are. `clean` deletes all of them.
-pub const OUR_REFS: &str = "refs/memprof/";
+pub(crate) const OUR_REFS: &str = "refs/memprof/";
 
 /// Where the tool's refs to the revisions of the latest run are, named by commit.
-pub const KEPT_REFS: &str = "refs/memprof/kept/commit-";
+pub(crate) const KEPT_REFS: &str = "refs/memprof/kept/commit-";
 
 /// A fetch that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("could not fetch '{name}' ({remote_ref}) from {remote}: {}", .git.message())]
-pub struct FetchError {
+pub(crate) struct FetchError {
     /// What the user wrote.
     pub name: String,
     /// The remote's name or URL.
@@ -56,7 +56,12 @@ impl FetchError {
 ///
 /// The user's refs, `FETCH_HEAD`, configuration and reflogs do not change, regardless of
 /// `remote.*.fetch`, `fetch.prune` and `tagOpt`.
-pub fn fetch(repository: &Repository, remote: &str, name: &str, remote_ref: &str) -> anyhow::Result<String> {
+pub(crate) fn fetch(
+    repository: &Repository,
+    remote: &str,
+    name: &str,
+    remote_ref: &str,
+) -> anyhow::Result<String> {
     let local = local_name(remote, remote_ref);
     let command = repository
         .git()

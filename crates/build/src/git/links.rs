@@ -6,7 +6,7 @@ use crate::git::repository::Repository;
 
 /// A file of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Linked {
+pub(crate) enum Linked {
     /// The file itself.
     File(Vec<u8>),
     /// A symbolic link to a file of the same commit, with that file's content.
@@ -21,7 +21,7 @@ pub enum Linked {
 const MOST_LINKS: usize = 8;
 
 /// Returns the content of a file at a commit, also through symbolic links.
-pub fn show(repository: &Repository, commit: &str, path: &str) -> anyhow::Result<Linked> {
+pub(crate) fn show(repository: &Repository, commit: &str, path: &str) -> anyhow::Result<Linked> {
     let mut place = Utf8PathBuf::from(path);
     let mut first = None;
     for _ in 0..MOST_LINKS {

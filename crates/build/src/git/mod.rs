@@ -3,16 +3,16 @@
 
 pub mod changed_files;
 pub mod commits;
-pub mod fetch;
+pub(crate) mod fetch;
 pub mod lineage;
-pub mod links;
+pub(crate) mod links;
 pub mod program;
 pub mod ref_pattern;
 pub mod repository;
-pub mod reserved_names;
+pub(crate) mod reserved_names;
 pub mod resolve;
 pub mod resolve_error;
 pub mod usual_refs;
-pub mod working_tree;
+pub(crate) mod working_tree;
 pub mod workspace_folder;
 pub mod written_commit;

@@ -8,7 +8,7 @@ use memprof_support::process::Command;
 /// another repository, or change what they do. `git rev-parse --local-env-vars` lists the first
 /// ones. `GIT_CONFIG_PARAMETERS` and `GIT_CONFIG_COUNT` from that list are kept: they are the
 /// user's configuration (`git -c … memprof`).
-pub const INHERITED: [&str; 26] = [
+pub(crate) const INHERITED: [&str; 26] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_OBJECT_DIRECTORY",
@@ -64,7 +64,7 @@ pub struct Place<'a> {
 /// Returns `git` in this place, started at the root of the files. Credentials, proxies, SSH
 /// configuration and filters are the user's. Messages are in English, because this program reads
 /// some of them.
-pub fn git(place: Place<'_>) -> Command {
+pub(crate) fn git(place: Place<'_>) -> Command {
     let start = place.work_tree.unwrap_or(place.git_directory);
     let command = searching_git(start).env("GIT_DIR", place.git_directory);
     let command = match place.work_tree {
@@ -77,7 +77,7 @@ pub fn git(place: Place<'_>) -> Command {
 
 /// Returns `git` that searches for a repository from this folder upwards. It is only for finding
 /// the user's repository: git checks there whether the user trusts the folder's owner.
-pub fn searching_git(start: &Utf8Path) -> Command {
+pub(crate) fn searching_git(start: &Utf8Path) -> Command {
     let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
     let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
     quiet.current_dir(start).env("LC_ALL", "C")

@@ -60,7 +60,7 @@ pub fn split_suffix(spec: &str) -> (&str, &str) {
 
 /// Returns a ref's name as the user would write it: `origin/x` for `refs/remotes/origin/x`. Only
 /// branches and tags have one: not the tool's own refs, notes or stashes.
-pub fn short_name(full: &str) -> Option<&str> {
+pub(crate) fn short_name(full: &str) -> Option<&str> {
     let short =
         ["refs/heads/", "refs/tags/", "refs/remotes/"].iter().find_map(|kind| full.strip_prefix(kind));
     short.filter(|name| !name.ends_with("/HEAD"))
@@ -68,7 +68,10 @@ pub fn short_name(full: &str) -> Option<&str> {
 
 /// Returns at most three names that `wanted` may mean, the most likely first: a remote's branch of
 /// that name, then similar names.
-pub fn nearest<'names>(wanted: &str, names: impl IntoIterator<Item = &'names str>) -> Vec<&'names str> {
+pub(crate) fn nearest<'names>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'names str>,
+) -> Vec<&'names str> {
     let mut scored: Vec<(f64, &str)> = names
         .into_iter()
         .filter_map(|name| {

@@ -13,7 +13,7 @@ use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The first bytes of a Git LFS pointer file.
-pub const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// The user's repository, read only.
 pub struct Repository {
@@ -492,7 +492,7 @@ const SYMBOLIC_LINK: u32 = 0o120_000;
 
 /// Returns the work tree or bare repository that this folder is in, whoever owns it. The folder
 /// itself need not exist.
-pub fn enclosing(folder: &Utf8Path) -> Option<&Utf8Path> {
+pub(crate) fn enclosing(folder: &Utf8Path) -> Option<&Utf8Path> {
     folder.ancestors().find(|folder| {
         let link = folder.join(".git");
         let is_link = || followed::text(&link).is_ok_and(|text| text.starts_with("gitdir:"));

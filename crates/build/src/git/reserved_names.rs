@@ -5,7 +5,7 @@ use camino::Utf8Path;
 /// Returns the first part of a path that git refuses in a tree, because some file system takes it
 /// for `.git`: in any case, with dots or spaces behind it, as the short name `git~1`, or with
 /// invisible characters in it. A backslash separates parts too.
-pub fn reserved_part(path: &Utf8Path) -> Option<&str> {
+pub(crate) fn reserved_part(path: &Utf8Path) -> Option<&str> {
     path.as_str().split(['/', '\\']).find(|part| is_reserved(part))
 }
 

@@ -15,7 +15,7 @@ use memprof_support::process::Command;
 
 /// The commit that has the content of the working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Its full hash. Without changes, this is `HEAD`'s.
     pub commit: String,
     /// Whether the working tree differs from `HEAD`.
@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 /// Finds or makes a commit of the working tree. A new one is kept alive with a ref of the tool.
-pub fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snapshot> {
+pub(crate) fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snapshot> {
     ensure!(
         !repository.is_bare(),
         "'.' is the working tree, which a bare repository lacks; use a ref instead"

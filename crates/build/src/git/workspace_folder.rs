@@ -25,7 +25,7 @@ pub struct WorkspaceFolder {
 
 /// A missing manifest.
 #[derive(Debug, thiserror::Error)]
-pub enum NoManifest {
+pub(crate) enum NoManifest {
     /// The manifest that the user named.
     #[error("no manifest '{path}' in the repository {repository}, nor in the refs")]
     Named {

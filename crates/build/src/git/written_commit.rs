@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use crate::git::repository::Repository;
 
 /// Writes a commit of a tree. `time` is in seconds since the epoch.
-pub fn of_tree(
+pub(crate) fn of_tree(
     repository: &Repository,
     tree: &str,
     parent: Option<&str>,

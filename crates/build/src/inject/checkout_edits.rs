@@ -17,7 +17,7 @@ use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
 /// The files that are added to a revision's checkout: content by path from the checkout's root.
-pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
+pub(crate) type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
 /// The lines that link the shim into a target with tests or a program: with its global allocator, or
 /// without one if the compiler wrapper found that the target has its own.
@@ -26,12 +26,12 @@ pub type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 /// for targets without a harness. The wrapper sets `memprof_program` for the program that is built to
 /// be measured. The text is the same for every file, because a file may be the
 /// root of one target and a module of another.
-pub const LINES: &str = "\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
+pub(crate) const LINES: &str = "\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
      #[cfg(all(any(test, memprof_program), not(memprof_heap)))] extern crate memprof_shim as _;\n";
 
 /// Returns a target's root with the lines appended. They begin with a newline, which ends a comment
 /// on the last line.
-pub fn with_lines(root: &[u8]) -> Vec<u8> {
+pub(crate) fn with_lines(root: &[u8]) -> Vec<u8> {
     [root, LINES.as_bytes()].concat()
 }
 
@@ -51,7 +51,7 @@ pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Me
 ///
 /// Returns everything that was written. `checkout` is the checkout's root, and `workspace` the
 /// workspace's folder in it.
-pub fn lay_overlay(
+pub(crate) fn lay_overlay(
     files: &[OverlayFile],
     checkout: &Utf8Path,
     workspace: &Utf8Path,
@@ -100,7 +100,7 @@ fn package_folder(metadata: &Metadata, name: &str, checkout: &Utf8Path) -> anyho
 /// Returns the name of the integration test with this root: `tests/NAME.rs` or `tests/NAME/main.rs` in
 /// the package's folder. A package in a folder `tests` holds another package's tests, beside its
 /// manifest.
-pub fn integration_test<'a>(package_folder: &Utf8Path, inside: &'a Utf8Path) -> Option<&'a str> {
+pub(crate) fn integration_test<'a>(package_folder: &Utf8Path, inside: &'a Utf8Path) -> Option<&'a str> {
     let mut parts: Vec<&str> = inside.components().map(|part| part.as_str()).collect();
     let holds_tests = package_folder.file_name() == Some("tests");
     if parts.first() == Some(&"tests") {
@@ -150,7 +150,7 @@ fn missing_test_entries(
 }
 
 /// Appends the lines to the root of every target that can contain tests. Returns what was written.
-pub fn append_lines(
+pub(crate) fn append_lines(
     metadata: &Metadata,
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,

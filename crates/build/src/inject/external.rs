@@ -24,7 +24,7 @@ const OWN_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "src/lib.rs"];
 
 /// The crate's folder, and the checkout that it depends on.
 #[derive(Debug)]
-pub struct ExternalCratePaths<'a> {
+pub(crate) struct ExternalCratePaths<'a> {
     /// The crate's folder.
     pub folder: Utf8PathBuf,
     /// The record of the files written there.
@@ -36,7 +36,7 @@ pub struct ExternalCratePaths<'a> {
 
 /// The build options that concern the package. The external crate applies them to its dependency.
 #[derive(Clone, Debug, Default)]
-pub struct PackageOptions {
+pub(crate) struct PackageOptions {
     /// `-p`, for overlays that name no package.
     pub packages: Vec<String>,
     /// `--features`.
@@ -87,14 +87,14 @@ impl PackageOptions {
 
 /// The crate, ready to be built.
 #[derive(Debug)]
-pub struct ExternalCrate {
+pub(crate) struct ExternalCrate {
     pub manifest: Utf8PathBuf,
     /// Warnings about what it lacks of the workspace.
     pub not_carried: Vec<String>,
 }
 
 /// Writes the crate for the revision that is checked out.
-pub fn lay_out(
+pub(crate) fn lay_out(
     paths: &ExternalCratePaths<'_>,
     overlays: &[OverlayRequest],
     files: &[OverlayFile],
@@ -240,7 +240,7 @@ fn not_carried(root_manifest: &DocumentMut, has_lock_file: bool) -> Vec<String> 
 
 /// Restores the overlay's files, and removes files that tests left behind. A file that is already
 /// right is not written, so that cargo sees no change.
-pub fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
+pub(crate) fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Result<()> {
     fs_err::create_dir_all(folder)?;
     remove_others(folder, files)?;
     for file in files {

@@ -2,14 +2,14 @@
 //! Writes the checkout.
 
 pub mod checkout_edits;
-pub mod checkpoint_lines;
+pub(crate) mod checkpoint_lines;
 pub mod committed_package;
-pub mod external;
+pub(crate) mod external;
 pub mod hidden_changes;
 pub mod module_files;
-pub mod outside_paths;
+pub(crate) mod outside_paths;
 pub mod overlay;
 pub mod overlay_packages;
-pub mod own_allocator;
+pub(crate) mod own_allocator;
 pub mod patch;
 pub mod source_edit;

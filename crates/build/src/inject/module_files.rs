@@ -34,7 +34,7 @@ struct ModuleLocation {
 
 /// Visits every file of the crate with this root once. `package` is the folder of its manifest.
 /// Missing files are skipped: a build may create them, or a condition may exclude them.
-pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
+pub(crate) fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
     let mut visited = HashSet::new();
     let mut seen = HashSet::new();
     let root = ModuleLocation { file: without_dots(root), folder: folder_of(root).to_owned() };
@@ -71,7 +71,7 @@ pub fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&M
 
 /// Returns the items in the arguments of a macro for conditions; none for other macros, which may
 /// do anything with them.
-pub fn conditional_items(call: &syn::Macro) -> Vec<syn::Item> {
+pub(crate) fn conditional_items(call: &syn::Macro) -> Vec<syn::Item> {
     let name = call.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
     let mut items = Vec::new();
     if name.starts_with("cfg") || name == "match_cfg" {

@@ -23,7 +23,7 @@ pub struct NamedFolder {
 ///
 /// # Errors
 /// No manifest has such a dependency that leads out of the repository.
-pub fn write(
+pub(crate) fn write(
     folders: &[NamedFolder],
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,

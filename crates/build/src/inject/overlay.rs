@@ -26,7 +26,7 @@ pub struct OverlayFile {
 }
 
 /// Returns the first names of files: `tests/a.rs, tests/b.rs and 3 more files`.
-pub fn some_names(files: &[OverlayFile]) -> String {
+pub(crate) fn some_names(files: &[OverlayFile]) -> String {
     let most = 3;
     let first: Vec<&str> = files.iter().take(most).map(|file| file.destination.as_str()).collect();
     match files.len().saturating_sub(most) {

@@ -26,18 +26,18 @@ use memprof_support::regular_file::followed;
 ///
 /// The path is relative because in edition 2015 only a relative path reaches a crate from
 /// `--extern`. No crate of the repository has this second name of the shim's crate.
-pub const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
+pub(crate) const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
 
 /// The attribute. Only files that contain this text are parsed.
 const ATTRIBUTE: &str = "global_allocator";
 
 /// Files whose allocators are not wrapped, with the reason. Paths are relative to the checkout's
 /// root.
-pub type RefusedFiles = BTreeMap<Utf8PathBuf, String>;
+pub(crate) type RefusedFiles = BTreeMap<Utf8PathBuf, String>;
 
 /// The global allocators of a checkout's workspace.
 #[derive(Clone, Debug, Default)]
-pub struct OwnAllocators {
+pub(crate) struct OwnAllocators {
     checkout: Utf8PathBuf,
     declarations: BTreeMap<Utf8PathBuf, Vec<Declaration>>,
     /// The files of each target that declare an allocator, by the target's root. All paths are
@@ -57,7 +57,7 @@ struct Declaration {
 
 /// Looks for global allocators in all targets of the workspace, and wraps those that it can, except
 /// in the refused files.
-pub fn find(
+pub(crate) fn find(
     metadata: &Metadata,
     checkout: &Utf8Path,
     refused: &RefusedFiles,
@@ -95,7 +95,7 @@ pub fn find(
 }
 
 /// Returns why an executable of an external crate has no heap metrics.
-pub fn outside() -> String {
+pub(crate) fn outside() -> String {
     "another #[global_allocator] is in use, and external crates cannot wrap one".to_owned()
 }
 

@@ -50,7 +50,7 @@ pub fn ingredients(patches: &[Patch]) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// A patch does not apply to this revision.
-pub fn apply(
+pub(crate) fn apply(
     patches: &[Patch],
     revision: &Revision,
     checkout: &Utf8Path,

@@ -63,7 +63,7 @@ const WITHOUT_EFFECT: [&str; 23] = [
 const WITH_EFFECT: [&str; 7] = [":dep", ":opt", ":fmt", ":efmt", ":toolchain", ":env", ":build_env"];
 
 /// Reads a line that begins with a colon.
-pub fn read(cell: usize, line: usize, text: &str) -> Result<Command, Mistake> {
+pub(crate) fn read(cell: usize, line: usize, text: &str) -> Result<Command, Mistake> {
     let text = text.trim();
     let (command, argument) = text.split_once(' ').unwrap_or((text, ""));
     let argument = argument.trim();

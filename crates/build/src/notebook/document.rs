@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use memprof_support::user_error::UserError;
 
 /// Cells with one of these tags are left out. The first one is that of nbclient.
-pub const SKIP_TAGS: [&str; 2] = ["skip-execution", "memprof-skip"];
+pub(crate) const SKIP_TAGS: [&str; 2] = ["skip-execution", "memprof-skip"];
 
 /// The key in an output's metadata that marks a report of this tool.
 const MARK: &str = "memprof";

@@ -23,7 +23,7 @@ pub struct FoundPackage {
 }
 
 /// Finds the package of a path in a `:dep`; the error says why there is none.
-pub type FindPackage<'a> = &'a dyn Fn(&str) -> Result<FoundPackage, String>;
+pub(crate) type FindPackage<'a> = &'a dyn Fn(&str) -> Result<FoundPackage, String>;
 
 /// What the commands of all cells ask for.
 #[derive(Clone, Debug, Default)]

@@ -2,12 +2,12 @@
 //! None, pure.
 
 pub mod alignment;
-pub mod cell;
-pub mod commands;
+pub(crate) mod cell;
+pub(crate) mod commands;
 pub mod document;
 pub mod error_places;
-pub mod item;
+pub(crate) mod item;
 pub mod manifest;
-pub mod mistake;
+pub(crate) mod mistake;
 pub mod program;
-pub mod redefinition;
+pub(crate) mod redefinition;

@@ -16,7 +16,7 @@ struct Group {
 
 /// The items that later cells see.
 #[derive(Clone, Debug, Default)]
-pub struct LiveItems {
+pub(crate) struct LiveItems {
     groups: Vec<Group>,
 }
 

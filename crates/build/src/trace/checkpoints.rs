@@ -8,13 +8,13 @@ use crate::inject::source_edit::{SourceText, forget_places};
 use crate::trace::lines;
 
 /// The text before a statement, around its label. It is part of the build key.
-pub const TEXTS: [&str; 2] = ["memprof_shim::checkpoint!(\"{}\", ", "); "];
+pub(crate) const TEXTS: [&str; 2] = ["memprof_shim::checkpoint!(\"{}\", ", "); "];
 
 /// Returns a file's text with checkpoints before the statements at these lines.
 ///
 /// # Errors
 /// The line of the first checkpoint that has no place, and why.
-pub fn insert(text: &str, wanted: &[(usize, &str)]) -> Result<String, (usize, String)> {
+pub(crate) fn insert(text: &str, wanted: &[(usize, &str)]) -> Result<String, (usize, String)> {
     let inserted = with_checkpoints(text, wanted);
     forget_places();
     inserted

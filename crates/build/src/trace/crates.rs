@@ -13,11 +13,11 @@ use memprof_support::paths::without_dots;
 use memprof_support::regular_file::followed;
 
 /// Why functions of a procedural macro cannot be traced.
-pub const OF_A_MACRO: &str = "it belongs to a procedural macro, which runs in the compiler";
+pub(crate) const OF_A_MACRO: &str = "it belongs to a procedural macro, which runs in the compiler";
 
 /// A crate whose functions may be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crate {
+pub(crate) struct Crate {
     /// The compiler's name for it.
     pub name: String,
     /// Its root source.
@@ -33,7 +33,7 @@ pub struct Crate {
 }
 
 /// Returns the crates of the workspace, and their path dependencies inside of the checkout.
-pub fn own_crates(
+pub(crate) fn own_crates(
     metadata: &Metadata,
     checkout: &Utf8Path,
     toolchain: &Toolchain,
@@ -79,7 +79,7 @@ fn is_library(target: &Target) -> bool {
 }
 
 /// Returns the library of a package, and the compiler's name for it.
-pub fn library(package: &Package) -> Option<(Crate, String)> {
+pub(crate) fn library(package: &Package) -> Option<(Crate, String)> {
     let target = package.targets.iter().find(|target| is_library(target))?;
     Some((of_target(package, target, false)?, target.name.replace('-', "_")))
 }

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 /// The folders of a crate and of its edited copy, for the compiler's wrapper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopiedCrate {
+pub(crate) struct CopiedCrate {
     /// Where cargo finds the crate: its folder, or the git repository around it.
     pub original: PathBuf,
     /// The root source of its library in this folder.
@@ -54,7 +54,7 @@ impl CopiedCrate {
 
 /// The edited copy of a crate.
 #[derive(Debug)]
-pub struct EditedCopy {
+pub(crate) struct EditedCopy {
     /// The folders of the original and the copy.
     pub place: CopiedCrate,
     unedited: Unedited,
@@ -87,7 +87,7 @@ impl Unedited {
 }
 
 /// Where to create copies, and for which build.
-pub struct CopyPlan<'a> {
+pub(crate) struct CopyPlan<'a> {
     /// The folder of all copies.
     pub folder: &'a Utf8Path,
     /// The manifest of the workspace that depends on them.
@@ -99,7 +99,7 @@ pub struct CopyPlan<'a> {
 }
 
 /// What is inserted into copies.
-pub struct Edits<'a> {
+pub(crate) struct Edits<'a> {
     /// The functions to trace.
     pub patterns: &'a Patterns,
     /// The checkpoints. Their paths begin with a crate's name.
@@ -108,7 +108,7 @@ pub struct Edits<'a> {
 
 /// Creates or finds the copy of a crate. Its traced functions are edited, except those that an
 /// earlier build had to drop.
-pub fn copy(
+pub(crate) fn copy(
     one: &OutsideCrate,
     place: &CopyPlan<'_>,
     edits: &Edits<'_>,

@@ -8,13 +8,13 @@ use crate::trace::lines;
 use memprof_plan::trace_pattern::{TypeName, squeezed};
 
 /// Returns the conditions among attributes: `cfg(unix)`.
-pub fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
+pub(crate) fn conditions(attributes: &[syn::Attribute]) -> impl Iterator<Item = String> {
     let conditions = attributes.iter().filter(|attribute| lines::is_condition(attribute));
     conditions.map(|attribute| squeezed(&attribute.meta.to_token_stream().to_string()))
 }
 
 /// Returns a type's name, without its modules.
-pub fn named(of: &syn::Type) -> TypeName {
+pub(crate) fn named(of: &syn::Type) -> TypeName {
     match of {
         syn::Type::Path(path) => named_path(&path.path),
         syn::Type::Group(group) => named(&group.elem),
@@ -34,7 +34,7 @@ pub fn named(of: &syn::Type) -> TypeName {
 }
 
 /// Returns the name of a trait, or of a type that is not a reference.
-pub fn named_path(path: &syn::Path) -> TypeName {
+pub(crate) fn named_path(path: &syn::Path) -> TypeName {
     let Some(last) = path.segments.last() else {
         return TypeName { bare: String::new(), whole: String::new() };
     };
@@ -43,12 +43,12 @@ pub fn named_path(path: &syn::Path) -> TypeName {
 }
 
 /// Returns `match` for `r#match`.
-pub fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.trim_start_matches("r#").to_owned()
 }
 
 /// Returns the names of functions among a macro's tokens: `fn name`, `fn $name`.
-pub fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
+pub(crate) fn functions_in(tokens: TokenStream) -> Vec<(String, Span)> {
     let mut found = Vec::new();
     let mut trees = tokens.into_iter().peekable();
     while let Some(tree) = trees.next() {

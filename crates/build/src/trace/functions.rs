@@ -21,7 +21,7 @@ use memprof_plan::trace_pattern::{PathSegment, shown};
 ///
 /// For the relative path and the name `memprof_shim`, see
 /// [`own_allocator`](crate::inject::own_allocator::WRAPPING).
-pub const TEXTS: [&str; 2] = [
+pub(crate) const TEXTS: [&str; 2] = [
     " static MEMPROF_SITE: memprof_shim::Site = memprof_shim::Site::",
     "; let _memprof_scope = MEMPROF_SITE.enter();",
 ];
@@ -87,7 +87,7 @@ impl Function {
 }
 
 /// Decides about a function, by its path and the line of its name.
-pub type Wants<'a> = dyn Fn(&[PathSegment], usize) -> Want + 'a;
+pub(crate) type Wants<'a> = dyn Fn(&[PathSegment], usize) -> Want + 'a;
 
 /// What to do with a function.
 #[derive(Clone, Debug, PartialEq, Eq)]

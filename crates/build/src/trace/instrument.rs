@@ -65,11 +65,11 @@ impl Patterns {
 
 /// Functions that are not edited, with the reason: by file, relative to the base of [`Search`], and
 /// by the line of the name.
-pub type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
+pub(crate) type Dropped = BTreeMap<(Utf8PathBuf, usize), String>;
 
 /// The traced functions of some crates below one folder.
 #[derive(Clone, Debug, Default)]
-pub struct Tracing {
+pub(crate) struct Tracing {
     edited: BTreeMap<Utf8PathBuf, EditedFile>,
     /// Whether some of the crates are not members of the workspace.
     beyond_members: bool,
@@ -85,7 +85,7 @@ struct EditedFile {
 
 /// Where to look for functions, and which to trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     /// The crates to look in.
     pub crates: &'a [Crate],
     /// The patterns of functions to trace.
@@ -102,7 +102,7 @@ pub struct Search<'a> {
 
 /// Finds the functions that the patterns match, and edits their files in memory, except for the
 /// dropped functions.
-pub fn find(search: &Search<'_>) -> Tracing {
+pub(crate) fn find(search: &Search<'_>) -> Tracing {
     let mut tracing = Tracing::default();
     let Patterns { patterns, periods } = search.patterns;
     let matched = RefCell::new(vec![false; patterns.len()]);
@@ -300,7 +300,7 @@ fn fact_of(function: &Function, file: &TracedFile<'_>, dropped: Option<&String>)
 
 /// How many functions are suspected when a build fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     /// Functions with an error in them, if there are any.
     Places,
     /// Files with an error in them, if there are any.
@@ -334,7 +334,7 @@ fn reason(error: &Diagnostic) -> String {
 
 /// Returns the error about a pattern that matches no function in any revision. `paths` are the
 /// paths of all functions.
-pub fn unmet(pattern: &str, paths: &[String]) -> UserError {
+pub(crate) fn unmet(pattern: &str, paths: &[String]) -> UserError {
     if pattern.parse::<PatternPeriod>().is_ok() {
         return UserError::new(format!("--trace-every {pattern}: no traced function matches"))
             .help("name functions that --trace or --trace-lines matches, too");

@@ -13,19 +13,19 @@ use crate::inject::source_edit::{Edits, SourceText};
 
 /// The text at the start of a block, which restores the outer line at the block's end, and the text
 /// before a statement, which is followed by the line. Both are part of the build key.
-pub const TEXTS: [&str; 2] = [" let _memprof_block = _memprof_scope.block();", " _memprof_scope.at("];
+pub(crate) const TEXTS: [&str; 2] = [" let _memprof_block = _memprof_scope.block();", " _memprof_scope.at("];
 
 /// What stands around the parts of a notebook's program, among the code of its cells, that are not in
 /// the notebook.
-pub const NOT_IN_SOURCE: [&str; 2] = ["/*+*/", "/*-*/"];
+pub(crate) const NOT_IN_SOURCE: [&str; 2] = ["/*+*/", "/*-*/"];
 
 /// Marks these statements of a function, and those of the blocks that run as a part of it.
-pub fn mark(edits: &mut Edits<'_>, statements: &[syn::Stmt]) {
+pub(crate) fn mark(edits: &mut Edits<'_>, statements: &[syn::Stmt]) {
     Lines { edits }.statements(statements);
 }
 
 /// Returns the text of these lines, counted from 1, before any edit.
-pub fn excerpt(source: &SourceText<'_>, lines: &RangeInclusive<usize>) -> String {
+pub(crate) fn excerpt(source: &SourceText<'_>, lines: &RangeInclusive<usize>) -> String {
     let wanted = source.text().lines().skip(lines.start() - 1).take(lines.end() + 1 - lines.start());
     let mut text = wanted.collect::<Vec<_>>().join("\n");
     let [open, close] = NOT_IN_SOURCE;
@@ -67,7 +67,7 @@ impl Lines<'_, '_> {
 /// Returns the `#[cfg(…)]` of a statement, and its first place after the attributes. The mark gets
 /// the same conditions, so that it is absent whenever the statement is. Otherwise a mark would
 /// separate the possible values of a block: `#[cfg(a)] { x } #[cfg(not(a))] { y }`.
-pub fn beginning(statement: &syn::Stmt) -> (String, Span) {
+pub(crate) fn beginning(statement: &syn::Stmt) -> (String, Span) {
     let mut conditions = String::new();
     let mut tokens = statement.to_token_stream().into_iter();
     while let Some(token) = tokens.next() {
@@ -84,7 +84,7 @@ pub fn beginning(statement: &syn::Stmt) -> (String, Span) {
 }
 
 /// Whether an attribute is `#[cfg(…)]`, so that its item may be absent.
-pub fn is_condition(attribute: &syn::Attribute) -> bool {
+pub(crate) fn is_condition(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }
 

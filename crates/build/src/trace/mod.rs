@@ -1,13 +1,13 @@
 //! Finds the functions to trace, and inserts scopes into them, and checkpoints at lines.
 //! Writes the checkout.
 
-pub mod checkpoints;
-pub mod crates;
-pub mod dependency_copies;
-pub mod function_names;
+pub(crate) mod checkpoints;
+pub(crate) mod crates;
+pub(crate) mod dependency_copies;
+pub(crate) mod function_names;
 pub mod functions;
-pub mod instrument;
-pub mod lines;
+pub(crate) mod instrument;
+pub(crate) mod lines;
 pub mod notebook_cells;
-pub mod outside_crates;
-pub mod untraceable;
+pub(crate) mod outside_crates;
+pub(crate) mod untraceable;

@@ -6,15 +6,15 @@ use syn::spanned::Spanned;
 use syn::{Expr, Item, Local, Pat, Stmt};
 
 /// The module of a notebook's program that is no code of the notebook.
-pub const SUPPORT: &str = "__notebook";
+pub(crate) const SUPPORT: &str = "__notebook";
 
 /// The variables at the beginning of a cell: the cell, and its scope.
-pub const CELL: &str = "__cell";
+pub(crate) const CELL: &str = "__cell";
 /// See [`CELL`].
-pub const SCOPE: &str = "__scope";
+pub(crate) const SCOPE: &str = "__scope";
 
 /// A cell's part of the program.
-pub struct CellBlock<'a> {
+pub(crate) struct CellBlock<'a> {
     /// The label of its scope: `cell 3: let x = …`.
     pub label: String,
     /// The statement that begins its scope.
@@ -31,12 +31,12 @@ pub fn pattern(program: &str, number: usize) -> String {
 }
 
 /// Whether a file is the program of a notebook.
-pub fn is_program(items: &[Item]) -> bool {
+pub(crate) fn is_program(items: &[Item]) -> bool {
     items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == SUPPORT))
 }
 
 /// Returns the cell of a block; `None` for a block within a cell.
-pub fn of_block(block: &syn::Block) -> Option<CellBlock<'_>> {
+pub(crate) fn of_block(block: &syn::Block) -> Option<CellBlock<'_>> {
     let begin = block.stmts.iter().position(|statement| local(statement, SCOPE).is_some())?;
     block.stmts[..begin].iter().find_map(|statement| local(statement, CELL))?;
     let length = block.stmts[begin..].iter().position(is_end)?;

@@ -12,7 +12,7 @@ use memprof_support::user_error::UserError;
 
 /// A crate outside of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutsideCrate {
+pub(crate) struct OutsideCrate {
     pub name: String,
     pub version: String,
     /// Where it comes from.
@@ -21,7 +21,7 @@ pub struct OutsideCrate {
 
 /// Where a crate outside of the repository comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CrateSource {
+pub(crate) enum CrateSource {
     /// The registry, with SHA-256 of the crate's archive.
     Registry {
         /// In hexadecimal digits.
@@ -46,7 +46,7 @@ impl OutsideCrate {
 
 /// A package of a lock file that may be outside of the repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LockedPackage {
+pub(crate) struct LockedPackage {
     name: String,
     version: String,
     source: LockedSource,
@@ -61,7 +61,7 @@ enum LockedSource {
 
 /// Returns the packages of a lock file with these names, which have `_` for each `-`. Those of a path
 /// belong to the repository, unless `has_folders`.
-pub fn named_in(lock: &str, names: &BTreeSet<&str>, has_folders: bool) -> Vec<LockedPackage> {
+pub(crate) fn named_in(lock: &str, names: &BTreeSet<&str>, has_folders: bool) -> Vec<LockedPackage> {
     if names.is_empty() {
         return Vec::new();
     }
@@ -88,7 +88,7 @@ pub fn named_in(lock: &str, names: &BTreeSet<&str>, has_folders: bool) -> Vec<Lo
 }
 
 /// Where cargo and this tool keep the folders of dependencies.
-pub struct DependencyFolders {
+pub(crate) struct DependencyFolders {
     /// Those of the repository: the checkout, and the crate of an external overlay.
     pub own: Vec<Utf8PathBuf>,
     /// Cargo's checkouts of git repositories: `NAME-HASH/COMMIT`.
@@ -101,7 +101,7 @@ pub struct DependencyFolders {
 ///
 /// # Errors
 /// A package of a git repository is not where cargo checks repositories out.
-pub fn found(
+pub(crate) fn found(
     packages: Vec<LockedPackage>,
     folders: &DependencyFolders,
     metadata: impl FnOnce() -> anyhow::Result<Metadata>,

@@ -3,7 +3,11 @@
 
 /// Returns why a function with these attributes and this signature cannot be traced; `None` if it
 /// can. A test is traced only if a pattern names it.
-pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature, is_named: bool) -> Option<String> {
+pub(crate) fn reason(
+    attributes: &[syn::Attribute],
+    signature: &syn::Signature,
+    is_named: bool,
+) -> Option<String> {
     let reason = if is_marked(attributes, &["naked"]) {
         "it is naked: its body is assembly"
     } else if signature.constness.is_some() {
@@ -24,7 +28,7 @@ pub fn reason(attributes: &[syn::Attribute], signature: &syn::Signature, is_name
 }
 
 /// Whether attributes make a function a test.
-pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[syn::Attribute]) -> bool {
     is_marked(attributes, &["test", "bench"])
 }
 

@@ -43,7 +43,7 @@ impl Candidate {
 
 /// How much host memory the device memory of some processes takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// NVML knows each process's bytes.
     Exactly(u64),
     /// All that is in use on their devices.

@@ -13,7 +13,7 @@ const RESERVE: u64 = 1 << 30;
 
 /// Who asks, and what is known beside the process.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub(crate) struct Circumstances<'a> {
     pub own_process: u32,
     pub own_user: u32,
     /// The note of the process, if it is set aside already.
@@ -23,7 +23,7 @@ pub struct Circumstances<'a> {
 }
 
 /// Returns why the process cannot be set aside; `None` if it can.
-pub fn of_process(candidate: &Candidate, circumstances: Circumstances<'_>) -> Option<Refusal> {
+pub(crate) fn of_process(candidate: &Candidate, circumstances: Circumstances<'_>) -> Option<Refusal> {
     let process = &candidate.process;
     of_owner(process, circumstances)
         .or_else(|| of_watchers(process))
@@ -94,7 +94,7 @@ fn of_state(candidate: &Candidate, circumstances: Circumstances<'_>) -> Option<R
 }
 
 /// Returns why the machine has no room for what these processes hold; `None` if it has.
-pub fn of_room(need: Need, available: &HostMemory) -> Option<Refusal> {
+pub(crate) fn of_room(need: Need, available: &HostMemory) -> Option<Refusal> {
     let bytes = match need {
         Need::Exactly(bytes) | Need::AtMost(bytes) => bytes,
         Need::Unknown => return None,

@@ -14,10 +14,10 @@ use crate::courtesy::refusal::Refusal;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
-pub const OUT_OF_MEMORY: c_int = 2;
+pub(crate) const OUT_OF_MEMORY: c_int = 2;
 
 /// `CUDA_ERROR_NOT_READY`: the work was not done in time.
-pub const NOT_READY: c_int = 600;
+pub(crate) const NOT_READY: c_int = 600;
 
 /// `CUDA_ERROR_ILLEGAL_STATE`: another call is under way, or was made before.
 const ILLEGAL_STATE: c_int = 401;
@@ -42,7 +42,7 @@ struct LockArguments {
 
 /// The driver's state of a process (`CUprocessState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// It runs as usual.
     Running,
     /// Its next call into CUDA waits. Its memory is still on the device.
@@ -57,7 +57,7 @@ pub enum State {
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct CallError {
+pub(crate) struct CallError {
     /// The function.
     pub call: &'static str,
     /// `CUresult`.
@@ -86,7 +86,7 @@ impl CallError {
 }
 
 /// The driver, loaded and initialised.
-pub struct CheckpointDriver {
+pub(crate) struct CheckpointDriver {
     /// Stays loaded, because unloading such a library may crash.
     library: ManuallyDrop<libloading::Library>,
     state: AskState,

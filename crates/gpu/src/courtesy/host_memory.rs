@@ -4,14 +4,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 /// What is available, and what limits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostMemory {
+pub(crate) struct HostMemory {
     pub bytes: u64,
     /// `MemAvailable`, or the control group's limit.
     pub limit: &'static str,
 }
 
 /// Returns what is available to a process; `None` if `/proc` does not say.
-pub fn available_to(process: u32) -> Option<HostMemory> {
+pub(crate) fn available_to(process: u32) -> Option<HostMemory> {
     available(
         &format!("/proc/{process}/cgroup"),
         Utf8Path::new("/proc/meminfo"),

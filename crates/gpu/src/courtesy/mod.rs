@@ -2,13 +2,13 @@
 //! Calls the CUDA driver, reads `/proc`, writes a note beside the device locks.
 
 pub mod candidate;
-pub mod checks;
-pub mod driver;
-pub mod held;
-pub mod host_memory;
+pub(crate) mod checks;
+pub(crate) mod driver;
+pub(crate) mod held;
+pub(crate) mod host_memory;
 pub mod note;
 pub mod process;
 pub mod refusal;
-pub mod returning;
-pub mod room;
+pub(crate) mod returning;
+pub(crate) mod room;
 pub mod taking;

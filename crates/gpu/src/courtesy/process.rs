@@ -100,12 +100,12 @@ fn status(id: u32) -> Option<String> {
 }
 
 /// Returns a process's user; `None` if it has ended.
-pub fn user(id: u32) -> Option<u32> {
+pub(crate) fn user(id: u32) -> Option<u32> {
     ProcessFacts::of_status(&status(id)?, id).map(|facts| facts.user)
 }
 
 /// Returns when a process started, in clock ticks since the machine did; `None` if it has ended.
-pub fn started(id: u32) -> Option<u64> {
+pub(crate) fn started(id: u32) -> Option<u64> {
     // A name need not be UTF-8: the kernel cuts it after 15 bytes.
     let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -116,7 +116,7 @@ pub fn started(id: u32) -> Option<u64> {
 }
 
 /// Returns the bytes of a process in host memory, swapped ones included.
-pub fn resident(id: u32) -> Option<u64> {
+pub(crate) fn resident(id: u32) -> Option<u64> {
     let status = status(id)?;
     let kibibytes = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -127,7 +127,7 @@ pub fn resident(id: u32) -> Option<u64> {
 
 /// Returns what tells this boot and this table of process ids from others. A note may be read on
 /// another machine, or in another container.
-pub fn table() -> String {
+pub(crate) fn table() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), namespace.display())

@@ -31,7 +31,7 @@ pub enum Returned {
 
 /// What to do if a device has no room.
 #[derive(Clone, Copy)]
-pub enum WithoutRoom<'a> {
+pub(crate) enum WithoutRoom<'a> {
     /// Say so at once.
     Refuse,
     /// Wait a while before saying so: the tests have just ended.
@@ -42,7 +42,7 @@ pub enum WithoutRoom<'a> {
 }
 
 /// What a process is restored with.
-pub struct Returning<'a> {
+pub(crate) struct Returning<'a> {
     pub driver: &'a CheckpointDriver,
     pub notes: &'a Notes,
     /// Asks for the first device without room.

@@ -11,14 +11,14 @@ use memprof_support::bytes::Bytes;
 /// What must be free beyond the noted bytes. The driver makes the context anew (about 520 MiB on an
 /// H200) and rounds blocks up to its pages. NVML's bytes include most of this, but too little room
 /// would cost the process its data.
-pub const MARGIN: u64 = 1 << 30;
+pub(crate) const MARGIN: u64 = 1 << 30;
 
 /// What the driver itself may have in use on a device without a process (3.25 MiB on an H200).
 const EMPTY: u64 = 16 << 20;
 
 /// A device as it is now.
 #[derive(Clone, Debug)]
-pub struct DeviceNow {
+pub(crate) struct DeviceNow {
     pub device: CudaDevice,
     /// Its free bytes, or why they are unknown.
     pub free: Result<u64, String>,
@@ -28,7 +28,7 @@ pub struct DeviceNow {
 
 /// Why a process is not restored now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
+pub(crate) struct Lack {
     /// The device, as text: `GPU 0`.
     pub device: String,
     /// The reason, with who uses the memory.
@@ -39,7 +39,7 @@ pub struct Lack {
 ///
 /// `resident` is the process's host memory. Its device memory is in there, so it is the bound if
 /// the note does not say how much that is.
-pub fn lack(note: &Note, devices: &[DeviceNow], resident: Option<u64>) -> Option<Lack> {
+pub(crate) fn lack(note: &Note, devices: &[DeviceNow], resident: Option<u64>) -> Option<Lack> {
     if !note.held.is_empty() {
         return note.held.iter().find_map(|held| {
             let Some(now) = devices.iter().find(|now| now.device.uuid == held.device) else {

@@ -22,7 +22,7 @@ use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The file's usual name.
 pub const FILE_NAME: &str = "memprof-budget.json";
@@ -209,7 +209,7 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
 
 /// A budget by test and metric.
 #[derive(Default)]
-pub struct KnownBudget<'a> {
+pub(crate) struct KnownBudget<'a> {
     budget: Option<&'a Budget>,
     of_tests: HashMap<&'a str, Vec<&'a BudgetLimit>>,
 }

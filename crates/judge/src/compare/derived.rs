@@ -9,7 +9,7 @@ use memprof_plan::metric::{ABOVE_START, derived, level_and_peak};
 use memprof_support::glob;
 
 /// Returns the results with the metrics that the plan asks for; `None` if it asks for none.
-pub fn with_derived(results: &Results) -> Option<Results> {
+pub(crate) fn with_derived(results: &Results) -> Option<Results> {
     let rules = results.plan.request.judging.rules.iter().map(|rule| rule.metric.as_str());
     let wanted = derived(results.plan.request.derived.iter().map(String::as_str).chain(rules));
     if wanted.is_empty() {

@@ -25,7 +25,7 @@ use memprof_support::exit_code::ExitCode;
 ///
 /// # Panics
 /// If a rule's expression is invalid. Rules are checked when they are read.
-pub fn judge_all(comparison: &mut Comparison, judging: &Judging) {
+pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let limits = Limits::new(judging).expect("expressions are checked where they are read");
     let today = comparison.created.get(..10).unwrap_or_default().to_owned();
     let known = KnownNoise::new(&judging.noise);

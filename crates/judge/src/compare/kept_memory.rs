@@ -9,7 +9,7 @@ use crate::verdict::kinds::Verdict;
 use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
 
 /// The metric that the heap may explain.
-pub const RESIDENT: &str = "cpu.peak";
+pub(crate) const RESIDENT: &str = "cpu.peak";
 
 /// Figures of one side that the explanation needs.
 struct Side<'a> {
@@ -31,7 +31,7 @@ enum Bound {
 
 /// Replaces the verdict on resident memory where it follows from what the C library kept, while the
 /// heap did not change in the same direction. `thresholds` returns the limits at a row.
-pub fn explain(
+pub(crate) fn explain(
     view: &PairView<'_>,
     judged: &mut [JudgedMetric],
     floor: u64,

@@ -72,7 +72,7 @@ impl Match {
 
 /// Whether to pair leftovers with different labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renames {
+pub(crate) enum Renames {
     /// If each side has exactly one leftover between the same two matched neighbours.
     Unambiguous,
     /// Never: for repeats of one program, and for incomplete runs.
@@ -81,7 +81,7 @@ pub enum Renames {
 
 /// Matches two runs. Each checkpoint is in exactly one row. Rows follow the baseline; an added
 /// checkpoint follows its predecessor in the candidate. Linear in time and memory.
-pub fn match_checkpoints(baseline: &[Key], candidate: &[Key], renames: Renames) -> Vec<Match> {
+pub(crate) fn match_checkpoints(baseline: &[Key], candidate: &[Key], renames: Renames) -> Vec<Match> {
     let mut pairs = by_key(baseline, candidate);
     if renames == Renames::Unambiguous {
         for (old, new) in alone_on_both_sides(&pairs) {

@@ -19,7 +19,7 @@ use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 const HOW_TO_WRITE: &str = "write one with `cargo memprof --aa --noise FILE`";
 
@@ -113,7 +113,7 @@ pub fn known_at(
 
 /// Known noise by test, metric and checkpoint.
 #[derive(Default)]
-pub struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
+pub(crate) struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
 
 #[derive(PartialEq, Eq, Hash)]
 struct NoiseKey<'a> {

@@ -13,7 +13,7 @@ const MOST_NAMES: usize = 5;
 
 /// Returns the notes: one per file that was put into a revision, and one per candidate with fixed
 /// tests.
-pub fn notes(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let added = comparison.added_tests.iter().flat_map(|(&revision, added)| {
         let compiled = added.iter().filter(|added| added.compiles);
         compiled.map(move |added| of_file(comparison, revision, added))

@@ -12,7 +12,7 @@ use memprof_support::counted::counted;
 const MOST_NAMES: usize = 10;
 
 /// The results of the pairs of a revision.
-pub struct PairedResults {
+pub(crate) struct PairedResults {
     /// The baselines' runs are those of revision 0, the candidates' of revision 1.
     pub results: Results,
     /// The two tests of each pair, by the pair's cell.

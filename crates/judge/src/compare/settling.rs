@@ -34,7 +34,7 @@ enum Cause {
 }
 
 /// Returns a note for each metric whose varying figures allow no verdict, with what may settle it.
-pub fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
     let packages = Packages::of(builds);
     let mut tests: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for view in comparison.pairs() {
@@ -71,7 +71,7 @@ fn too_few_in_words(samples: u32) -> String {
 }
 
 /// Returns a note about the random numbers that tests asked for, if any did.
-pub fn of_random_numbers(comparison: &Comparison) -> Option<String> {
+pub(crate) fn of_random_numbers(comparison: &Comparison) -> Option<String> {
     let asks = |causes: &Causes| causes.random_numbers > 0;
     let asked = comparison.runs.iter().filter(|run| run.measurement.causes.as_ref().is_some_and(asks));
     let tests: BTreeSet<_> = asked.map(|run| &run.record.cell).collect();

@@ -7,7 +7,7 @@ use crate::results::tensor_record::{Description, TensorRecord};
 
 /// The tensors of one storage.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Shares {
+pub(crate) struct Shares {
     /// Largest first; among equals, the one that was named first.
     pub tensors: Vec<Share>,
     /// Bytes that the allocator holds for the storage, if known.
@@ -16,7 +16,7 @@ pub struct Shares {
 
 /// One tensor's share of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub(crate) struct Share {
     /// Index of its naming.
     pub naming: usize,
     /// Bytes that it adds to those of the tensors before it.

@@ -23,7 +23,7 @@ pub struct SideDifference {
 }
 
 /// Returns how each revision differs from the baseline.
-pub fn of_all(results: &Results) -> Vec<SideDifference> {
+pub(crate) fn of_all(results: &Results) -> Vec<SideDifference> {
     (0..results.plan.revisions.len()).map(|revision| of(results, revision)).collect()
 }
 
@@ -66,7 +66,10 @@ fn replaced(change: &DependencyChange, not: &str) -> Option<String> {
 
 /// Returns the packages that differ between two builds, by their facts; `None` if a build of an earlier
 /// version does not say them.
-pub fn moved(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Option<Vec<MovedDependency>> {
+pub(crate) fn moved(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> Option<Vec<MovedDependency>> {
     let (old, new) = (old.get("packages")?, new.get("packages")?);
     let [old, new] = [old, new].map(|packages| packages.lines().filter_map(|line| line.split_once(' ')));
     Some(lock_differences::moved(old, new))

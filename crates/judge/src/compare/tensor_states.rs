@@ -12,7 +12,7 @@ use crate::results::tensor_record::{Description, Naming, TensorDevice, TensorKin
 
 /// The state of the named memory at each checkpoint.
 #[derive(Clone, Debug, Default)]
-pub struct States {
+pub(crate) struct States {
     /// The index of each checkpoint's state.
     pub of_checkpoint: Vec<usize>,
     /// Each distinct state once. The first is empty.
@@ -21,7 +21,7 @@ pub struct States {
 
 /// The named memory at one moment. Two states are equal if they hold the same tensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct State {
+pub(crate) struct State {
     /// Totals by device.
     pub totals: BTreeMap<TensorDevice, Totals>,
     /// A sum of all descriptions' hashes, independent of their order.
@@ -278,7 +278,7 @@ fn order(record: &TensorRecord, of: impl Fn(&Naming) -> u64) -> Vec<usize> {
 }
 
 /// Returns the tensors alive at a line of the log, in the order of naming.
-pub fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
+pub(crate) fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
     let lives = |naming: &usize| {
         let naming = &record.namings[*naming];
         naming.from < sequence && sequence < naming.until

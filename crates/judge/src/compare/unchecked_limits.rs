@@ -10,7 +10,7 @@ use memprof_support::glob;
 
 /// Returns a note for each limit or leak of a single revision that covers a measured test and was
 /// checked in none. A rule whose tests were not selected, or failed, gets no note.
-pub fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     // A rule, and whether it was checked in some test.
     let mut rules: Vec<(&Rule, bool)> = Vec::new();
     for cell in comparison.cells.iter().filter(|cell| cell.alone.is_some()) {

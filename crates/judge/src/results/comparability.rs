@@ -74,7 +74,10 @@ fn of_two_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
 }
 
 /// Compares two builds by their facts in `builds.json`.
-pub fn of_builds(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<IncomparableMetrics> {
+pub(crate) fn of_builds(
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+) -> Vec<IncomparableMetrics> {
     let (a, b) = (a.get("target"), b.get("target"));
     if a == b {
         return Vec::new();

@@ -35,7 +35,7 @@ pub fn read(path: &Utf8Path) -> io::Result<Option<FileSeal>> {
 }
 
 /// Hashes what is read through it.
-pub struct Hashing<R> {
+pub(crate) struct Hashing<R> {
     inner: R,
     hash: Sha256,
     bytes: u64,

@@ -74,7 +74,7 @@ impl LiveSizes {
 }
 
 /// Returns the last line of a family before a line of the log.
-pub fn before<'a>(all: &'a [LiveSizes], family: &str, sequence: u64) -> Option<&'a LiveSizes> {
+pub(crate) fn before<'a>(all: &'a [LiveSizes], family: &str, sequence: u64) -> Option<&'a LiveSizes> {
     let until = all.partition_point(|sizes| sizes.sequence < sequence);
     all[..until].iter().rev().find(|sizes| sizes.family == family)
 }

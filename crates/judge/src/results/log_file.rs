@@ -6,7 +6,7 @@ use memprof_support::bounded_lines::read_line;
 use memprof_support::bytes::Bytes;
 
 /// The newest version of the log's format that this program reads.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The most bytes of a log, about two million checkpoints. All logs of a comparison are in memory at
 /// the same time.
@@ -123,7 +123,7 @@ pub(super) fn each_line(
 }
 
 /// Returns the error for a log that is larger than [`MOST_OF_LOG`].
-pub fn too_large(file: &str, line: usize) -> LogError {
+pub(crate) fn too_large(file: &str, line: usize) -> LogError {
     let (most, help) = (Bytes(MOST_OF_LOG), "log fewer checkpoints, or trace fewer calls (--max-events)");
     LogError::TooLong { file: file.to_owned(), line, what: "log", most, help }
 }

@@ -116,7 +116,7 @@ pub fn said_of<'a>(map: &'a BTreeMap<String, String>, metric: &str) -> Option<&'
 ///
 /// # Panics
 /// There are more than 2³² different texts, which no memory can hold.
-pub fn intern(names: &mut Names, text: &str) -> u32 {
+pub(crate) fn intern(names: &mut Names, text: &str) -> u32 {
     let index = names.get_index_of(text).unwrap_or_else(|| names.insert_full(text.into()).0);
     u32::try_from(index).expect("fewer than 2^32 names")
 }

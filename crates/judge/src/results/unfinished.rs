@@ -27,7 +27,7 @@ pub fn forget(folder: &RunFolder) -> std::io::Result<()> {
 }
 
 /// Returns the remark of a report about a comparison that has not finished.
-pub fn remark(folder: &RunFolder) -> anyhow::Result<Option<String>> {
+pub(crate) fn remark(folder: &RunFolder) -> anyhow::Result<Option<String>> {
     if folder.unfinished().symlink_metadata().is_err() {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use object::{Object, ObjectSection, ReadCache};
 
 /// Returns the file to read debug information from: `path` itself, or its separate debug file if it
 /// has no debug information and there is one with the same build ID.
-pub fn find(path: &Utf8Path) -> Utf8PathBuf {
+pub(crate) fn find(path: &Utf8Path) -> Utf8PathBuf {
     separate(path, Utf8Path::new("/usr/lib/debug")).unwrap_or_else(|| path.to_owned())
 }
 

@@ -36,7 +36,7 @@ pub enum Reason {
 
 /// A range of addresses with one rule. It is never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleRange {
+pub(crate) struct RuleRange {
     /// The first address, as in the file.
     pub start: u64,
     /// The address after the last.
@@ -46,7 +46,7 @@ pub struct RuleRange {
 
 /// The bytes of `.eh_frame`, and what is needed to read them.
 #[derive(Debug)]
-pub struct FrameSection {
+pub(crate) struct FrameSection {
     bytes: Vec<u8>,
     bases: BaseAddresses,
     /// The executable segments.

@@ -4,7 +4,7 @@ use rustc_demangle::try_demangle;
 
 /// The name of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionName {
+pub(crate) struct FunctionName {
     /// Its path, with generic arguments if the symbol has them.
     pub path: String,
     /// The module that it was written in, such as `alloc::vec`. The first part is the crate.
@@ -28,7 +28,7 @@ impl FunctionName {
 }
 
 /// Whether a Rust compiler made this symbol.
-pub fn is_mangled(symbol: &str) -> bool {
+pub(crate) fn is_mangled(symbol: &str) -> bool {
     try_demangle(symbol).is_ok()
 }
 

@@ -4,4 +4,4 @@
 pub mod kinds;
 pub mod limits;
 pub mod significance;
-pub mod statistics;
+pub(crate) mod statistics;

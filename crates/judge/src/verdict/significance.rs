@@ -131,7 +131,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
 ///
 /// Six pairs that differ by chance in the same direction are too likely for a rank test. So pairs show
 /// a change only if they all show the same one.
-pub fn judge_pairs(
+pub(crate) fn judge_pairs(
     baseline: &[i64],
     candidate: &[i64],
     thresholds: &Thresholds,

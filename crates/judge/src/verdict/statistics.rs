@@ -11,7 +11,7 @@ const MOST_COUNTED: usize = 20;
 
 /// The shift from one set of samples to another, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shift {
+pub(crate) struct Shift {
     /// The median of all differences (the Hodges-Lehmann estimate).
     pub estimate: i128,
     /// The lower bound of the interval.
@@ -22,19 +22,19 @@ pub struct Shift {
 
 /// Returns the median of sorted values. The mean of two middle values is rounded towards zero, so
 /// that negated values have the negated median.
-pub fn middle(sorted: &[i128]) -> Option<i128> {
+pub(crate) fn middle(sorted: &[i128]) -> Option<i128> {
     let last = sorted.len().checked_sub(1)?;
     Some(i128::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
 /// Returns the difference between the highest and the lowest value.
-pub fn spread(values: &[i64]) -> u64 {
+pub(crate) fn spread(values: &[i64]) -> u64 {
     let (least, greatest) = (values.iter().min(), values.iter().max());
     least.zip(greatest).map_or(0, |(least, greatest)| greatest.abs_diff(*least))
 }
 
 /// Returns every candidate sample minus every baseline sample, sorted.
-pub fn differences(baseline: &[i64], candidate: &[i64]) -> Vec<i128> {
+pub(crate) fn differences(baseline: &[i64], candidate: &[i64]) -> Vec<i128> {
     let each = |new: &i64| {
         let new = i128::from(*new);
         baseline.iter().map(move |old| new - i128::from(*old))
@@ -46,7 +46,7 @@ pub fn differences(baseline: &[i64], candidate: &[i64]) -> Vec<i128> {
 
 /// Returns the interval that contains the shift with a probability of at least `1 - level`; `None`
 /// if there are too few samples for this level.
-pub fn shift(baseline: &[i64], candidate: &[i64], level: f64) -> Option<Shift> {
+pub(crate) fn shift(baseline: &[i64], candidate: &[i64], level: f64) -> Option<Shift> {
     let rank = interval_rank(baseline.len(), candidate.len(), level)?;
     let differences = differences(baseline, candidate);
     Some(Shift {

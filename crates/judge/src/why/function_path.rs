@@ -31,7 +31,7 @@ impl TraitFunction {
 }
 
 /// Returns the trait and the function of `b::Trait::f`, which a trait provides for all types.
-pub fn provided(path: &str) -> Option<(String, String)> {
+pub(crate) fn provided(path: &str) -> Option<(String, String)> {
     let path = normalised(path);
     let (of_trait, name) = without_closures(&path).rsplit_once("::")?;
     let is_name = !of_trait.contains(['<', ' ']) && last_name(of_trait).starts_with(char::is_uppercase);
@@ -39,7 +39,7 @@ pub fn provided(path: &str) -> Option<(String, String)> {
 }
 
 /// Whether a path names this type or function: `a::Map<b::Key>` names `Key`.
-pub fn names(path: &str, name: &str) -> bool {
+pub(crate) fn names(path: &str, name: &str) -> bool {
     path.split(|one: char| !one.is_alphanumeric() && one != '_').any(|part| part == name)
 }
 
@@ -56,7 +56,7 @@ fn last_name(path: &str) -> &str {
 
 /// Returns the path without the hash of the old mangling and without crates' hashes:
 /// `a[1f]::f::h0123456789abcdef` is `a::f`.
-pub fn readable(path: &str) -> String {
+pub(crate) fn readable(path: &str) -> String {
     let path = match path.rsplit_once("::h") {
         Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest,
         _ => path,
@@ -82,7 +82,7 @@ pub fn readable(path: &str) -> String {
 
 /// Returns what stays the same when generic arguments and the numbers of closures change:
 /// `a::f::<u8>::{closure#1}` and `a::f<u16>::{{closure}}` are `a::f::{closure}`.
-pub fn normalised(path: &str) -> String {
+pub(crate) fn normalised(path: &str) -> String {
     let path = readable(path);
     let mut text = String::with_capacity(path.len());
     let mut rest = path.as_str();
@@ -121,7 +121,7 @@ pub fn normalised(path: &str) -> String {
 }
 
 /// Returns the path without its closures: those are parts of the function.
-pub fn without_closures(normalised: &str) -> &str {
+pub(crate) fn without_closures(normalised: &str) -> &str {
     let mut path = normalised;
     while let Some((rest, last)) = path.rsplit_once("::")
         && last.starts_with('{')
@@ -154,7 +154,7 @@ pub fn shortened(path: &str, columns: usize) -> String {
 }
 
 /// Returns the name of the crate: `a` of `<a::Type as b::Trait>::f`.
-pub fn crate_name(path: &str) -> &str {
+pub(crate) fn crate_name(path: &str) -> &str {
     let own = path.trim_start_matches(['<', '&', '*', '[', '(', ' ']);
     let own = own.trim_start_matches("mut ").trim_start_matches("const ").trim_start_matches("dyn ");
     let own = own.trim_start_matches(['<', '&']);
@@ -167,7 +167,7 @@ pub fn crate_name(path: &str) -> &str {
 }
 
 /// Returns the path of the module: `a::b` of `a::b::Type::f`.
-pub fn module(path: &str) -> String {
+pub(crate) fn module(path: &str) -> String {
     let path = normalised(path);
     let own = path.trim_start_matches(['<', '&', '[', '(']).trim_start_matches("mut ");
     let is_module = |part: &&str| part.starts_with(|one: char| one.is_lowercase() || one == '_');

@@ -264,7 +264,7 @@ mod m {
 #[derive(Debug,
     Clone)]
 /// Doc.
-pub struct T<K> {
+pub(crate) struct T<K> {
     field: K,
 }
 #[cfg_attr(feature = \"a\", derive(b::Serialize))]

@@ -20,7 +20,7 @@ pub enum Side {
 }
 
 /// Both sides, in the order of arrays with an element for each.
-pub const SIDES: [Side; 2] = [Side::Baseline, Side::Candidate];
+pub(crate) const SIDES: [Side; 2] = [Side::Baseline, Side::Candidate];
 
 /// The changes of the files that stacks are in.
 #[derive(Clone, Debug, Default)]

@@ -19,14 +19,14 @@ const SAME: i64 = 100;
 
 /// A figure that broke a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokenLimit {
+pub(crate) struct BrokenLimit {
     pub metric: String,
     pub at: Where,
 }
 
 /// Where a figure broke a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Where {
+pub(crate) enum Where {
     /// The checkpoint at which it is highest.
     Checkpoint(CheckpointName),
     /// In one of the scopes with these peaks, because an assertion of the test is about one.

@@ -20,7 +20,7 @@ const MOST_SKIPPED: usize = 16;
 
 /// Which nodes of the two trees are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matching {
+pub(crate) struct Matching {
     /// The candidate's node of each node of the baseline, and the other way.
     of: [FxHashMap<u32, u32>; 2],
 }
@@ -218,7 +218,7 @@ impl Matcher<'_> {
 }
 
 /// Pairs stacks that only one side has, from the closest likeness to the farthest.
-pub fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
+pub(crate) fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
     for likeness in [Likeness::Line, Likeness::Function, Likeness::Name] {
         pair_alike(pairs, stacks, changes, likeness);
     }

@@ -14,7 +14,7 @@ pub mod functions;
 pub mod grouping;
 pub mod hunks;
 mod limits;
-pub mod matching;
+pub(crate) mod matching;
 pub mod reasons;
 mod releases;
 pub mod stacks;

@@ -21,7 +21,7 @@ pub enum Reason {
 
 /// What one reason moves in a row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Share<'a> {
+pub(crate) struct Share<'a> {
     pub reason: Reason,
     /// The sum over its sites, in the metric's unit.
     pub amount: i64,
@@ -43,7 +43,7 @@ impl Reason {
 
 /// Returns the reasons of a difference: first the largest one in the row's direction, then
 /// the others by size. Empty if the sites add up to no difference.
-pub fn shares(difference: &Difference) -> Vec<Share<'_>> {
+pub(crate) fn shares(difference: &Difference) -> Vec<Share<'_>> {
     let mut shares: Vec<Share<'_>> = Vec::new();
     let whole = difference.whole();
     for group in &difference.groups {

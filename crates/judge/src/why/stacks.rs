@@ -164,13 +164,8 @@ pub fn shown(stack: &[&Frame]) -> Option<usize> {
     owners.iter().position(|owner| owner == best)
 }
 
-/// Returns the frames for people, the innermost first: from the one that names the site to the
+/// Returns the frames for people, the innermost first: from this one, which names the site, to the
 /// outermost one of the user or a dependency. The test harness is outside of it.
-pub fn displayed<'a>(stack: &[&'a Frame]) -> Vec<&'a Frame> {
-    shown(stack).map_or_else(Vec::new, |first| displayed_from(stack, first))
-}
-
-/// Returns the frames for people, from this one on.
 pub fn displayed_from<'a>(stack: &[&'a Frame], first: usize) -> Vec<&'a Frame> {
     if first >= stack.len() {
         return Vec::new();
@@ -260,7 +255,7 @@ pub(crate) mod tests {
         let stack = stacks.stack(stacks.sites[0]);
         assert_eq!(stack[0].name(), "alloc::vec::Vec<T>::push", "the allocator's own frames are cut");
         assert_eq!(stack.last().unwrap().name(), "main", "the harness stays for flame graphs");
-        assert_eq!(names(&displayed(&stack)), ["a::push", "a::tests::t"]);
+        assert_eq!(names(&displayed_from(&stack, shown(&stack).unwrap())), ["a::push", "a::tests::t"]);
     }
 
     #[test]
@@ -270,10 +265,13 @@ pub(crate) mod tests {
             &["std::thread::start", "std::thread::name"],
             &["__rust_alloc"],
         ]);
-        let shown = |site: usize| names(&displayed(&stacks.stack(stacks.sites[site])));
-        assert_eq!(shown(0), ["rayon::run"]);
-        assert_eq!(shown(1), ["std::thread::name", "std::thread::start"]);
-        assert_eq!(shown(2), ["__rust_alloc"], "a stack of nothing else is kept");
+        let displayed = |site: usize| {
+            let stack = stacks.stack(stacks.sites[site]);
+            names(&displayed_from(&stack, shown(&stack).unwrap()))
+        };
+        assert_eq!(displayed(0), ["rayon::run"]);
+        assert_eq!(displayed(1), ["std::thread::name", "std::thread::start"]);
+        assert_eq!(displayed(2), ["__rust_alloc"], "a stack of nothing else is kept");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct FlaggedKey {
 }
 
 /// The value of a key that has a flag.
-pub trait FromFlag: Sized {
+pub(crate) trait FromFlag: Sized {
     /// Whether the flag can be given several times. Its values replace the key's list.
     const IS_LIST: bool;
 

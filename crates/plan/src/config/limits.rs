@@ -53,7 +53,7 @@ pub fn read(file: &Utf8Path) -> Result<String, UserError> {
 }
 
 /// Refuses a text that the parser would take minutes for.
-pub fn check(text: &str, file: &Utf8Path) -> Result<(), UserError> {
+pub(crate) fn check(text: &str, file: &Utf8Path) -> Result<(), UserError> {
     if text.len() > MOST_BYTES {
         return Err(UserError::new(format!("the matrix is larger than {}", most_bytes()))
             .help("choose a smaller file: --matrix FILE")
@@ -83,7 +83,7 @@ pub fn check(text: &str, file: &Utf8Path) -> Result<(), UserError> {
 
 /// Refuses a document that becomes too large when each alias is replaced by its text. Nothing of it is
 /// kept.
-pub fn check_aliases<'de, D: Deserializer<'de>>(document: D) -> Result<(), D::Error> {
+pub(crate) fn check_aliases<'de, D: Deserializer<'de>>(document: D) -> Result<(), D::Error> {
     Expanded { left: &Cell::new(MOST_BYTES) }.deserialize(document)
 }
 
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Expanded<'_> {
 }
 
 /// Refuses one entry more than `most`.
-pub fn check_count(count: usize, most: usize) -> Result<(), Mistake> {
+pub(crate) fn check_count(count: usize, most: usize) -> Result<(), Mistake> {
     if count < most {
         return Ok(());
     }

@@ -38,7 +38,7 @@ pub trait Mapping: Default {
 }
 
 /// What may stand in place of a mapping, and what must hold of the mapping.
-pub trait Entry: Mapping {
+pub(crate) trait Entry: Mapping {
     /// What is expected, for errors: `a ref or a mapping such as {ref: main}`.
     const EXPECTED: &'static str;
     /// Whether keys that begin with `x-` are accepted and ignored, for anchors.
@@ -124,7 +124,7 @@ macro_rules! mapping {
 pub(crate) use mapping;
 
 /// Reads a mapping, or the text that is short for it.
-pub fn entry<'de, T: Entry, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn entry<'de, T: Entry, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let visitor = EntryVisitor { form: Form::Entry, demand: &|_| Ok(()) };
     // This form gives exactly one entry.
     deserializer.deserialize_any(visitor).map(|mut entries| entries.swap_remove(0))
@@ -132,7 +132,7 @@ pub fn entry<'de, T: Entry, D: Deserializer<'de>>(deserializer: D) -> Result<T, 
 
 /// Reads one such entry, or a list of them. `demand` is what must hold of each entry at this place,
 /// beyond its own [`Entry::check`].
-pub fn entries<'de, T: Entry, D: Deserializer<'de>>(
+pub(crate) fn entries<'de, T: Entry, D: Deserializer<'de>>(
     deserializer: D,
     demand: &dyn Fn(&T) -> Result<(), Mistake>,
 ) -> Result<Vec<T>, D::Error> {
@@ -328,7 +328,7 @@ impl<T> Default for OpenMapping<T> {
 
 /// What an [`OpenMapping`] contains. `env` takes names of variables as keys, `thresholds` names of
 /// metrics.
-pub trait OpenMappingValue: DeserializeOwned {
+pub(crate) trait OpenMappingValue: DeserializeOwned {
     /// What is expected, for errors: `names and values such as {RUST_LOG: debug}`.
     const EXPECTED: &'static str;
 

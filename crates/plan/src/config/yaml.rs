@@ -109,7 +109,7 @@ inline_schema!(Scalar<T> where T: FromText, |_generator| T::schema());
 pub struct List<T>(pub Vec<T>);
 
 /// What a list looks like, for errors.
-pub trait Listed {
+pub(crate) trait Listed {
     /// `a list of refs such as [main, pr/7]`.
     const EXPECTED_LIST: &'static str;
     /// The most entries of a list.
@@ -149,7 +149,7 @@ inline_schema!(List<T> where T: JsonSchema, |generator| {
 });
 
 /// Reads a whole document. `file` is its name in error messages.
-pub fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     limits::check(text, file)?;
     let read = limits::check_aliases(serde_yaml::Deserializer::from_str(text))
         .and_then(|()| serde_yaml::from_str(text));

@@ -240,7 +240,7 @@ fn files(files: &[String]) -> String {
 }
 
 /// Returns `1 % and 4.00 KiB`.
-pub fn threshold(threshold: &Threshold, unit: Unit) -> String {
+pub(crate) fn threshold(threshold: &Threshold, unit: Unit) -> String {
     let percent = threshold.percent.map(|percent| format!("{percent} %"));
     let absolute = threshold.bytes.map(|amount| figure(i64::try_from(amount).unwrap_or(i64::MAX), unit));
     let parts: Vec<String> = percent.into_iter().chain(absolute).collect();

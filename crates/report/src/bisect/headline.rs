@@ -18,7 +18,7 @@ pub struct Searched<'a> {
 }
 
 /// Returns `heap.peak at 'parsed' of bart::tests::decode · v0.4.0 → HEAD · 64 commits`.
-pub fn title(report: &SearchReport) -> String {
+pub(crate) fn title(report: &SearchReport) -> String {
     let params = report.params.iter().map(|(name, value)| format!(" {name}={value}"));
     let params = params.collect::<Vec<_>>().concat();
     format!("{} of {}{params} · {}", report.query.described(), report.test, ends(report))
@@ -65,7 +65,7 @@ pub(crate) fn answer(report: &SearchReport) -> String {
 const MOST_STEPS: usize = 3;
 
 /// Returns `v0.4.0 → HEAD · 64 commits`.
-pub(crate) fn ends(report: &SearchReport) -> String {
+pub fn ends(report: &SearchReport) -> String {
     let (good, bad) = match report.lockfile {
         Some(_) => (report.good.name.clone(), report.bad.name.clone()),
         None => (name(&report.good), name(&report.bad)),

@@ -11,7 +11,7 @@ use memprof_run::bisect::report_data::SearchReport;
 pub(super) const HEIGHT: usize = 8;
 
 /// Draws the figure by commit, with the steps marked.
-pub fn chart(
+pub(crate) fn chart(
     report: &SearchReport,
     height: usize,
     options: &Options,

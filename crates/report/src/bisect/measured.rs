@@ -13,7 +13,7 @@ use memprof_run::bisect::report_data::{MeasuredCommit, SearchReport};
 use memprof_support::labels::{cut, one_line, width};
 
 /// The columns of the CSV. Scripts rely on them.
-pub const COLUMNS: [&str; 19] = [
+pub(crate) const COLUMNS: [&str; 19] = [
     "commit",
     "date",
     "author",
@@ -39,7 +39,10 @@ pub const COLUMNS: [&str; 19] = [
 const LEAST_SUBJECT: usize = 12;
 
 /// Writes one commit of one test per row, with raw figures.
-pub fn csv<'a>(reports: impl Iterator<Item = &'a SearchReport>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn csv<'a>(
+    reports: impl Iterator<Item = &'a SearchReport>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
     for report in reports {
@@ -114,7 +117,7 @@ fn headings(report: &SearchReport) -> [String; 7] {
 }
 
 /// Writes a table that fits the terminal. Subjects are cut.
-pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = vec![headings(report)];
     rows.extend(report.measured.iter().map(|commit| row(report, commit)));
     let mut widths = [0; 7];
@@ -141,7 +144,7 @@ pub fn table(report: &SearchReport, options: &Options, out: &mut dyn Write) -> i
 }
 
 /// Writes a markdown table.
-pub fn markdown(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn markdown(report: &SearchReport, out: &mut dyn Write) -> io::Result<()> {
     let line = |row: [String; 7]| {
         format!("| {} |", row.iter().map(|text| escape_but_hashes(text)).collect::<Vec<_>>().join(" | "))
     };

@@ -12,7 +12,7 @@ use memprof_judge::why::reasons::Reason;
 use memprof_support::labels::one_line;
 
 /// The version of this format. Within a version, fields may be added, but not removed or changed.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// What moved memory, and in which tests it shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

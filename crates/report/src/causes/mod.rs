@@ -1,8 +1,8 @@
 //! The causes of a comparison's changes, as the formats show them: first in each report.
 //! Writes to the writer that it is given; changes nothing else.
 
-pub mod entry;
-pub mod json;
+pub(crate) mod entry;
+pub(crate) mod json;
 mod markdown;
-pub mod sheet;
+pub(crate) mod sheet;
 mod text;

@@ -12,7 +12,7 @@ use memprof_plan::metric::Unit;
 use memprof_support::labels;
 
 /// The columns before those of the parameters. Scripts rely on them.
-pub const COLUMNS: [&str; 15] = [
+pub(crate) const COLUMNS: [&str; 15] = [
     "ref",
     "revision",
     "test",

@@ -1,12 +1,12 @@
 //! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers.
 //! Writes to the writer that it is given; changes nothing else.
 
-pub mod causes;
+pub(crate) mod causes;
 mod cell_columns;
-pub mod checkpoints;
-pub mod layers;
-pub mod long;
+pub(crate) mod checkpoints;
+pub(crate) mod layers;
+pub(crate) mod long;
 mod pivot;
-pub mod tensors;
-pub mod text;
-pub mod traced;
+pub(crate) mod tensors;
+pub(crate) mod text;
+pub(crate) mod traced;

@@ -10,7 +10,7 @@ use memprof_judge::compare::trace_comparison::{CallFigures, LineFigures, TraceSi
 use memprof_judge::results::trace_record::LineRecord;
 
 /// Writes a row for each traced function and the callers through which it was reached.
-pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let cells = CellColumns::new(comparison);
     let mut table = Pivot::new(comparison, headings(&cells, &["function", "callers", "depth", "apart"]));
     for (number, cell) in comparison.cells.iter().enumerate() {
@@ -36,7 +36,7 @@ pub fn render_calls(comparison: &Comparison, out: &mut dyn Write) -> io::Result<
 }
 
 /// Writes a row for each line of a traced function that ran.
-pub fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn render_lines(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let cells = CellColumns::new(comparison);
     let of_calls = |line: &LineRecord| line.call.is_some();
     let is_per_call = comparison.runs.iter().any(|run| run.measurement.trace.lines.iter().any(of_calls));

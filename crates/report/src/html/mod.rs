@@ -8,7 +8,7 @@ mod checkpoint_table;
 mod document;
 mod environment;
 mod flames;
-pub mod history;
+pub(crate) mod history;
 mod page_test;
 mod plain;
 mod runs;

@@ -11,7 +11,7 @@ use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
 
 /// Returns the tables, one for each metric.
-pub fn section(comparison: &Comparison, tables: &SideTables<'_>) -> Markup {
+pub(crate) fn section(comparison: &Comparison, tables: &SideTables<'_>) -> Markup {
     let names = sides::short_names(comparison);
     let baseline = one_line(&comparison.revisions[comparison.baseline].name);
     html! {

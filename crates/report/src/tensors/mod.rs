@@ -1,14 +1,14 @@
 //! Named memory in every format: totals, layers, forward passes, remarks.
 //! Writes to the writer that it is given; changes nothing else.
 
-pub mod chosen_devices;
-pub mod comment;
-pub mod forwards_json;
-pub mod json;
-pub mod layers;
-pub mod passes;
-pub mod remarks;
-pub mod report;
-pub mod totals;
-pub mod unnamed;
-pub mod view;
+pub(crate) mod chosen_devices;
+pub(crate) mod comment;
+pub(crate) mod forwards_json;
+pub(crate) mod json;
+pub(crate) mod layers;
+pub(crate) mod passes;
+pub(crate) mod remarks;
+pub(crate) mod report;
+pub(crate) mod totals;
+pub(crate) mod unnamed;
+pub(crate) mod view;

@@ -48,7 +48,7 @@ impl TotalsRow {
         }
     }
 
-    pub(crate) fn of(self, figures: &DeviceFigures) -> Option<i128> {
+    pub fn of(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
             Self::Kind(kind) => Some(totals.of(kind).bytes),

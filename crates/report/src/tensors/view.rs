@@ -25,7 +25,7 @@ const NO_TENSOR: &str =
     "no tensor was named: `let _named = memprof::tensor(memprof::Tensor { name, bytes, .. });` names one";
 
 /// Writes a pair's named memory below its table, if there is any.
-pub(crate) fn render(
+pub fn render(
     comparison: &Comparison,
     view: &PairView,
     options: &Options,
@@ -63,7 +63,7 @@ pub(crate) fn render_one(
 }
 
 /// Writes all tensors of each test: of each candidate beside the baseline, or of a single revision.
-pub fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn render_view(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let page = Page::new(options);
     page.reasons(comparison, options, out)?;
     let mut is_empty = true;

@@ -30,7 +30,7 @@ const MOST_HEADING: usize = 12;
 const MOST_REASONS: usize = 4;
 
 /// Writes what a pair traced, if anything.
-pub(crate) fn render(
+pub fn render(
     comparison: &Comparison,
     view: &PairView,
     options: &Options,

@@ -1,7 +1,7 @@
 //! Traced functions and annotated lines in every format.
 //! Writes to the writer that it is given; changes nothing else.
 
-pub mod calls;
+pub(crate) mod calls;
 mod families;
-pub mod markdown;
+pub(crate) mod markdown;
 mod source;

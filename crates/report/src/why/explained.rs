@@ -30,7 +30,7 @@ const MOST_IN_TEXT: usize = 3;
 const MOST_IN_MARKDOWN: usize = 5;
 
 /// Writes the call sites of a test below its table.
-pub fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let Some((why, test)) = of(view, options) else { return Ok(()) };
     let page = Page::new(options);
     for row in &test.limits {
@@ -110,7 +110,7 @@ pub(crate) fn named(difference: &Difference) -> String {
 }
 
 /// Returns the call sites of a test in markdown; empty if it has none.
-pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
+pub(crate) fn markdown(view: &PairView<'_>, options: &Options) -> String {
     let Some((why, explained)) = of(view, options) else { return String::new() };
     let mut text = String::new();
     if let Some(row) = explained.rows.first() {
@@ -126,13 +126,13 @@ pub fn markdown(view: &PairView<'_>, options: &Options) -> String {
 }
 
 /// Returns which tests were left out, and why.
-pub fn left_out(options: &Options) -> Option<String> {
+pub(crate) fn left_out(options: &Options) -> Option<String> {
     Some(format!("why: {}", options.why.as_deref()?.left_out.as_deref()?))
 }
 
 /// Returns what limits the answers for tests, each once, for a report that shows no call sites below
 /// these.
-pub fn remarks(options: &Options) -> Vec<String> {
+pub(crate) fn remarks(options: &Options) -> Vec<String> {
     let mut tests: IndexMap<&str, usize> = IndexMap::new();
     for remark in options.why.iter().flat_map(|why| &why.tests).flat_map(|test| &test.remarks) {
         *tests.entry(remark).or_default() += 1;
@@ -145,7 +145,7 @@ pub fn remarks(options: &Options) -> Vec<String> {
 }
 
 /// Returns all call sites, for JSON.
-pub fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
+pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
     let (mut rows, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new());
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };

@@ -2,7 +2,7 @@
 //! Writes to the writer that it is given; changes nothing else.
 
 pub mod dhat;
-pub mod explained;
+pub(crate) mod explained;
 pub mod exports;
 pub mod folded;
 pub(crate) mod hunk_lines;
@@ -10,6 +10,6 @@ pub mod json;
 pub(crate) mod limits;
 pub mod markdown;
 pub mod pprof;
-pub mod sparkline;
+pub(crate) mod sparkline;
 pub mod text;
 pub(crate) mod words;

@@ -6,7 +6,7 @@ use memprof_judge::results::stack_log::Timeline;
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Returns the most bytes of a timeline.
-pub fn most(timeline: &Timeline) -> i64 {
+pub(crate) fn most(timeline: &Timeline) -> i64 {
     most_of(&timeline.buckets)
 }
 
@@ -15,13 +15,13 @@ fn most_of(buckets: &[[i64; 2]]) -> i64 {
 }
 
 /// Returns the nanoseconds of a timeline.
-pub fn length(timeline: &Timeline) -> u64 {
+pub(crate) fn length(timeline: &Timeline) -> u64 {
     timeline.width.saturating_mul(timeline.buckets.len() as u64)
 }
 
 /// Returns a timeline in at most this many columns. Each shows the most bytes of its time, so no
 /// peak is lost. `most` has the full height.
-pub fn sparkline(timeline: &Timeline, columns: usize, most: i64) -> String {
+pub(crate) fn sparkline(timeline: &Timeline, columns: usize, most: i64) -> String {
     let columns = columns.min(timeline.buckets.len());
     let height = |column: usize| {
         let edge = |column: usize| column * timeline.buckets.len() / columns;

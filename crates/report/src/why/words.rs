@@ -35,7 +35,7 @@ pub(crate) fn name_of(candidate: &str) -> &str {
 }
 
 /// Returns `serde 1.0.180 → 1.0.200`.
-pub(crate) fn dependency(changed: &ChangedDependency) -> String {
+pub fn dependency(changed: &ChangedDependency) -> String {
     match (&changed.old, &changed.new) {
         (Some(old), Some(new)) => format!("{} {} → {}", changed.name, version(old), version(new)),
         (Some(old), None) => format!("{} {} is gone", changed.name, version(old)),

@@ -7,7 +7,7 @@ use memprof_support::advice::Advice;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
+pub(crate) enum ArchiveError {
     /// It is another kind of file.
     #[error("{file} is not a cargo-memprof archive")]
     NotAnArchive { file: Utf8PathBuf },

@@ -254,7 +254,7 @@ impl Archive {
 }
 
 /// Makes a file executable for everyone who may read it.
-pub fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
+pub(crate) fn set_executable(path: &Utf8Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = fs_err::metadata(path)?.permissions().mode();
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode | ((mode & 0o444) >> 2)))?;

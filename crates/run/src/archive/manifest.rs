@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use memprof_build::failure::BuildFailure;
 
 /// The manifest's file name.
-pub const MANIFEST: &str = "archive.json";
+pub(crate) const MANIFEST: &str = "archive.json";
 
 /// The version of the archive format: the manifest, and everything that it refers to.
 pub const VERSION: u32 = 2;
@@ -43,7 +43,7 @@ pub struct Manifest {
 }
 
 /// The folders below the manifest's root that exist while tests run.
-pub mod subfolder {
+pub(crate) mod subfolder {
     /// The checkout.
     pub const CHECKOUT: &str = "worktree";
     /// The crate for external overlays.

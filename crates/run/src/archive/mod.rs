@@ -1,7 +1,7 @@
 //! An archive: tests that are built on one machine and run on another.
 //! Reads and writes archives; extracts them.
 
-pub mod archive_error;
+pub(crate) mod archive_error;
 pub mod consistency;
 pub mod contents;
 pub mod extracted_tree;

@@ -26,7 +26,11 @@ pub fn at_most(commits: &[usize], most: usize) -> Vec<usize> {
 ///
 /// A merge is compared with the parent whose figure is nearest to its own, because the branch's own
 /// commits already show what the branch changed.
-pub fn predecessors(lineage: &Lineage, commits: &[usize], observations: &Observations) -> Vec<Option<usize>> {
+pub(crate) fn predecessors(
+    lineage: &Lineage,
+    commits: &[usize],
+    observations: &Observations,
+) -> Vec<Option<usize>> {
     let measured: BTreeSet<usize> =
         commits.iter().copied().filter(|&commit| observations.samples(commit).is_some()).collect();
     let descendants = lineage.descendants(lineage.good);

@@ -93,7 +93,7 @@ pub enum StepKind {
 /// # Errors
 ///
 /// The measurement that the search needs next.
-pub fn search(
+pub(crate) fn search(
     line: &[usize],
     goal: SearchGoal,
     observations: &Observations,

@@ -91,7 +91,7 @@ impl Observations {
 
 /// Returns the median. For an even number of samples, this is the middle between the two middle
 /// ones, rounded down.
-pub fn median(samples: &[i64]) -> Option<i64> {
+pub(crate) fn median(samples: &[i64]) -> Option<i64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
     let (low, high) = (*sorted.get(sorted.len().checked_sub(1)? / 2)?, *sorted.get(sorted.len() / 2)?);

@@ -51,7 +51,7 @@ const WITHOUT_VALUE: [&str; 12] = [
 
 /// Returns the command line that compares two commits as the search measured them. `arguments` are
 /// the search's own, including the name of its command.
-pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
+pub(crate) fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
     let mut words =
         vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
     // Paths follow `--`.

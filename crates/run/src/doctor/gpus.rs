@@ -10,7 +10,7 @@ use memprof_support::bytes::Bytes;
 use memprof_support::counted::ordinal;
 
 /// What is known of the GPUs, and what is missing to measure on them.
-pub fn gpus(facts: &MachineFacts) -> Vec<Finding> {
+pub(crate) fn gpus(facts: &MachineFacts) -> Vec<Finding> {
     if !facts.may_have_devices {
         let text = "no NVIDIA kernel driver (looked for /dev/nvidiactl, /proc/driver/nvidia and /dev/dxg)";
         return vec![Finding::new("driver", Availability::Absent, text).help(

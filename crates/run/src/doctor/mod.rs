@@ -2,8 +2,8 @@
 //! Inspects the machine, loads its GPU libraries and creates temporary files; changes nothing.
 
 pub mod checks;
-pub mod diagnosis;
+pub(crate) mod diagnosis;
 pub mod facts;
-pub mod gpus;
-pub mod machine;
+pub(crate) mod gpus;
+pub(crate) mod machine;
 pub mod text;

@@ -163,7 +163,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns ascending numbers as `--array` takes them: `1-3,5`.
-pub fn ranges(numbers: &[u32]) -> String {
+pub(crate) fn ranges(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {

@@ -38,7 +38,7 @@ pub fn missing(statuses: &[(u32, Status)]) -> Vec<(u32, String)> {
 
 /// Returns the progress of a job: `job 4711: 3 of 8 shards finished, 2 running (node1, node2), 3
 /// pending (Resources)`.
-pub fn line(job: &str, statuses: &[(u32, Status)]) -> String {
+pub(crate) fn line(job: &str, statuses: &[(u32, Status)]) -> String {
     let finished = statuses.iter().filter(|(_, status)| matches!(status, Status::Finished(_))).count();
     let mut text = format!("job {job}: {finished} of {} finished", counted(statuses.len(), "shard"));
     let waiting = |phase: Phase| {

@@ -1,13 +1,13 @@
 //! Where the tasks of a job are, as `squeue` and `sacct` say it. Pure.
 
 /// What `squeue` prints for each task, in this order: the reason may contain anything.
-pub const SQUEUE_FORMAT: &str = "%i|%T|%N|%r";
+pub(crate) const SQUEUE_FORMAT: &str = "%i|%T|%N|%r";
 
 /// How many characters of a state, of a list of nodes and of a reason are kept.
 const MOST_OF_FIELD: usize = 200;
 
 /// What `sacct` prints for each task.
-pub const SACCT_FORMAT: &str = "JobID,State,NodeList";
+pub(crate) const SACCT_FORMAT: &str = "JobID,State,NodeList";
 
 /// One task of a job array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,12 +80,12 @@ impl Task {
 }
 
 /// Reads what `squeue` printed. Other lines than those of tasks are left out.
-pub fn of_squeue(text: &str) -> Vec<Task> {
+pub(crate) fn of_squeue(text: &str) -> Vec<Task> {
     text.lines().filter_map(|line| task(line, '|')).collect()
 }
 
 /// Reads what `sacct` printed. It has cancelled tasks as `CANCELLED by 1000`.
-pub fn of_sacct(text: &str) -> Vec<Task> {
+pub(crate) fn of_sacct(text: &str) -> Vec<Task> {
     let tasks = text.lines().filter_map(|line| task(line, '|'));
     tasks
         .map(|mut task| {

@@ -17,7 +17,7 @@ pub struct ChainStep {
 
 /// What cargo makes of a lock file: the resolved one, or why it cannot be resolved. The outer error is
 /// the tool's.
-pub type Resolve<'a> = dyn FnMut(&[u8]) -> anyhow::Result<Result<Vec<u8>, String>> + 'a;
+pub(crate) type Resolve<'a> = dyn FnMut(&[u8]) -> anyhow::Result<Result<Vec<u8>, String>> + 'a;
 
 /// How often an update may take further packages along before it waits for others.
 const MOST_ADDED: usize = 8;

@@ -7,7 +7,7 @@ use memprof_build::compile_check::CompileError;
 
 /// What the compiler says of the candidate without some hunks: no errors, or some. The outer error is the
 /// tool's.
-pub type Check<'a> =
+pub(crate) type Check<'a> =
     dyn FnMut(&BTreeSet<usize>, &[ComposedFile]) -> anyhow::Result<Result<(), Vec<CompileError>>> + 'a;
 
 /// After this number of checks, hunks that are left count as one.
