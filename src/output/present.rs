@@ -1,6 +1,6 @@
 //! Writes a comparison or a search to its destinations, and gives the exit code.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -215,6 +215,7 @@ fn for_destination(console: &Console, output: &Output) -> Options {
     }
     Options {
         width: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+        is_on_terminal: io::stdout().is_terminal(),
         color: console.colors_output(),
         ..Options::default()
     }

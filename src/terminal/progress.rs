@@ -191,9 +191,8 @@ impl Progress {
             | Event::Delaying { .. } => waiting(event, on_terminal),
             Event::JobSubmitted { .. } | Event::JobProgress { .. } => job(event, on_terminal),
             Event::BuildStarted { name, commit } => {
-                let text = revision(name, commit);
-                let line = (!on_terminal).then(|| good("Building", text.clone()));
-                Update { lines: line.into_iter().collect(), ..Update::stage("Building", text) }
+                // Without a terminal, a long build has its lines from `on_tick`.
+                Update::stage("Building", revision(name, commit))
             }
             Event::BuildProgress { name, crate_name, compiled } => {
                 self.build_progress(name, crate_name, *compiled)
@@ -242,8 +241,7 @@ impl Progress {
             Event::ExplanationBegan { tests } => {
                 self.is_explaining = true;
                 let text = format!("{}: once more, with call stacks", counted(*tests, "test"));
-                let line = (!on_terminal).then(|| good("Explaining", text.clone()));
-                Update { lines: line.into_iter().collect(), ..Update::stage("Explaining", text) }
+                Update::stage("Explaining", text)
             }
             Event::ExplanationEnded { tests, took } => {
                 self.is_explaining = false;

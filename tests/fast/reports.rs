@@ -629,6 +629,24 @@ fn the_next_command_can_be_pasted_or_is_left_out() {
 }
 
 #[test]
+fn a_terminal_breaks_the_next_command_between_its_arguments() {
+    let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/7"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+    });
+    let mut results = synthetic.results();
+    results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+    let comparison = compare(&results);
+    let line = "next: cargo memprof bisect main..pr/7 --exact bart::tests::t\n";
+    let text = table(&comparison, &at_width(50));
+    assert!(text.contains(line), "{text}");
+    let on_terminal = Options { is_on_terminal: true, ..at_width(50) };
+    let text = table(&comparison, &on_terminal);
+    let broken = "next:\n      cargo memprof bisect main..pr/7 \\\n          --exact bart::tests::t\n";
+    assert!(text.contains(broken), "{text}");
+}
+
+#[test]
 fn the_next_command_names_metric_and_checkpoint() {
     let log = |parsed: i64| {
         let log = Log::new().checkpoint("two words", &[("heap.live", 2 * parsed)]);

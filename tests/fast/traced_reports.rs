@@ -260,7 +260,12 @@ fn as_csv_a_function_is_a_row_and_so_is_a_line() {
 }
 
 /// One revision with a traced function, whose second line did not end.
-fn of_lines(status: Status) -> Comparison {
+fn of_lines(status: &Status) -> Comparison {
+    lines_at(&["main"], status)
+}
+
+/// Every side ended with this status.
+fn lines_at(refs: &[&str], status: &Status) -> Comparison {
     let line = |number: u64, metrics: Value| {
         json!({
             "site": 0, "label": "bart::<Layer<T> as Module>::forward", "at": "src/lib.rs:3", "line": number,
@@ -280,18 +285,18 @@ fn of_lines(status: Status) -> Comparison {
         .event("line", &line(4, json!({})))
         .event("line", &line(4, figures))
         .event("line", &line(5, json!({})));
-    let synthetic = Synthetic::new(&["main"]).traces(&json!({"0": facts("let out = vec![0; 1024];")}));
-    let synthetic = match status {
-        Status::Ok => synthetic.passed("t", 0, 0, &log),
-        status => synthetic.failed("t", 0, status, "", Some(&log)),
-    };
+    let synthetic = Synthetic::new(refs).traces(&json!({"0": facts("let out = vec![0; 1024];")}));
+    let synthetic = (0..refs.len()).fold(synthetic, |synthetic, revision| match status {
+        Status::Ok => synthetic.passed("t", revision, 0, &log),
+        status => synthetic.failed("t", revision, status.clone(), "", Some(&log)),
+    });
     compare(&synthetic.results())
 }
 
 fn of_metrics(metrics: &[&str]) -> String {
     let metrics = (!metrics.is_empty()).then(|| metrics.iter().map(|&metric| metric.to_owned()).collect());
     let options = Options { metrics, view: View::Scopes, width: Some(160), ..Options::default() };
-    rendered(Format::Table, &of_lines(Status::Ok), &options)
+    rendered(Format::Table, &of_lines(&Status::Ok), &options)
 }
 
 #[test]
@@ -335,9 +340,14 @@ fn a_chosen_metric_without_figures_of_lines_has_its_reason() {
 fn what_a_test_measured_until_it_was_stopped_is_shown_as_incomplete() {
     let options = Options { view: View::Scopes, width: Some(160), ..Options::default() };
     for status in [Status::Interrupted, Status::Timeout { limit_seconds: 60 }, Status::Killed { signal: 9 }] {
-        let text = rendered(Format::Table, &of_lines(status), &options);
+        let text = rendered(Format::Table, &of_lines(&status), &options);
         assert!(text.contains("main: incomplete ("), "{text}");
         assert!(text.contains("2.00 MiB") && text.contains("out // ```"), "{text}");
     }
-    assert!(!rendered(Format::Table, &of_lines(Status::Ok), &options).contains("incomplete"));
+    assert!(!rendered(Format::Table, &of_lines(&Status::Ok), &options).contains("incomplete"));
+    let of_both = lines_at(&["main", "pr/1"], &Status::Killed { signal: 9 });
+    let text = rendered(Format::Table, &of_both, &Options { width: Some(160), ..Options::default() });
+    let heading = text.lines().find(|line| line.contains("incomplete")).unwrap_or_default();
+    assert!(heading.starts_with(" main and pr/1: incomplete ("), "{text}");
+    assert_eq!(text.matches("incomplete").count(), 1, "{text}");
 }

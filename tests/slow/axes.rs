@@ -126,7 +126,7 @@ all sides of profile (dev, release) × features (no features, simd) · Δ is the
     // A flag fixes an axis, and the baseline may be any side. No side is built again.
     let (printed, figures) = measured(&repository, home.path(), &["--release", "--baseline", "simd"]);
     assert_eq!(figures, named(&[(". · no features", 5), (". · simd", 7)]), "{}", printed.everything());
-    assert!(printed.code == 0 && !printed.stderr.contains("Building"), "{}", printed.everything());
+    assert!(printed.code == 0 && !printed.stderr.contains("Built"), "{}", printed.everything());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
     let json = ["--test", "memory", "--offline", "--format", "json", "--repeat", "2"];
     let with = |more: &[&str]| machine.run(&[more, &json].concat());
     let kept = with(&["new", "--baseline-run", "v1"]);
-    assert!(!kept.stderr.contains("Building old") && !kept.stderr.contains("old 1/"), "{}", kept.stderr);
+    assert!(!kept.stderr.contains("Built old") && !kept.stderr.contains("old 1/"), "{}", kept.stderr);
     let both = with(&["old", "new"]);
     assert_eq!((kept.code, both.code), (1, 1), "{}\n{}", kept.everything(), both.everything());
     assert_eq!(verdicts(&kept), verdicts(&both));

@@ -149,7 +149,7 @@ fn if_todays_dependencies_do_not_build_all_refs_get_those_of_the_newest_commits_
     assert_eq!(notes(&repository, home.path()).iter().filter(|note| is_told(note)).count(), 1);
 
     let again = compared(&repository, home.path(), &[]);
-    assert!(again.code == 0 && !again.stderr.contains("Building"), "{}", again.everything());
+    assert!(again.code == 0 && !again.stderr.contains("Built"), "{}", again.everything());
     assert!(notes(&repository, home.path()).iter().any(is_told), "a kept lock file keeps its note");
 
     let today = compared(&repository, home.path(), &["--lockfile-date", "today"]);

@@ -46,7 +46,7 @@ fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
         assert!(notes_of_both.iter().any(has), "{notes_of_both:?}");
     }
     let again = run(&repository, home.path(), "keeps_in", &[]);
-    assert!(!again.stderr.contains("Building"), "both builds are kept: {}", again.everything());
+    assert!(!again.stderr.contains("Built"), "both builds are kept: {}", again.everything());
 
     let off = attempt(&repository, home.path(), "keeps_in_new_only", &["--no-auto-overlay"]);
     assert_eq!(off.code, 3, "nothing was compared: {}", off.everything());

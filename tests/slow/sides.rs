@@ -100,7 +100,7 @@ fn a_side_is_built_with_another_version_and_the_headline_says_what_moved() {
 
     // The builds of both are kept apart, and none is made twice.
     let (again, figures) = compared(&repository, home.path(), &["deps", "stock@1.2.0"]);
-    assert!(!again.stderr.contains("Building") && figures == [2, 7], "{}", again.everything());
+    assert!(!again.stderr.contains("Built") && figures == [2, 7], "{}", again.everything());
     let (other, figures) = compared(&repository, home.path(), &["deps", "stock@1.1.0"]);
     assert_eq!((other.code, figures), (0, vec![2, 3]), "{}", other.everything());
 }
@@ -119,7 +119,7 @@ fn a_version_that_does_not_resolve_is_refused_with_the_versions_that_would() {
     ] {
         assert!(printed.stderr.contains(part), "{part}: {}", printed.everything());
     }
-    assert!(!printed.stderr.contains("Building"), "{}", printed.everything());
+    assert!(!printed.stderr.contains("Built"), "{}", printed.everything());
 }
 
 #[test]
@@ -225,5 +225,5 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
         assert!(json["traced"][side]["functions"][0]["text"].to_string().contains("vec![1;"), "{json:#}");
     }
     let (printed, figures) = compared(&repository, home.path(), &sides);
-    assert!(!printed.stderr.contains("Building") && figures == [1, 3], "{}", printed.everything());
+    assert!(!printed.stderr.contains("Built") && figures == [1, 3], "{}", printed.everything());
 }

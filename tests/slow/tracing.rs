@@ -349,7 +349,7 @@ fn functions_are_listed_per_ref_without_a_build() {
     ] {
         assert_eq!(printed.stdout.matches(said).count(), 2, "{said}: {}", printed.stdout);
     }
-    assert!(!printed.stderr.contains("Building"), "{}", printed.stderr);
+    assert!(!printed.stderr.contains("Built"), "{}", printed.stderr);
 }
 
 #[test]

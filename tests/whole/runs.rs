@@ -115,13 +115,13 @@ fn the_second_run_of_a_comparison_calls_cargo_for_no_build() {
     let arguments = ["--refs", "old,new", "--offline", "--format", "csv"];
     let first = memprof(&repository.root(), home.path(), &arguments);
     assert_eq!(first.code, 0, "{}", first.everything());
-    assert!(first.stderr.contains("Building"), "{}", first.everything());
+    assert!(first.stderr.contains("Built"), "{}", first.everything());
     // Without a target folder, any build would have to compile everything anew.
     let cache = only_folder(home.path());
     std::fs::remove_dir_all(cache.join("target")).expect("there was a build");
     let second = memprof(&repository.root(), home.path(), &arguments);
     assert_eq!(second.code, 0, "{}", second.everything());
-    assert!(!second.stderr.contains("Building"), "{}", second.everything());
+    assert!(!second.stderr.contains("Built"), "{}", second.everything());
     assert!(!cache.join("target/debug/.fingerprint").exists(), "cargo has built");
     assert_eq!(kept(&values(&first)), kept(&values(&second)));
 }

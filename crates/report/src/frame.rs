@@ -14,6 +14,7 @@ use crate::troubles::Trouble;
 use crate::why::explained::left_out;
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_support::labels::{one_line, width};
+use memprof_support::wrapped;
 
 /// What stands below all tables.
 pub(super) struct Foot<'a> {
@@ -49,7 +50,12 @@ impl Foot<'_> {
         }
         let answers = if self.options.hides_next { &[] } else { self.answers };
         if let Some(next) = answers.iter().find_map(Answer::next_command) {
-            // A command is for copying, so it is never wrapped.
+            // A command is for copying: a file has it on one line. A terminal would break it inside a word.
+            let next = if self.options.is_on_terminal {
+                wrapped::lines(&next, page.width(), "next: ".len())
+            } else {
+                next
+            };
             writeln!(out, "{next}")?;
         }
         if let Some(path) = &self.options.report_path {

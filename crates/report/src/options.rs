@@ -20,6 +20,8 @@ pub struct Options {
     pub only_changed: bool,
     /// The terminal's width in columns; 100 if unknown.
     pub width: Option<usize>,
+    /// Whether the terminal shows the report, and no file or pipe gets it.
+    pub is_on_terminal: bool,
     /// Use colours.
     pub color: bool,
     /// Which tests have a table.

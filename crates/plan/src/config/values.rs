@@ -370,9 +370,14 @@ macro_rules! one_of {
             fn from_text(text: &str) -> Result<Self, Mistake> {
                 match text {
                     $($word => Ok($value),)+
-                    other => Err(Mistake::new(format!("expected {}, found '{other}'", $expected)).help(
-                        suggest::did_you_mean_or_list(other, "possible", &[$($word),+])
-                    )),
+                    other => {
+                        // The expectation has the list of words.
+                        let mistake = Mistake::new(format!("expected {}, found '{other}'", $expected));
+                        Err(match suggest::did_you_mean(other, [$($word),+]) {
+                            Some(help) => mistake.help(help),
+                            None => mistake,
+                        })
+                    }
                 }
             }
 

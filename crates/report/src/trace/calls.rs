@@ -281,11 +281,24 @@ impl<'a> TraceReport<'a> {
         Group::of(name.to_owned(), headings, cells)
     }
 
+    /// Returns how the runs ended of which only a part was logged. An end of both sides is named once.
+    fn ends(&self) -> Option<String> {
+        let [old, new] = [&self.names[0], self.names.last()?];
+        match &self.cut_off {
+            [Some(of_old), Some(of_new)] if of_old == of_new => {
+                Some(format!("{old} and {new}: incomplete ({of_old})"))
+            }
+            [Some(of_old), Some(of_new)] => Some(format!("incomplete ({old}: {of_old}; {new}: {of_new})")),
+            [Some(end), None] => Some(format!("{old}: incomplete ({end})")),
+            [None, Some(end)] => Some(format!("{new}: incomplete ({end})")),
+            [None, None] => None,
+        }
+    }
+
     /// Writes which requested functions were not traced, and whether none was called.
     pub(crate) fn remarks(&self, page: Page, out: &mut dyn Write) -> io::Result<()> {
-        for (name, end) in self.names.iter().zip(&self.cut_off) {
-            let Some(end) = end else { continue };
-            let line = format!("{name}: incomplete ({end}); these figures are what was logged until then");
+        if let Some(ends) = self.ends() {
+            let line = format!("{ends}; these figures are what was logged until then");
             page.line(&line, " ", Tone::Growth, out)?;
         }
         for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
