@@ -15,6 +15,7 @@ use crate::terminal::failure::explain;
 use crate::terminal::filtered::filtered;
 use crate::terminal::lines::{Line, StatusLine, Update, VERB_WIDTH};
 use crate::terminal::progress::{Medium, Progress, Verbosity};
+use crate::terminal::status_term::StatusTerm;
 use crate::terminal::workflow::for_log;
 use memprof_support::elapsed::shown;
 use memprof_support::event::{Event, Sink};
@@ -61,8 +62,10 @@ impl Console {
         };
         // A terminal that cannot move its cursor (`TERM=dumb`) gets plain lines, like a file.
         let moves = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let bar = (moves && verbosity > Verbosity::Quiet)
-            .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)));
+        let bar = (moves && verbosity > Verbosity::Quiet).then(|| {
+            let term = Box::new(StatusTerm::new(width_of_terminal));
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::term_like_with_hz(term, 10))
+        });
         let mut console = Self::on(
             Box::new(io::stderr()),
             AutoStream::choice(&io::stderr()) != ColorChoice::Never,

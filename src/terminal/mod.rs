@@ -9,5 +9,6 @@ pub mod failure;
 pub mod filtered;
 pub mod lines;
 pub mod progress;
+pub mod status_term;
 pub mod usage_error;
 pub mod workflow;
