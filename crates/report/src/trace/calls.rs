@@ -301,12 +301,15 @@ impl<'a> TraceReport<'a> {
             let line = format!("{ends}; these figures are what was logged until then");
             page.line(&line, " ", Tone::Growth, out)?;
         }
-        for ((name, side), is_silent) in self.names.iter().zip(&self.sides).zip(self.is_silent) {
-            let Some(facts) = side.facts else { continue };
-            for line in remarks(name, facts) {
-                page.line(&line, " ", Tone::Quiet, out)?;
+        let of_sides = self.sides.each_ref().map(|side| side.facts.map(remarks).unwrap_or_default());
+        for (side, (name, lines)) in self.names.iter().zip(&of_sides).enumerate() {
+            // What is the same of both is said once.
+            let is_of_both = self.names.len() == 2 && of_sides[0] == of_sides[1];
+            let whose = if is_of_both { self.names.join(" and ") } else { name.clone() };
+            for line in lines.iter().filter(|_| !is_of_both || side == 0) {
+                page.line(&format!("{whose}: {line}"), " ", Tone::Quiet, out)?;
             }
-            if is_silent && facts.traced() > 0 {
+            if self.is_silent[side] && self.sides[side].facts.is_some_and(|facts| facts.traced() > 0) {
                 let line = format!("{name}: no traced function was called");
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
@@ -325,17 +328,17 @@ fn is_silent(side: &Aggregate, traced: &TraceSide<'_>) -> bool {
     !side.runs.is_empty() && traced.records.is_empty()
 }
 
-fn remarks(name: &str, facts: &TraceFacts) -> Vec<String> {
+fn remarks(facts: &TraceFacts) -> Vec<String> {
     let mut lines = Vec::new();
     let reasons = facts.reasons();
     if !reasons.is_empty() {
         let all = counted(facts.functions.len(), "function");
-        let mut line = format!("{name}: {} of {all} traced", facts.traced());
+        let mut line = format!("{} of {all} traced", facts.traced());
         for (reason, count) in reasons.iter().take(MOST_REASONS) {
             _ = write!(line, "; {count} not: {reason}");
         }
         lines.push(line);
     }
-    lines.extend(facts.unmet.iter().map(|pattern| format!("{name}: no function matches {pattern}")));
+    lines.extend(facts.unmet.iter().map(|pattern| format!("no function matches {pattern}")));
     lines
 }

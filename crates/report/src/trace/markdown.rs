@@ -27,10 +27,9 @@ pub(crate) fn blocks(comparison: &Comparison, view: &PairView, options: &Options
     let calls = traced.calls();
     let changed = calls.iter().filter(|row| traced.differs(row)).count();
     if !calls.is_empty() && (changed > 0 || !options.only_changed) {
-        let block = written(|out| {
-            traced.tree(page, &calls, &options, out)?;
-            traced.remarks(page, out)
-        });
+        let tree = written(|out| traced.tree(page, &calls, &options, out));
+        let remarks = written(|out| traced.remarks(page, out));
+        let block = format!("{}\n\n{remarks}", tree.trim_end());
         let all = counted(calls.len(), "row");
         let rows = if view.is_compared() { format!("{changed} of {all} changed") } else { all };
         let title = html(&format!("{test}: traced functions, {rows}"));
