@@ -17,7 +17,7 @@ pub(crate) fn has_driver() -> bool {
     places.iter().any(|place| Path::new(place).exists())
 }
 
-/// Returns the newest CUPTI of the first place that has one: [`VARIABLE`], `CUDA_HOME` and similar
+/// Returns the newest CUPTI of the first place that has one: `VARIABLE`, `CUDA_HOME` and similar
 /// variables, the loader's folders, `/usr/local/cuda*`, and Python packages.
 ///
 /// # Errors

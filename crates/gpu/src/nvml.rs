@@ -52,7 +52,7 @@ fn named_by_user() -> Option<std::ffi::OsString> {
 }
 
 impl Nvml {
-    /// Loads the library that [`VARIABLE`] names, else the loader's `libnvidia-ml.so.1`.
+    /// Loads the library that `VARIABLE` names, else the loader's `libnvidia-ml.so.1`.
     ///
     /// # Errors
     /// Says why NVML cannot be used.

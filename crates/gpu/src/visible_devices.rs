@@ -130,7 +130,7 @@ fn one<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// Returns the devices that the user named for a cell, by NVML's index or the beginning of a UUID.
-/// [`NONE`] names no device.
+/// `NONE` names no device.
 ///
 /// # Errors
 /// A name matches no device of this machine, or several.
@@ -168,7 +168,7 @@ pub fn named(devices: &Devices, names: &[String]) -> Result<Vec<CudaDevice>, Use
 pub(crate) const NONE: &str = "none";
 
 /// Checks that this can be the name of a device: NVML's index, the beginning of a UUID, or
-/// [`NONE`].
+/// `NONE`.
 pub fn check_name(name: &str) -> Result<(), String> {
     let rest = name.strip_prefix("GPU-").or_else(|| name.strip_prefix("MIG-"));
     if name == NONE || name.parse::<u32>().is_ok() || rest.is_some_and(|rest| !rest.is_empty()) {

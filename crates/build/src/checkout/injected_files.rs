@@ -175,7 +175,7 @@ impl Advice for LeadsOutside {
 /// Checks that a folder is inside the checkout, because a committed link may lead out of it.
 ///
 /// # Errors
-/// [`LeadsOutside`], also for a link that leads nowhere, and a folder of git's own files.
+/// `LeadsOutside`, also for a link that leads nowhere, and a folder of git's own files.
 pub fn check_inside(root: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
     let is_there = |path: &&Utf8Path| path.symlink_metadata().is_ok();
     let existing = folder.ancestors().find(is_there).unwrap_or(root);

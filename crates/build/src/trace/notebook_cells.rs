@@ -1,5 +1,5 @@
 //! The cells of a notebook's program, which are traced like functions: a cell is a block that begins
-//! with [`CELL`] and the cell's scope, and its code ends where that scope is dropped.
+//! with `CELL` and the cell's scope, and its code ends where that scope is dropped.
 
 use proc_macro2::{Span, TokenTree};
 use syn::spanned::Spanned;

@@ -29,7 +29,7 @@ pub struct Note {
     pub process: u32,
     /// When it started: [`ProcessFacts::started`].
     pub started: u64,
-    /// [`process::table`], where the id is valid.
+    /// `process::table`, where the id is valid.
     pub table: String,
     pub user: u32,
     pub name: String,

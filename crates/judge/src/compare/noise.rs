@@ -26,7 +26,7 @@ const HOW_TO_WRITE: &str = "write one with `cargo memprof --aa --noise FILE`";
 /// The noise file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
-    /// The version of this format, [`VERSION`].
+    /// The version of this format, `VERSION`.
     pub version: u32,
     /// The commit that was run against itself.
     pub commit: String,

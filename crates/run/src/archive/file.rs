@@ -53,7 +53,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// An [`ArchiveError`] if the file is not a complete, unchanged archive of this version.
+    /// An `ArchiveError` if the file is not a complete, unchanged archive of this version.
     pub fn open(file: &Utf8Path) -> anyhow::Result<Self> {
         let mut input = followed::open(file).map_err(|error| {
             UserError::new(format!("cannot open the archive {error}"))
@@ -89,7 +89,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// An [`ArchiveError`] if the archive has no such file, or it cannot be read.
+    /// An `ArchiveError` if the archive has no such file, or it cannot be read.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let mut tar = self.tar()?;
         let mut room = self.most_unpacked();
@@ -304,7 +304,7 @@ impl Unpacked {
     ///
     /// # Errors
     ///
-    /// An [`ArchiveError`] if it is not there, or cannot be read.
+    /// An `ArchiveError` if it is not there, or cannot be read.
     pub fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> anyhow::Result<T> {
         let damaged = |error: &dyn std::fmt::Display| self.damaged(format!("{name}: {error}"));
         let text = followed::read_within(self.folder.join(name), MOST_OF_JSON);
