@@ -34,7 +34,7 @@ fn main() {
 fn measure(tests: usize, count: u32) {
     let cells: Vec<CellId> =
         (0..tests).map(|number| cell(&format!("module_{}::test_{number}", number % 40), &[])).collect();
-    let all = AllTests::of(cells.iter());
+    let all = AllTests::from_cells(cells.iter());
     let numbers = sharding::numbers(cells.iter(), &BTreeMap::new(), count);
     let shards: Vec<Synthetic> = (1..=count)
         .map(|number| {

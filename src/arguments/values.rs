@@ -84,7 +84,7 @@ pub fn threshold(text: &str) -> Result<Rule, String> {
             rule.growth = Some(Growth::Off);
             return Ok(());
         }
-        let unit = Unit::of(&rule.metric);
+        let unit = Unit::of_metric(&rule.metric);
         let one = limit.parse::<Limit>()?.on(unit)?;
         let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
         let Growth::Within(both) = growth else {
@@ -117,7 +117,7 @@ pub fn leak(text: &str) -> Result<Rule, String> {
 }
 
 fn absolute(limit: &str, metric: &str) -> Result<u64, String> {
-    let threshold = limit.parse::<Limit>()?.on(Unit::of(metric))?;
+    let threshold = limit.parse::<Limit>()?.on(Unit::of_metric(metric))?;
     threshold.bytes.ok_or_else(|| {
         format!(
             "'{limit}' is a percentage, and this flag takes an absolute value; --threshold {metric}={limit} limits growth"
@@ -192,7 +192,7 @@ pub fn allow(text: &str) -> Result<Allowance, String> {
         return Err("this would allow every change: add metric=…, test=… or checkpoint=…".to_owned());
     }
     if let (Some(limit), Some(metric)) = (allowance.limit, &allowance.metric) {
-        limit.on(Unit::of(metric))?;
+        limit.on(Unit::of_metric(metric))?;
     }
     Ok(allowance)
 }

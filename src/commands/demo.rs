@@ -92,7 +92,7 @@ fn measure(
 ) -> anyhow::Result<RunFolder> {
     let asked = Asked::read(&run.request, &run.presentation, repository, RefsNeeded::Comparison)?;
     let mut plan = resolve(&asked.request, repository, context.console)?;
-    plan.search = search_options::of(words, &plan, repository)?;
+    plan.search = search_options::for_plan(words, &plan, repository)?;
     let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
     let cache = Cache::open(cache, repository)?;
     let CommandContext { console, interrupt } = context;

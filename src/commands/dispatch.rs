@@ -20,7 +20,7 @@ pub fn act(
     console: &Console,
     interrupt: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(salt) = cache::home().ok().and_then(|home| Salt::of(&home)) {
+    if let Some(salt) = cache::home().ok().and_then(|home| Salt::read(&home)) {
         redaction::use_salt(salt);
     }
     let context = CommandContext { console, interrupt };

@@ -212,7 +212,7 @@ impl Run<'_> {
         if execution.dry_run {
             return self.context.print_plan(&plan, &stored_plan::sealed(&plan));
         }
-        plan.search = search_options::of(&command_line(std::env::args()), &plan, self.repository)?;
+        plan.search = search_options::for_plan(&command_line(std::env::args()), &plan, self.repository)?;
         let runs = runs_folder(self.repository, &plan.workspace)?;
         let folder = create_folder(&runs, &plan)?;
         if let Some(kept) = kept {
@@ -310,7 +310,7 @@ impl Run<'_> {
         if self.arguments.request.refs.aa || !plan.request.pairs.is_empty() {
             return Attribution::NONE;
         }
-        explanation::of(&self.arguments.presentation.why, self.outputs, plan)
+        explanation::attribution(&self.arguments.presentation.why, self.outputs, plan)
     }
 
     /// Prints by how much the baseline varied, and writes the noise file. Any difference is noise,

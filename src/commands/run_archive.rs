@@ -115,7 +115,7 @@ pub fn run_archive(
     };
     let (unpacked, plan, folder, devices) = (&unpacked, &plan, &folder, devices);
     let follow = execution.follow();
-    let attribution = explanation::of(&arguments.presentation.why, outputs, plan);
+    let attribution = explanation::attribution(&arguments.presentation.why, outputs, plan);
     let run = ArchiveRun {
         context,
         unpacked,
@@ -288,7 +288,7 @@ impl ArchiveRun<'_> {
             plan: self.plan,
             counting: &counting,
             devices: self.devices,
-            delay: &Delay::of(&self.plan.request),
+            delay: &Delay::from_request(&self.plan.request),
             past: &past_times(self.folder),
             folder: self.folder,
             builds: &builds,

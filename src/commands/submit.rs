@@ -127,7 +127,7 @@ impl Submit<'_> {
         let Some(record) = folder.read()? else {
             return Err(UserError::new(format!("{} is not the folder of a job", folder.0)).into());
         };
-        let client = Client::of(record.cluster.clone());
+        let client = Client::for_cluster(record.cluster.clone());
         let mut job = Job { folder, record, client, _lock: lock };
         if job.record.is_merged {
             return self.report(&job);
@@ -186,7 +186,7 @@ impl Submit<'_> {
         let accepted = job.client.submit(&job.folder.0, &job.folder.script(), shards, arguments)?;
         job.record.jobs.push(Submission { id: accepted.id, shards: shards.to_vec() });
         job.record.cluster.clone_from(&accepted.cluster);
-        job.client = Client::of(accepted.cluster);
+        job.client = Client::for_cluster(accepted.cluster);
         job.folder.write(&job.record).map_err(|error| {
             // Without its record, `--resume` would not find it.
             UserError::new(format!("job {} was submitted, but cannot be noted: {error:#}", accepted.id))
@@ -293,7 +293,7 @@ impl Submit<'_> {
         if !presentation.metrics.is_empty() {
             flags.extend(["--metrics".to_owned(), presentation.metrics.join(",")]);
         }
-        let why = explanation::of(&presentation.why, self.outputs, plan).why;
+        let why = explanation::attribution(&presentation.why, self.outputs, plan).why;
         let why = why.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
         flags.extend(["--why".to_owned(), why]);
         if let Some(tests) = presentation.why.why_tests {
@@ -403,7 +403,7 @@ fn merge(job: &mut Job, statuses: Vec<(u32, Status)>) -> anyhow::Result<()> {
 
 fn check_tests(archive: &Archive, file: &Utf8Path, shards: u32) -> anyhow::Result<()> {
     let cells: Vec<PlannedCell> = archive.read_json("cells.json")?;
-    let tests = AllTests::of(cells.iter().map(|planned| &planned.cell)).count;
+    let tests = AllTests::from_cells(cells.iter().map(|planned| &planned.cell)).count;
     if shards as usize > tests {
         return Err(UserError::new(format!("{shards} shards, but {file} has {}", counted(tests, "test")))
             .help(format!("--shards {}", tests.max(1)))

@@ -260,7 +260,7 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
         || !comparison.not_measured.is_empty()
         || comparison.candidates().any(is_unanswered);
     let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
-    code.worst(Conclusion::of(comparison).exit_code())
+    code.worst(Conclusion::from_comparison(comparison).exit_code())
 }
 
 /// Whether a file with tests of one side was tried at the other one. So nobody forgot to compare them.

@@ -10,7 +10,7 @@ use memprof_run::attribution::Attribution;
 
 /// Returns what to record. Without a flag, these are the changed tests of a comparison, if a person
 /// will read the report.
-pub fn of(flags: &WhyArguments, outputs: &[Output], plan: &Plan) -> Attribution {
+pub fn attribution(flags: &WhyArguments, outputs: &[Output], plan: &Plan) -> Attribution {
     let is_for_people = |output: &Output| match (output.format, &output.file) {
         (Format::Markdown | Format::Html, _) => true,
         (Format::Table, None) => std::io::stdout().is_terminal(),

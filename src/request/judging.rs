@@ -32,7 +32,7 @@ pub fn refuse_unchecked(flags: &JudgingArguments, revisions: usize) -> Result<()
     match flags.thresholds.iter().find(|rule| rule.growth != Some(Growth::Off)) {
         Some(rule) if revisions == 1 => {
             let metric = &rule.metric;
-            let example = match Unit::of(metric) {
+            let example = match Unit::of_metric(metric) {
                 Unit::Bytes => "8MiB",
                 Unit::Count => "1000",
                 Unit::Nanoseconds => "1s",

@@ -42,7 +42,7 @@ pub fn check_tests(
     cells: &[PlannedCell],
 ) -> Result<(), UserError> {
     let ids: Vec<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
-    if plan.request.pairs.is_empty() || !Pairs::of(&plan.request.pairs, &ids).pairs.is_empty() {
+    if plan.request.pairs.is_empty() || !Pairs::find(&plan.request.pairs, &ids).pairs.is_empty() {
         return Ok(());
     }
     let Some(pair) = first(arguments) else {

@@ -55,7 +55,7 @@ pub fn reconcile(
     surroundings: Surroundings<'_>,
     needed: RefsNeeded,
 ) -> Result<Request, UserError> {
-    let flags = SidedFlags::of(arguments)?;
+    let flags = SidedFlags::from_arguments(arguments)?;
     let arguments = &flags.common;
     let matrix = &with_flags(arguments, matrix);
     let cells = &arguments.cells;

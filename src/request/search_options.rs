@@ -38,7 +38,11 @@ const ONLY_OF_COMPARISONS: [&str; 4] = ["devices", "pairs", "lockfile", "archive
 
 /// Returns the options of a search between the plan's revisions; `None` if it could not measure what
 /// the comparison measured. `words` are the command line without the program.
-pub fn of(words: &[String], plan: &Plan, repository: &Repository) -> anyhow::Result<Option<SearchOptions>> {
+pub fn for_plan(
+    words: &[String],
+    plan: &Plan,
+    repository: &Repository,
+) -> anyhow::Result<Option<SearchOptions>> {
     let Some(mut options) = read(words) else { return Ok(None) };
     let is_secret = |word: &String| redaction::setting(word) != word.as_str();
     if options.words.iter().any(is_secret) {

@@ -48,7 +48,7 @@ pub struct SidedFlags {
 
 impl SidedFlags {
     /// Separates the settings of single sides from those of every ref.
-    pub fn of(arguments: &RequestArguments) -> Result<Self, UserError> {
+    pub fn from_arguments(arguments: &RequestArguments) -> Result<Self, UserError> {
         let mut flags = Self { common: arguments.clone(), with: Vec::new(), sided: Vec::new() };
         for text in &arguments.sides.with {
             let (side, change) = split(text, &['@', '=']);
@@ -237,7 +237,7 @@ pub fn variables(flags: &SidedFlags) -> impl Iterator<Item = &String> {
 
 /// Refuses settings of single sides for a command without sides.
 pub fn refuse(arguments: &RequestArguments, command: &str) -> Result<(), UserError> {
-    match SidedFlags::of(arguments)?.sided.first() {
+    match SidedFlags::from_arguments(arguments)?.sided.first() {
         None => Ok(()),
         Some(sided) => Err(UserError::new(format!("{}: {command} measures every ref alike", sided.written))
             .help("leave out what stands before the colon, or compare: cargo memprof .")),

@@ -150,7 +150,7 @@ impl SearchRequest<'_> {
             }
             let limit = one
                 .limit
-                .on(Unit::of(metric))
+                .on(Unit::of_metric(metric))
                 .map_err(|problem| UserError::new(format!("--threshold does not fit {metric}: {problem}")))?;
             threshold.percent = limit.percent.or(threshold.percent);
             threshold.bytes = limit.bytes.or(threshold.bytes);

@@ -12,7 +12,7 @@ use memprof_support::elapsed::shown;
 
 /// Returns the unit of the metric.
 pub fn unit(record: &SearchRecord) -> Unit {
-    Unit::of(&record.query.metric)
+    Unit::of_metric(&record.query.metric)
 }
 
 /// ` · 31 commits left, about 2 min`, or nothing.

@@ -82,7 +82,7 @@ pub fn search(
         let folder = create_folder(&runs, &search)?;
         (search, folder, Some(runs))
     };
-    let attribution = explanation::of(why, &outputs, &search.plan);
+    let attribution = explanation::attribution(why, &outputs, &search.plan);
     let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
     let mut restored = ExitCode::Success;
     let Err(error) = session.run(search, measuring, &mut restored) else {
@@ -224,7 +224,9 @@ impl SearchSession<'_> {
         let begin = Instant::now();
         let mut pairs = Vec::new();
         for (test, report) in reports.iter().enumerate() {
-            pairs.extend(report.steps.iter().map(|step| StepPair::of(report, test, step, plan, self.folder)));
+            pairs.extend(
+                report.steps.iter().map(|step| StepPair::find(report, test, step, plan, self.folder)),
+            );
         }
         let count = pairs.len();
         for (index, pair) in pairs.into_iter().enumerate() {

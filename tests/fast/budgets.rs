@@ -56,10 +56,10 @@ fn a_figure_above_its_line_is_a_failed_gate_that_names_the_line() {
         results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
         compare(&results)
     };
-    assert_eq!(Conclusion::of(&judged(2_000_000)).breaches, 0);
+    assert_eq!(Conclusion::from_comparison(&judged(2_000_000)).breaches, 0);
     let over = judged(2_000_001);
-    assert_eq!(Conclusion::of(&over).breaches, 3);
-    assert_eq!(Conclusion::of(&over).exit_code(), ExitCode::Regression);
+    assert_eq!(Conclusion::from_comparison(&over).breaches, 3);
+    assert_eq!(Conclusion::from_comparison(&over).exit_code(), ExitCode::Regression);
     let pair = over.cells.iter().flat_map(|cell| &cell.pairs).find(|pair| !pair.breaches.is_empty());
     let places: Vec<_> = pair.expect("a breach").breaches.iter().map(|one| one.place.as_deref()).collect();
     let line = |checkpoint: &str| {
@@ -116,7 +116,7 @@ fn an_entry_without_a_figure_is_not_passed_over() {
         "{:?}",
         comparison.notes
     );
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Incomplete);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn rules(rules: Vec<memprof_plan::rule::Rule>) -> Judging {
 }
 
 fn code(comparison: &Comparison) -> u8 {
-    Conclusion::of(comparison).exit_code() as u8
+    Conclusion::from_comparison(comparison).exit_code() as u8
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn log(live: i64) -> Log {
 }
 
 fn shards(builds: [&str; 2], machines: [&str; 2]) -> [Synthetic; 2] {
-    let all = AllTests::of([&cell("one", &[]), &cell("two", &[])].into_iter());
+    let all = AllTests::from_cells([&cell("one", &[]), &cell("two", &[])].into_iter());
     let shard = |number: u32, test: &str| {
         let index = number as usize - 1;
         Synthetic::new(&["main", "pr/7"])

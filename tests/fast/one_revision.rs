@@ -48,7 +48,7 @@ fn shown(format: Format, comparison: &Comparison) -> String {
 fn limits_and_leaks_of_one_revision_fail_in_every_format() {
     let rules = vec![values::limit("heap.peak=4MiB").unwrap(), values::leak("heap.live=64KiB").unwrap()];
     let comparison = limited(rules);
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Regression);
     let table = shown(Format::Table, &comparison);
     assert!(table.starts_with("memory of 2 tests in main 0aa2c1f, 1 over a limit\n"), "{table}");
     assert!(table.contains("▲ index_by_stage") && !table.contains("▲ finds_nothing"), "{table}");
@@ -82,13 +82,13 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
 
 #[test]
 fn a_limit_that_holds_passes_and_one_that_was_not_checked_does_not() {
-    let code = |rule: Rule| Conclusion::of(&limited(vec![rule])).exit_code();
+    let code = |rule: Rule| Conclusion::from_comparison(&limited(vec![rule])).exit_code();
     assert_eq!(code(values::limit("heap.peak=9MiB").unwrap()), ExitCode::Success);
     assert_eq!(code(values::leak("heap.live=1MiB").unwrap()), ExitCode::Success);
     // No test has this metric or this checkpoint, so nothing was checked.
     for rule in ["gpu.0.peak=4MiB", "heap.peak=99MiB,checkpoint=dnoe"] {
         let comparison = limited(vec![values::limit(rule).unwrap()]);
-        assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Incomplete, "{rule}");
+        assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete, "{rule}");
         let table = shown(Format::Table, &comparison);
         assert!(table.contains("was not checked: no test has a figure for it"), "{table}");
     }
@@ -105,7 +105,7 @@ fn an_expected_figure_above_its_limit_does_not_count() {
         .judging(Judging { rules, allow, ..Judging::default() })
         .passed("index", 0, 0, &log);
     let comparison = compare(&synthetic.results());
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Success);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Success);
     assert!(shown(Format::Table, &comparison).contains("limit 4.00 MiB, expected: see #7"));
 }
 
@@ -216,7 +216,7 @@ fn the_peak_above_start_is_computed_where_it_is_named() {
     assert!(named(&compare(&folder(vec![values::limit("heap.*=99MiB").unwrap()]).results())).is_empty());
 
     let comparison = compare(&folder(vec![values::limit("heap.peak_above_start=4MiB").unwrap()]).results());
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Regression);
     let table = shown(Format::Table, &comparison);
     assert!(table.contains("index  heap.peak_above_start  5.00 MiB  at 'loaded'"), "{table}");
 
@@ -242,7 +242,7 @@ fn a_gpu_that_is_not_in_use_yet_holds_nothing_of_the_process() {
         let rules = vec![values::leak(&format!("gpu.0.live={limit}")).unwrap()];
         let judging = Judging { rules, ..Judging::default() };
         let synthetic = Synthetic::new(&["main"]).judging(judging).passed("gpu", 0, 0, &log);
-        Conclusion::of(&compare(&synthetic.results())).exit_code()
+        Conclusion::from_comparison(&compare(&synthetic.results())).exit_code()
     };
     assert_eq!((judging("1MiB"), judging("2MiB")), (ExitCode::Regression, ExitCode::Success));
 }

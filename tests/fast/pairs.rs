@@ -41,7 +41,7 @@ fn shown(format: Format, view: View, comparison: &Comparison) -> String {
 #[test]
 fn a_pair_is_compared_like_two_revisions_in_every_format() {
     let comparison = compare(&synthetic(&["main"], 2).results());
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Regression);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Regression);
     assert_eq!(comparison.cells.len(), 2);
     let formats = [Format::Table, Format::Markdown, Format::Json, Format::Junit];
     for format in formats {
@@ -81,10 +81,10 @@ fn a_failed_test_without_a_partner_is_not_hidden() {
         0,
         &log(MIB),
     );
-    assert_eq!(Conclusion::of(&compare(&passed.results())).exit_code(), ExitCode::Success);
+    assert_eq!(Conclusion::from_comparison(&compare(&passed.results())).exit_code(), ExitCode::Success);
     let failed = passed.failed("other", 0, Status::Failed { exit_code: 1 }, "", None);
     let comparison = compare(&failed.results());
-    assert_eq!(Conclusion::of(&comparison).exit_code(), ExitCode::Incomplete);
+    assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete);
     let text = shown(Format::Table, View::Checkpoints, &comparison);
     assert!(text.contains("1 test without a partner, 1 of them failed: other"), "{text}");
 }

@@ -58,7 +58,7 @@ fn shown(comparison: &Comparison, options: Options) -> String {
 }
 
 fn code(comparison: &Comparison) -> u8 {
-    Conclusion::of(comparison).exit_code() as u8
+    Conclusion::from_comparison(comparison).exit_code() as u8
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Cluster {
         self.write(&format!("{look}/tasks"), tasks);
         for (number, job) in finished {
             let index = *number as usize - 1;
-            let all = AllTests::of(TESTS.map(|test| cell(test, &[])).iter());
+            let all = AllTests::from_cells(TESTS.map(|test| cell(test, &[])).iter());
             let log = |live: i64| Log::new().checkpoint("done", &[("heap.live", live), ("heap.peak", live)]);
             let (old, new) = (log(1_000_000), log(1_000_000 * i64::from(*number)));
             let shard = Synthetic::new(&["main", "pr/7"])

@@ -305,7 +305,7 @@ fn gits_rules_for_urls_of_submodules_are_those_of_the_user() {
         let cache = cache(&user, &repository);
         let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
         worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
-        let missing = worktree.missing_submodules().of("main");
+        let missing = worktree.missing_submodules().of_revision("main");
         assert!(missing[0].reason.contains(reason), "{missing:?}");
         assert!(!ran.exists(), "{url} ran");
     }
@@ -368,7 +368,7 @@ fn an_excluded_submodule_is_neither_fetched_nor_kept() {
         let exclude: Vec<String> = exclude.iter().map(|pattern| (*pattern).to_owned()).collect();
         let worktree = Worktree::open(&cache, &repository, &exclude).unwrap();
         worktree.check_out(&main).unwrap_or_else(|error| panic!("{exclude:?}: {error:#}"));
-        assert_eq!(worktree.missing_submodules().of("main"), []);
+        assert_eq!(worktree.missing_submodules().of_revision("main"), []);
         assert_eq!(worktree.status().unwrap(), b"", "{exclude:?}");
         ["near", "far"].map(|name| worktree.path().join("vendor").join(name).join("lib.c").exists())
     };

@@ -144,7 +144,7 @@ fn by(by: GroupBy) -> Grouping {
 }
 
 fn shown(difference: &Difference) -> Vec<(String, i64)> {
-    difference.groups.iter().map(|group| (group.name().to_owned(), difference.of(group))).collect()
+    difference.groups.iter().map(|group| (group.name().to_owned(), difference.of_group(group))).collect()
 }
 
 fn assert_adds_up(difference: &Difference) {
@@ -163,7 +163,7 @@ fn sites_are_sorted_by_difference_and_have_a_class() {
     let found: Vec<(&str, Option<&str>, i64)> = difference
         .groups
         .iter()
-        .map(|group| (group.name(), group.location(), difference.of(group)))
+        .map(|group| (group.name(), group.location(), difference.of_group(group)))
         .collect();
     assert_eq!(
         found,
@@ -302,7 +302,7 @@ fn another_closure_number_and_inlining_are_no_difference() {
     for grouping in [GroupBy::Site, GroupBy::Line, GroupBy::Function, GroupBy::Hunk] {
         let difference = attribution.answer(&question("heap.peak"), &by(grouping)).unwrap();
         assert_eq!(difference.groups.len(), 1, "{difference:?}");
-        assert_eq!(difference.of(&difference.groups[0]), 0);
+        assert_eq!(difference.of_group(&difference.groups[0]), 0);
     }
 }
 
@@ -326,7 +326,7 @@ fn a_row_of_one_side_alone_is_that_sides_figure() {
     let difference = candidate.run().answer("heap.peak", &done(), &Grouping::default()).unwrap();
     assert_adds_up(&difference);
     assert!(difference.is_alone());
-    assert_eq!((difference.whole(), difference.of(&difference.groups[0])), (10075, 9000));
+    assert_eq!((difference.whole(), difference.of_group(&difference.groups[0])), (10075, 9000));
     assert!(difference.groups.iter().all(|group| group.class.is_none()), "there is no diff");
     let runs = runs();
     let diff = diff(&runs);

@@ -85,7 +85,7 @@ fn what_limits_the_answer_is_said() {
     let mut difference = answer("heap.peak", &Grouping::default());
     difference.sample = Some(512 << 10);
     difference.incomplete = vec!["the table of sites is full".to_owned()];
-    let differs = Agreement::of("heap.peak", 10_075, &[9051]);
+    let differs = Agreement::compare("heap.peak", 10_075, &[9051]);
     let sites = Sites { agreements: vec![Agreement::Equal, differs], ..sites(1, 1) };
     insta::assert_snapshot!("why_limits_at_80", text(&difference, &sites, Some(80)));
     insta::assert_snapshot!("why_limits_in_a_comment", markdown::table(&difference, &sites));
@@ -109,7 +109,7 @@ fn a_comment_escapes_what_is_in_names() {
 #[test]
 fn json_has_everything_and_fits_its_schema() {
     let difference = answer("heap.peak", &Grouping::default());
-    let agreements = [Some(Agreement::Equal), Some(Agreement::of("heap.peak", 10_075, &[9051]))];
+    let agreements = [Some(Agreement::Equal), Some(Agreement::compare("heap.peak", 10_075, &[9051]))];
     let row = WhyRow::new("index", ["main", "pr/7"], &difference, agreements);
     let report = WhyReport {
         schema: VERSION,

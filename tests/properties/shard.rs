@@ -32,7 +32,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let record = |outcomes| ShardRecord {
         version: VERSION,
         shard: Shard { number: 1, count: 2 },
-        all: AllTests::of(std::iter::empty()),
+        all: AllTests::from_cells(std::iter::empty()),
         outcomes,
     };
     [None, Some(3)].map(|outcomes| serde_json::to_vec_pretty(&record(outcomes)).expect("JSON")).into()

@@ -78,7 +78,7 @@ fn answer(log: &StackLog, stacks: &Stacks) {
             let metric = format!("{}.peak", family.name);
             let question = Question { metric, checkpoints: [Some(checkpoint.clone()), Some(checkpoint)] };
             let same = attribution.answer(&question, &Grouping::default()).expect("it was recorded");
-            assert!(same.groups.iter().all(|group| same.of(group) == 0), "it differs from itself");
+            assert!(same.groups.iter().all(|group| same.of_group(group) == 0), "it differs from itself");
             let row = WhyRow::new("t", ["a", "b"], &same, [None, None]);
             serde_json::to_string(&row).expect("it is JSON");
         }

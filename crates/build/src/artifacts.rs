@@ -347,7 +347,7 @@ mod tests {
     }
 
     impl Built {
-        fn of(content: &[u8]) -> Self {
+        fn from_content(content: &[u8]) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let root = Utf8Path::from_path(folder.path()).unwrap();
             fs_err::write(root.join("Cargo.toml"), "[package]\nname = 'kept'\nversion = '1.0.0'\n").unwrap();
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_executable_that_is_not_proven_is_kept_with_the_reason() {
-        let built = Built::of(b"another program");
+        let built = Built::from_content(b"another program");
         let collected = built.collected(&built.draft()).unwrap();
         assert!(collected.executables.is_empty());
         let [unproven] = &collected.unproven[..] else { panic!("{:?}", collected.unproven) };
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_configured_out_has_nothing_to_measure() {
-        let built = Built::of(b"an empty program");
+        let built = Built::from_content(b"an empty program");
         let mark = built.root().join(format!("keep-1.{}", compiled_test::CONFIGURED_OUT));
         fs_err::write(mark, "").unwrap();
         let collected = built.collected(&built.draft()).unwrap();
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn an_executable_that_cannot_be_copied_fails_the_build_with_path_and_reason() {
-        let built = Built::of(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
+        let built = Built::from_content(&[&b"cargo-memprof-build-key:"[..], &[b'-'; 64]].concat());
         let draft = built.draft();
         let place = draft.path("deps/0000-keep-1".into());
         fs_err::create_dir_all(&place).unwrap();
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn an_executable_that_is_gone_is_a_failed_build_of_its_revision() {
-        let built = Built::of(b"");
+        let built = Built::from_content(b"");
         fs_err::remove_file(built.root().join("keep-1")).unwrap();
         let error = built.collected(&built.draft()).unwrap_err();
         assert!(crate::failure::concerns_one_revision(&error), "{error:#}");

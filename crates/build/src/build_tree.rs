@@ -61,7 +61,7 @@ impl<'a> BuildTree<'a> {
 
     /// Returns the submodules that a revision lacks, if it has been checked out.
     pub fn missing_submodules(&self, revision: &Revision) -> Vec<MissingSubmodule> {
-        self.worktree.missing_submodules().of(&revision.name)
+        self.worktree.missing_submodules().of_revision(&revision.name)
     }
 
     /// Returns the submodules that any revision lacks, of those that have been checked out.

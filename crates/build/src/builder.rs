@@ -81,7 +81,7 @@ impl<'a> Builder<'a> {
         let checkout = tree.path().to_owned();
         let overlay = overlay::read(&plan.request.overlay, &plan.overlay_commits, repository)?;
         build_warnings::warn_of_withheld(plan, sink);
-        let patterns = Patterns::of(&plan.request.trace)?;
+        let patterns = Patterns::parse(&plan.request.trace)?;
         let crate_of_tests = shared_lockfile::crate_of_tests(plan);
         let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
         let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
@@ -114,7 +114,7 @@ impl<'a> Builder<'a> {
     /// Guards what the runs and the report read from now on: these files, and the builds' own.
     pub fn guard(&mut self, files: impl IntoIterator<Item = Utf8PathBuf>, builds: &[Build]) {
         let of_builds = builds.iter().filter_map(Build::entry).flat_map(Entry::files);
-        self.guarded = GuardedFiles::of(files.into_iter().chain(of_builds));
+        self.guarded = GuardedFiles::open(files.into_iter().chain(of_builds));
     }
 
     /// Puts back the guarded files that a test has removed.
@@ -435,7 +435,7 @@ impl<'a> Builder<'a> {
     }
 
     fn toolchain(&mut self, index: usize) -> anyhow::Result<Toolchain> {
-        self.toolchains.of(self.inputs.plan, index, self.inputs.repository, self.inputs.cache)
+        self.toolchains.for_revision(self.inputs.plan, index, self.inputs.repository, self.inputs.cache)
     }
 
     fn job<'b>(&'b self, index: usize, toolchain: &'b Toolchain) -> Job<'b> {

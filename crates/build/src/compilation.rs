@@ -51,7 +51,7 @@ impl Compiled {
         let target = job.target(&job.config()?)?;
         fs_err::create_dir_all(job.inputs.cache.notes())?;
         let notes = tempfile::tempdir_in(job.inputs.cache.notes())?;
-        let copies = NeededCopies::of(&prepared.copies, target.as_deref());
+        let copies = NeededCopies::from_copies(&prepared.copies, target.as_deref());
         let target = target.filter(|target| *target != job.toolchain.host());
         let (messages, stderr) = Default::default();
         Ok(Self { messages, stderr, success: true, notes, target, copies })
@@ -85,7 +85,7 @@ pub(crate) fn compile(
     let target = job.target(&config)?;
     let mut done = Compiled::before(job, prepared)?;
     note_environment(job, done.notes.path())?;
-    let shims = Shims::of(job, prepared, target.as_deref())?;
+    let shims = Shims::for_job(job, prepared, target.as_deref())?;
     let command = cargo(job, call, prepared, &config, &shims, done.notes.path())?;
     writeln!(log, "$ {command}")?;
     done.copies.remove_others(&traced_sources::target_folder(job)?)?;
@@ -146,13 +146,13 @@ struct Shims<'a> {
 }
 
 impl<'a> Shims<'a> {
-    fn of(job: &Job<'_>, prepared: &PreparedSource, target: Option<&'a str>) -> anyhow::Result<Self> {
+    fn for_job(job: &Job<'_>, prepared: &PreparedSource, target: Option<&'a str>) -> anyhow::Result<Self> {
         let has_memory_crate = traced_sources::has_memory_crate(job)?;
         let is_checkpointed = job.checkpoints().next().is_some();
         let has_copies = prepared.copies.iter().any(EditedCopy::is_edited);
         let is_traced = has_copies || !prepared.tracing.is_empty() || is_checkpointed;
         let needs_host = target.is_some() && (is_traced || has_memory_crate);
-        let of = |target| CompiledShim::of(job.inputs.cache, job.toolchain, target);
+        let of = |target| CompiledShim::locate(job.inputs.cache, job.toolchain, target);
         Ok(Self { target, shim: of(target), of_host: needs_host.then(|| of(None)), has_memory_crate })
     }
 
@@ -245,6 +245,6 @@ fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
         .chain(job.requested_environment())
         .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
         .collect();
-    let given = noting_runner::GivenEnvironment::of(&given);
+    let given = noting_runner::GivenEnvironment::from_variables(&given);
     Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
 }

@@ -58,7 +58,7 @@ pub(crate) struct NeededCopies {
 
 impl NeededCopies {
     /// Takes the copies that have edits. `target` is the requested target, if there is one.
-    pub fn of(copies: &[EditedCopy], target: Option<&str>) -> Self {
+    pub fn from_copies(copies: &[EditedCopy], target: Option<&str>) -> Self {
         let edited = || copies.iter().filter(|copy| copy.is_edited());
         let of_copy = |copy: &EditedCopy| (copy.place.original_root(), copy.place.edits.clone());
         // A target may be the path of a specification, which has the name of cargo's folder.

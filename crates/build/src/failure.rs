@@ -311,7 +311,7 @@ mod tests {
             hints: vec!["another".to_owned()],
             ..BuildFailure::default()
         };
-        failure.add_missing_submodules(&missing.of("old"));
+        failure.add_missing_submodules(&missing.of_revision("old"));
         let first_lines: Vec<_> = failure.hints.iter().filter_map(|hint| hint.lines().next()).collect();
         assert_eq!(
             first_lines,

@@ -102,7 +102,7 @@ fn collect<'a>(folder: &'a Dir<'a>, files: &mut Vec<(&'a std::path::Path, &'a [u
 
 impl CompiledShim {
     /// Returns where the shim for this toolchain and target is, or will be.
-    pub fn of(cache: &Cache, toolchain: &Toolchain, target: Option<&str>) -> Self {
+    pub fn locate(cache: &Cache, toolchain: &Toolchain, target: Option<&str>) -> Self {
         let hash = hash(toolchain, target);
         Self { folder: cache.shims().join(&hash), adapters: cache.adapters().join(hash) }
     }
@@ -113,7 +113,7 @@ impl CompiledShim {
         toolchain: &Toolchain,
         target: Option<&str>,
     ) -> anyhow::Result<Self> {
-        let shim = Self::of(cache, toolchain, target);
+        let shim = Self::locate(cache, toolchain, target);
         if let Some(missing) = shim.missing()? {
             missing.compile(toolchain, target)?;
         }

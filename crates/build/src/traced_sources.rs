@@ -36,7 +36,7 @@ pub(crate) fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> a
 pub(crate) fn all_functions(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let metadata = checkout_edits::metadata(job.toolchain, &job.inputs.workspace().join("Cargo.toml"))?;
     let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
-    let found = search(job, &metadata, &Patterns::of(&all)?, &Dropped::new())?;
+    let found = search(job, &metadata, &Patterns::parse(&all)?, &Dropped::new())?;
     Ok(found.facts.functions.into_iter().map(|function| function.path).collect())
 }
 

@@ -54,7 +54,7 @@ pub struct WaitingRun {
 }
 
 impl Arrival {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self { seconds: metadata.ctime(), nanoseconds: metadata.ctime_nsec(), file: metadata.ino() }
     }
 }
@@ -117,7 +117,7 @@ impl Ticket {
 
     /// When it was completed.
     pub fn arrival(&self) -> anyhow::Result<Arrival> {
-        Ok(Arrival::of(&self.file.metadata()?))
+        Ok(Arrival::from_metadata(&self.file.metadata()?))
     }
 
     /// Whether others see it. A program that cleans up `/tmp` may have removed it.
@@ -171,7 +171,7 @@ fn read(path: &Utf8Path) -> Option<WaitingRun> {
     let identity = read.ok().and_then(|_| RunIdentity::read(&String::from_utf8_lossy(&bytes)));
     let user = user_name(metadata.uid());
     let identity = identity.map(|identity| RunIdentity { user: user.clone(), ..identity });
-    Some(WaitingRun { arrival: Arrival::of(&metadata), user, identity })
+    Some(WaitingRun { arrival: Arrival::from_metadata(&metadata), user, identity })
 }
 
 /// Opens a regular file, without following links or waiting for a pipe's other end.

@@ -78,7 +78,7 @@ enum ListedDevice<'a> {
 }
 
 impl ListedDevice<'_> {
-    fn of(device: &Device) -> Option<ListedDevice<'_>> {
+    fn from_device(device: &Device) -> Option<ListedDevice<'_>> {
         match device.mig {
             Mig::On if device.parts.is_empty() => None,
             Mig::On => Some(ListedDevice::AnyPartOf(device)),
@@ -98,13 +98,13 @@ impl ListedDevice<'_> {
 fn by_number<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     let digits = element.strip_prefix('+').unwrap_or(element);
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
-    ListedDevice::of(all.get(digits[..end].parse::<usize>().ok()?)?)
+    ListedDevice::from_device(all.get(digits[..end].parse::<usize>().ok()?)?)
 }
 
 fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     if element.starts_with("GPU-") {
         return one(all.iter().filter(|device| begins(&device.uuid, element)))
-            .and_then(|device| ListedDevice::of(device));
+            .and_then(|device| ListedDevice::from_device(device));
     }
     let parts: Vec<CudaDevice> = all.iter().flat_map(|device| device.cuda_devices()).collect();
     let is_named = |part: &&CudaDevice| part.part.is_some() && begins(&part.uuid, element);
@@ -115,7 +115,7 @@ fn by_name<'a>(all: &[&'a Device], element: &str) -> Option<ListedDevice<'a>> {
     // says which part has that name.
     let (device, _) = element.strip_prefix("MIG-")?.split_once('/')?;
     let device = one(all.iter().filter(|known| known.mig == Mig::On && begins(&known.uuid, device)))?;
-    ListedDevice::of(device)
+    ListedDevice::from_device(device)
 }
 
 fn begins(uuid: &str, start: &str) -> bool {

@@ -257,7 +257,7 @@ impl SidesOfRefs {
         for (_, names) in &self.0 {
             let mut seen: Vec<(&String, Effective)> = Vec::new();
             for one in names.iter().filter_map(of_name) {
-                let effective = Effective::of(request, one);
+                let effective = Effective::for_ref(request, one);
                 let name = one.name.as_ref().unwrap_or(&one.spec);
                 if let Some((first, _)) = seen.iter().find(|(_, known)| *known == effective) {
                     return Err(UserError::new(format!(
@@ -287,7 +287,7 @@ struct Effective {
 }
 
 impl Effective {
-    fn of(request: &Request, one: &RefRequest) -> Self {
+    fn for_ref(request: &Request, one: &RefRequest) -> Self {
         let build = side::build_options(request, Some(one));
         let features = one.features.iter().chain(&build.features).cloned().collect();
         let mut env = request.env.clone();

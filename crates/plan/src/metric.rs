@@ -31,7 +31,7 @@ impl Unit {
     }
 
     /// Returns the unit of a metric.
-    pub fn of(metric: &str) -> Self {
+    pub fn of_metric(metric: &str) -> Self {
         known(metric).source.unit()
     }
 }

@@ -20,7 +20,7 @@ pub struct AllTests {
 
 impl AllTests {
     /// Describes these tests, in whatever order they come. Equal ones count once.
-    pub fn of<'a>(cells: impl Iterator<Item = &'a CellId>) -> Self {
+    pub fn from_cells<'a>(cells: impl Iterator<Item = &'a CellId>) -> Self {
         let mut cells: Vec<&CellId> = cells.collect();
         cells.sort_unstable();
         cells.dedup();
@@ -74,7 +74,7 @@ pub fn numbers<'a>(
 
 /// Keeps the cells of a shard. Returns what there is in all shards.
 pub fn keep(cells: &mut Vec<PlannedCell>, shard: Shard, times: &BTreeMap<CellId, Duration>) -> AllTests {
-    let all = AllTests::of(cells.iter().map(|planned| &planned.cell));
+    let all = AllTests::from_cells(cells.iter().map(|planned| &planned.cell));
     let numbers = numbers(cells.iter().map(|planned| &planned.cell), times, shard.count);
     let own: Vec<bool> =
         cells.iter().map(|planned| numbers.get(&planned.cell) == Some(&shard.number)).collect();
@@ -118,11 +118,20 @@ mod tests {
     #[test]
     fn the_digest_tells_tests_apart_and_not_their_order() {
         let [a, b, ab] = ["a", "b", "ab"].map(cell);
-        assert_eq!(AllTests::of([&a, &b, &a].into_iter()), AllTests::of([&b, &a].into_iter()));
-        assert_ne!(AllTests::of([&a, &b].into_iter()).digest, AllTests::of([&ab].into_iter()).digest);
+        assert_eq!(
+            AllTests::from_cells([&a, &b, &a].into_iter()),
+            AllTests::from_cells([&b, &a].into_iter())
+        );
+        assert_ne!(
+            AllTests::from_cells([&a, &b].into_iter()).digest,
+            AllTests::from_cells([&ab].into_iter()).digest
+        );
         let mut with_params = a.clone();
         with_params.params.push(("n".into(), "1".into()));
-        assert_ne!(AllTests::of([&a].into_iter()).digest, AllTests::of([&with_params].into_iter()).digest);
+        assert_ne!(
+            AllTests::from_cells([&a].into_iter()).digest,
+            AllTests::from_cells([&with_params].into_iter()).digest
+        );
     }
 
     proptest! {

@@ -36,7 +36,7 @@ pub struct Pairs<'a> {
 impl<'a> Pairs<'a> {
     /// Finds the pairs. A test may be in several pairs, as the baseline of several patterns. If
     /// several tests could be its partner, one of the same target is.
-    pub fn of(patterns: &[PairPattern], cells: &[&'a CellId]) -> Self {
+    pub fn find(patterns: &[PairPattern], cells: &[&'a CellId]) -> Self {
         let mut pairs: Vec<(&CellId, &CellId)> = Vec::new();
         for pattern in patterns {
             for baseline in cells {
@@ -81,7 +81,7 @@ mod tests {
 
     fn pairs(patterns: &[&str], cells: &[CellId]) -> (Vec<String>, Vec<String>) {
         let patterns: Vec<PairPattern> = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
-        let found = Pairs::of(&patterns, &cells.iter().collect::<Vec<_>>());
+        let found = Pairs::find(&patterns, &cells.iter().collect::<Vec<_>>());
         let batch =
             |cell: &CellId| cell.params.first().map_or_else(String::new, |(_, value)| format!("/{value}"));
         let shown = |(old, new): &(&CellId, &CellId)| {

@@ -46,10 +46,10 @@ pub(crate) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// Answers for each candidate, in the order of the refs.
     pub fn of_all(comparison: &'a Comparison) -> Vec<Self> {
-        comparison.candidates().map(|candidate| Self::of(comparison, candidate)).collect()
+        comparison.candidates().map(|candidate| Self::for_candidate(comparison, candidate)).collect()
     }
 
-    fn of(comparison: &'a Comparison, candidate: usize) -> Self {
+    fn for_candidate(comparison: &'a Comparison, candidate: usize) -> Self {
         let mut answer = Self {
             comparison,
             candidate,
@@ -64,7 +64,7 @@ impl<'a> Answer<'a> {
         };
         let mut runs: Vec<Option<String>> = Vec::new();
         for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
-            let standing = Standing::of(comparison, &view);
+            let standing = Standing::for_pair(comparison, &view);
             *answer.counts.entry(standing).or_default() += 1;
             if standing.is_of_both() {
                 runs.push(titles::runs(&view));
@@ -82,7 +82,7 @@ impl<'a> Answer<'a> {
             }
             answer.partly += usize::from(standing.is_compared() && lacks_figures(&view));
             if standing.is_notable() {
-                answer.findings.push(Finding::of(comparison, view, standing));
+                answer.findings.push(Finding::for_pair(comparison, view, standing));
             }
         }
         runs.dedup();
@@ -378,7 +378,7 @@ fn described(view: &PairView, metric: &str, row: &Match) -> Option<String> {
     };
     Some(format!(
         "{metric} {}{percent} at '{}' of {}",
-        text::difference(delta.difference, Unit::of(metric)),
+        text::difference(delta.difference, Unit::of_metric(metric)),
         text::row_label(view, row),
         titles::title(view)
     ))

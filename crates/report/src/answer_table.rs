@@ -91,7 +91,7 @@ impl Page {
         let mut left_out: Vec<(usize, Standing)> = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
             let most = if options.rows == Rows::All { of_one.len() } else { MOST_FINDINGS };
-            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::of(finding, options)));
+            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::from_finding(finding, options)));
             if of_one.len() > most {
                 left_out.push((of_one.len() - most, of_one[0].standing));
             }
@@ -99,12 +99,12 @@ impl Page {
         if lines.is_empty() {
             return Ok(());
         }
-        let widths = Widths::of(&lines);
+        let widths = Widths::from_lines(&lines);
         let room = self.width().saturating_sub(widths.all() - widths.test).max(LEAST_NAME);
         for line in &mut lines {
             line.test = self.cut(&line.test, room).into_owned();
         }
-        let widths = Widths::of(&lines);
+        let widths = Widths::from_lines(&lines);
         for line in &lines {
             self.finding(line, &widths, out)?;
             line.limits.iter().try_for_each(|limit| self.line(limit, INDENT, Tone::Plain, out))?;
@@ -219,7 +219,7 @@ struct FindingLine {
 }
 
 impl FindingLine {
-    fn of(finding: &Finding, options: &Options) -> Self {
+    fn from_finding(finding: &Finding, options: &Options) -> Self {
         // Of one revision, call sites have a block of their own.
         let has_block = finding.view.is_alone() && !options.is_brief();
         let tone = match finding.standing {
@@ -262,7 +262,7 @@ struct Widths {
 }
 
 impl Widths {
-    fn of(lines: &[FindingLine]) -> Self {
+    fn from_lines(lines: &[FindingLine]) -> Self {
         let longest = |text: &dyn Fn(&FindingLine) -> usize| lines.iter().map(text).max().unwrap_or(0);
         let cells = std::array::from_fn(|column| longest(&|line| width(&line.cells[column])));
         Self { test: longest(&|line| width(&line.test)), cells }

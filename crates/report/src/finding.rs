@@ -56,7 +56,7 @@ pub struct Finding<'a> {
 
 impl<'a> Finding<'a> {
     /// Looks up what to report.
-    pub fn of(comparison: &Comparison, view: PairView<'a>, standing: Standing) -> Self {
+    pub fn for_pair(comparison: &Comparison, view: PairView<'a>, standing: Standing) -> Self {
         let empty = Self {
             view,
             standing,
@@ -95,12 +95,12 @@ impl<'a> Finding<'a> {
         let pair = cell.alone.as_ref().filter(|pair| !pair.breaches.is_empty())?;
         let counts = pair.breaches.iter().any(Breach::counts);
         let standing = if counts { Standing::OverLimit } else { Standing::Expected };
-        Some(Self::of(comparison, comparison.view(cell, pair), standing))
+        Some(Self::for_pair(comparison, comparison.view(cell, pair), standing))
     }
 
     fn with_change(self, comparison: &Comparison, worst: &WorstChange) -> Self {
         let WorstChange { metric, row, ruling, .. } = *worst;
-        let unit = Unit::of(metric);
+        let unit = Unit::of_metric(metric);
         let figures = self.view.column(metric).at(row);
         let Some(delta) = figures.delta else { return self };
         let sides =
@@ -149,7 +149,7 @@ impl<'a> Finding<'a> {
     fn add_other(&mut self, other: &WorstChange, name: &str, reason: &str) {
         let first = self.view.column(other.metric).at(other.row).delta;
         let difference = first.map_or(other.largest, |delta| delta.difference);
-        let shown = text::difference(difference, Unit::of(other.metric));
+        let shown = text::difference(difference, Unit::of_metric(other.metric));
         let places = places(&self.view, other, difference);
         _ = write!(self.place, "; {shown} {name}{places}{reason}");
     }
@@ -158,7 +158,7 @@ impl<'a> Finding<'a> {
         let broken =
             BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing == Standing::Expected);
         let view = self.view;
-        let own = OwnLimit::of(comparison, &view);
+        let own = OwnLimit::from_messages(comparison, &view);
         let Some((first, others)) = broken.split_first() else {
             return match own {
                 Some(own) => Self { remark: own.remark, source: own.source, ..self },
@@ -248,7 +248,7 @@ impl<'a> BrokenLimit<'a> {
     }
 
     fn unit(&self) -> Unit {
-        Unit::of(&self.breach.metric)
+        Unit::of_metric(&self.breach.metric)
     }
 
     fn figure(&self) -> String {
@@ -290,7 +290,7 @@ struct OwnLimit {
 
 impl OwnLimit {
     /// Reads the message of the candidate's first run in which an assertion does not hold.
-    fn of(comparison: &Comparison, view: &PairView) -> Option<Self> {
+    fn from_messages(comparison: &Comparison, view: &PairView) -> Option<Self> {
         if !view.breaks_own_limit() {
             return None;
         }
@@ -319,7 +319,7 @@ fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
     if worst.others > 0 {
         places.push_str(&later(worst.others));
         if worst.largest != first {
-            let most = text::difference(worst.largest, Unit::of(worst.metric));
+            let most = text::difference(worst.largest, Unit::of_metric(worst.metric));
             _ = write!(places, ", up to {most}");
         }
     }

@@ -80,7 +80,8 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
             let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
             commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
         }
-        let entries = causes.of(answer.candidate).filter(|entry| entry.sign == '▲').take(MOST_ANNOTATIONS);
+        let entries =
+            causes.causes_of(answer.candidate).filter(|entry| entry.sign == '▲').take(MOST_ANNOTATIONS);
         commands.extend(entries.map(|entry| of_cause(comparison, &entry, &of)));
         let others: Vec<&Finding> = answer.findings.iter().filter(|finding| !causes.says(finding)).collect();
         for of_one in others.chunk_by(|a, b| a.standing == b.standing) {

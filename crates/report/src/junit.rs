@@ -90,8 +90,8 @@ impl Case {
     /// A test at a candidate and at the baseline.
     fn of_pair(comparison: &Comparison, causes: &CauseSheet<'_>, options: &Options, view: PairView) -> Self {
         let troubles = troubles::troubles(comparison, &view);
-        let standing = Standing::of(comparison, &view);
-        let finding = Finding::of(comparison, view, standing);
+        let standing = Standing::for_pair(comparison, &view);
+        let finding = Finding::for_pair(comparison, view, standing);
         let mut case = Self::new(comparison, view.cell, &[view.baseline, view.candidate], &troubles);
         match standing {
             Standing::Regressed => {

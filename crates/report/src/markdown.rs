@@ -71,7 +71,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);
     let notes = notes(comparison, &causes, &filter, options);
-    let tensors = tensor_comment::write(comparison, &ChosenDevices::of(options));
+    let tensors = tensor_comment::write(comparison, &ChosenDevices::from_options(options));
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
     comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
     let several = sections.len() > 1;
@@ -147,7 +147,7 @@ impl CandidateSection {
             }
             section.traced.extend(traced::blocks(comparison, &view, options));
             // A failed test is one line, with its reason.
-            let is_failed = is_failure(Standing::of(comparison, &view));
+            let is_failed = is_failure(Standing::for_pair(comparison, &view));
             if options.rows == Rows::None || is_said || (is_failed && !options.all_rows()) {
                 continue;
             }
@@ -343,7 +343,7 @@ impl Comment {
         filter: &MetricFilter,
         options: &Options,
     ) {
-        let sides = SideTables::of(comparison, causes, filter, options);
+        let sides = SideTables::for_comparison(comparison, causes, filter, options);
         let mut text = sides.map(|sides| sides.markdown()).unwrap_or_default();
         if !causes.is_empty() && !text.is_empty() {
             text = format!("\n<details><summary>all sides</summary>\n{text}\n</details>\n");

@@ -28,7 +28,7 @@ pub fn render(record: &NoiseRecord, out: &mut dyn Write) -> io::Result<()> {
         let noise = if worst.spread == 0 {
             format!("{} exact", counted(exact, "figure"))
         } else {
-            let unit = Unit::of(metric);
+            let unit = Unit::of_metric(metric);
             let spread = text::figure(i64::try_from(worst.spread).unwrap_or(i64::MAX), unit);
             #[expect(clippy::cast_precision_loss, reason = "a percentage is for reading")]
             let percent = match worst.most {

@@ -101,7 +101,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Takes the cells by row, then by column.
-    pub(super) fn of(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
+    pub(super) fn from_cells(name: String, headings: Vec<String>, cells: Vec<Vec<Text>>) -> Self {
         let widths = (0..headings.len())
             .map(|column| {
                 let figures = cells.iter().map(|row| width(&row[column].text)).max().unwrap_or(0);

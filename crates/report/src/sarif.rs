@@ -36,7 +36,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let causes = CauseSheet::new(comparison, options);
     let mut results: Vec<Value> = Vec::new();
     for answer in Answer::of_all(comparison) {
-        results.extend(causes.of(answer.candidate).map(|entry| of_cause(comparison, &entry)));
+        results.extend(causes.causes_of(answer.candidate).map(|entry| of_cause(comparison, &entry)));
         let others = answer.findings.iter().filter(|finding| !causes.says(finding));
         results.extend(others.filter_map(|finding| of_finding(comparison, finding, options)));
     }

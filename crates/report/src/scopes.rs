@@ -125,7 +125,7 @@ impl ScopeView<'_> {
     fn pair(&self, view: &PairView, out: &mut dyn Write) -> io::Result<bool> {
         let tree = ScopeTree::of_pair(self.comparison, view, self.filter, self.options);
         let troubles = troubles::troubles(self.comparison, view);
-        let traced = TraceReport::of(self.comparison, view);
+        let traced = TraceReport::for_pair(self.comparison, view);
         let has_scopes = !tree.rows.is_empty() || !traced.is_empty();
         if !has_scopes && troubles.is_empty() {
             return Ok(false);
@@ -368,7 +368,7 @@ impl<'a> ScopeTree<'a> {
             let cells = self.rows.iter().map(|row| {
                 PARTS.iter().map(|(part, _)| figure(side, family, part, row.indices[number])).collect()
             });
-            Group::of(format!("{mark}{name} · {}", heading(family)), headings(), cells.collect())
+            Group::from_cells(format!("{mark}{name} · {}", heading(family)), headings(), cells.collect())
         };
         let mut groups: Vec<Group> = self.sides.iter().enumerate().map(of_side).collect();
         if self.is_compared() {
@@ -376,7 +376,7 @@ impl<'a> ScopeTree<'a> {
                 .rows
                 .iter()
                 .map(|row| PARTS.iter().map(|(part, _)| self.difference(family, part, row)).collect());
-            groups.push(Group::of("Δ".to_owned(), headings(), cells.collect()));
+            groups.push(Group::from_cells("Δ".to_owned(), headings(), cells.collect()));
         }
         groups
     }
@@ -395,7 +395,7 @@ impl<'a> ScopeTree<'a> {
                 cells
             });
             let name = if index == 0 { format!("{}: {name}", heading(family)) } else { (*name).to_owned() };
-            Group::of(name, headings, cells.collect())
+            Group::from_cells(name, headings, cells.collect())
         };
         PARTS.iter().enumerate().map(group).collect()
     }
@@ -410,7 +410,7 @@ impl<'a> ScopeTree<'a> {
         let times: Vec<_> = self.rows.iter().map(|row| self.duration(row, newest)).collect();
         times.iter().any(Option::is_some).then(|| {
             let cells = times.into_iter().map(|time| vec![Text::figure(time, Unit::Nanoseconds)]);
-            Group::of(String::new(), vec!["Time".to_owned()], cells.collect())
+            Group::from_cells(String::new(), vec!["Time".to_owned()], cells.collect())
         })
     }
 
@@ -435,7 +435,7 @@ impl<'a> ScopeTree<'a> {
             times.chain(place).collect()
         });
         let title = if self.sides.len() > 1 && !with_time.is_empty() { "Time" } else { "" };
-        Some(Group::of(title.to_owned(), headings, cells.collect()))
+        Some(Group::from_cells(title.to_owned(), headings, cells.collect()))
     }
 
     fn is_compared(&self) -> bool {

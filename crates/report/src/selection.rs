@@ -275,7 +275,7 @@ pub(crate) fn rows<'a>(
         return ShownRows { shown: rows, left_out: 0, changed_left_out: 0 };
     }
     let mut ranked: Vec<(Weight, usize)> =
-        rows.iter().enumerate().map(|(index, row)| (Weight::of(view, row, shown), index)).collect();
+        rows.iter().enumerate().map(|(index, row)| (Weight::of_row(view, row, shown), index)).collect();
     // Largest change first; among equals, in the order of the run.
     let heaviest_first = |a: &(Weight, usize), b: &(Weight, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
     ranked.select_nth_unstable_by(most - 1, heaviest_first);
@@ -297,7 +297,7 @@ struct Weight {
 }
 
 impl Weight {
-    fn of(view: &PairView, row: &Match, shown: &[ShownMetric]) -> Self {
+    fn of_row(view: &PairView, row: &Match, shown: &[ShownMetric]) -> Self {
         let mut weight = Self { changed: view.change(row) != Some(RowChange::Matched), ..Self::default() };
         for shown in shown {
             let entry = shown.column.at(row);

@@ -159,7 +159,7 @@ impl<'a> TestAtSides<'a, '_> {
         if first.baseline.availability != Availability::Missing {
             let cells = rows.iter().map(|row| vec![self.of_baseline(metric, row)]).collect();
             let name = heading(self.comparison.baseline, first.baseline);
-            groups.push(Group::of(name, vec!["baseline".to_owned()], cells));
+            groups.push(Group::from_cells(name, vec!["baseline".to_owned()], cells));
         }
         for (index, (view, _)) in self.views.iter().enumerate() {
             if view.candidate.availability == Availability::Missing {
@@ -169,7 +169,7 @@ impl<'a> TestAtSides<'a, '_> {
                 ShownMetric { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) };
             let cells = rows.iter().map(|row| of_candidate(view, &shown, row.matches[index])).collect();
             let headings = vec![String::new(), sides::DIFFERENCE.to_owned()];
-            groups.push(Group::of(heading(view.pair.candidate, view.candidate), headings, cells));
+            groups.push(Group::from_cells(heading(view.pair.candidate, view.candidate), headings, cells));
         }
         groups
     }

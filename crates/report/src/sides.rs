@@ -73,7 +73,7 @@ pub(super) struct SideTables<'a> {
 impl<'a> SideTables<'a> {
     /// Looks up the figures of the tests that changed. `None` with a single candidate, and if only the
     /// answer is wanted.
-    pub(super) fn of(
+    pub(super) fn for_comparison(
         comparison: &'a Comparison,
         causes: &CauseSheet<'_>,
         filter: &MetricFilter,
@@ -92,7 +92,7 @@ impl<'a> SideTables<'a> {
             cells.truncate(most);
         }
         let table = |metric: &'a Metric| {
-            let rows = cells.iter().map(|cell| SideRow::of(comparison, cell, metric));
+            let rows = cells.iter().map(|cell| SideRow::for_metric(comparison, cell, metric));
             let rows: Vec<SideRow> = rows.filter(SideRow::has_figure).collect();
             (!rows.is_empty()).then_some(SideTable { metric, rows })
         };
@@ -177,9 +177,9 @@ pub(super) fn short_names(comparison: &Comparison) -> Vec<String> {
 }
 
 impl<'a> SideRow<'a> {
-    fn of(comparison: &Comparison, cell: &'a Cell, metric: &Metric) -> Self {
+    fn for_metric(comparison: &Comparison, cell: &'a Cell, metric: &Metric) -> Self {
         let figures =
-            (0..comparison.revisions.len()).map(|side| SideFigure::of(comparison, cell, metric, side));
+            (0..comparison.revisions.len()).map(|side| SideFigure::for_side(comparison, cell, metric, side));
         Self { cell, figures: figures.collect() }
     }
 
@@ -189,7 +189,7 @@ impl<'a> SideRow<'a> {
 }
 
 impl SideFigure {
-    fn of(comparison: &Comparison, cell: &Cell, metric: &Metric, side: usize) -> Self {
+    fn for_side(comparison: &Comparison, cell: &Cell, metric: &Metric, side: usize) -> Self {
         let aggregate = &cell.sides[side];
         let of_test = |side: usize| of_test(&cell.sides[side], metric);
         let none = Self {
@@ -255,7 +255,7 @@ impl SideTable<'_> {
         } else {
             vec![String::new(), DIFFERENCE.to_owned()]
         };
-        Group::of(name.to_owned(), headings, cells.collect())
+        Group::from_cells(name.to_owned(), headings, cells.collect())
     }
 }
 
@@ -276,7 +276,7 @@ fn sign(judged: &JudgedMetric, delta: Option<Delta>) -> Option<char> {
 
 /// Returns the most important of what became of a test at any side.
 fn standing(comparison: &Comparison, cell: &Cell) -> Option<Standing> {
-    cell.pairs.iter().map(|pair| Standing::of(comparison, &comparison.view(cell, pair))).min()
+    cell.pairs.iter().map(|pair| Standing::for_pair(comparison, &comparison.view(cell, pair))).min()
 }
 
 fn is_notable(comparison: &Comparison, cell: &Cell) -> bool {

@@ -158,7 +158,7 @@ impl Single<'_> {
                 some.iter().map(|metric| Text::figure(figure(row, metric), metric.unit)).collect()
             };
             let headings = some.iter().map(|metric| metric.name.clone()).collect();
-            Group::of(name.clone(), headings, (0..rows).map(cells).collect())
+            Group::from_cells(name.clone(), headings, (0..rows).map(cells).collect())
         };
         metrics.chunks(METRICS_OF_GROUP).map(group).collect()
     }

@@ -55,7 +55,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     if options.compact {
         page.compact_tables(comparison, &tables, out)?;
     } else {
-        if let Some(sides) = SideTables::of(comparison, &causes, &filter, options) {
+        if let Some(sides) = SideTables::for_comparison(comparison, &causes, &filter, options) {
             sides.write(page, out)?;
         }
         for test in &tables.tests {
@@ -155,7 +155,7 @@ impl<'a> Tables<'a> {
             // Failures have a line above. Their tables show how far they came.
             let is_cut_off =
                 [view.baseline, view.candidate].iter().any(|side| side.availability == Availability::CutOff);
-            let is_failed = is_failure(Standing::of(comparison, &view));
+            let is_failed = is_failure(Standing::for_pair(comparison, &view));
             let relevance = match (rank.is_some() || has_unjudged_change, is_failed && !is_cut_off) {
                 (true, _) => Relevance::Changed,
                 (false, true) => Relevance::Failed,
@@ -277,7 +277,7 @@ fn group(page: Page, view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> G
         cells
     });
     let cells = cells.collect();
-    Group::of(shown.metric.name.clone(), headings, cells)
+    Group::from_cells(shown.metric.name.clone(), headings, cells)
 }
 
 /// Returns a pair's lines of the compact table: one per metric, or its troubles.

@@ -14,6 +14,6 @@ pub(super) fn points(side: &Aggregate) -> impl Iterator<Item = usize> + '_ {
 /// Returns a metric's figure for the whole test; `None` if no checkpoint has one.
 pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
     let column = side.column(&metric.name)?;
-    debug_assert!(metric.unit == Unit::of(&metric.name), "the name gives the unit");
+    debug_assert!(metric.unit == Unit::of_metric(&metric.name), "the name gives the unit");
     whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))
 }

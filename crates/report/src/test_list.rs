@@ -174,7 +174,7 @@ impl TestList<'_> {
 
     /// Returns `heap.peak 9.00 MiB at 'decoded' (tests/a.rs:31), 5.00 MiB over the limit of 4.00 MiB`.
     fn excess(view: &PairView, breach: &Breach) -> String {
-        let unit = Unit::of(&breach.metric);
+        let unit = Unit::of_metric(&breach.metric);
         let row = &view.rows[breach.row];
         let place = row.candidate.and_then(|index| view.candidate.place(index));
         let place = place.map_or_else(String::new, |place| format!(" ({})", one_line(place)));

@@ -37,7 +37,7 @@ pub(crate) struct Trouble {
 /// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
 /// failure here, because the test is listed with those over a limit.
 pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble> {
-    let standing = Standing::of(comparison, view);
+    let standing = Standing::for_pair(comparison, view);
     let is_of_both = standing.is_of_both();
     let is_failure = |status: &Status| {
         let is_shown_as_limit = standing == Standing::OverLimit && *status == Status::OverLimit;

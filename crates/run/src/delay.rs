@@ -19,7 +19,7 @@ pub struct Delay {
 
 impl Delay {
     /// The pause that the user requested, if any.
-    pub fn of(request: &Request) -> Self {
+    pub fn from_request(request: &Request) -> Self {
         Self::new(request.delay_milliseconds.map(Duration::from_millis))
     }
 

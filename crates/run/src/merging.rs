@@ -180,7 +180,7 @@ impl Shards {
                 }
             }
         }
-        let found = AllTests::of(owners.keys());
+        let found = AllTests::from_cells(owners.keys());
         if found != *all {
             return Err(files_missing(&format!("the shards have {} of {} tests", found.count, all.count)));
         }

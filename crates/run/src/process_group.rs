@@ -237,7 +237,7 @@ mod platform {
         })?;
         supervisors.push(id(&child));
         let pipe = pipe.expect("the closure was called before the child started");
-        let messages = pipe.of(child.id());
+        let messages = pipe.messages_of(child.id());
         Ok((child, messages))
     }
 

@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
             plan,
             counting: &counting,
             devices,
-            delay: &Delay::of(&plan.request),
+            delay: &Delay::from_request(&plan.request),
             past: &past_times(folder),
             folder,
             builds: &prepared.builds,

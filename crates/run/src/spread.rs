@@ -133,7 +133,7 @@ impl Spread<'_, '_> {
             // A test without a run left stays where its figures come from.
             let is_left = open.contains(&planned.cell) || !kept.contains_key(&planned.cell);
             if is_left && seen.insert(&planned.cell) {
-                tests.push((planned.cell.clone(), self.runner.past.of(&planned.cell)));
+                tests.push((planned.cell.clone(), self.runner.past.of_cell(&planned.cell)));
             }
         }
         if self.usable.is_empty() && !tests.is_empty() {

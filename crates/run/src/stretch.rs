@@ -144,7 +144,7 @@ impl Runner<'_> {
         let is_shown = request.alone_for.is_some() || !request.trace.is_empty();
         let is_judged = |cell: &CellId| {
             let test = format!("{} {}", cell.test, cell.title);
-            self.of_neighbours().any(|metric| limits.of(&test, metric).is_asked())
+            self.of_neighbours().any(|metric| limits.for_metric(&test, metric).is_asked())
         };
         let cells = self.cells.iter().map(|planned| &planned.cell);
         Ok(cells.filter(|cell| is_shown || is_judged(cell)).cloned().collect())

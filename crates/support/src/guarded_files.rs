@@ -20,7 +20,7 @@ pub struct GuardedFiles(BTreeMap<Utf8PathBuf, File>);
 
 impl GuardedFiles {
     /// Opens the files that exist, the first ones if there are too many.
-    pub fn of(paths: impl IntoIterator<Item = Utf8PathBuf>) -> Self {
+    pub fn open(paths: impl IntoIterator<Item = Utf8PathBuf>) -> Self {
         let open = paths.into_iter().filter_map(|path| {
             let file = regular_file::open(&path).ok()?;
             Some((path, file))
@@ -85,7 +85,7 @@ mod tests {
             std::fs::write(path, path.as_str()).unwrap();
         }
         std::fs::set_permissions(&paths[2], Permissions::from_mode(0o755)).unwrap();
-        let mut guarded = GuardedFiles::of(paths.iter().cloned().chain([folder.join("none")]));
+        let mut guarded = GuardedFiles::open(paths.iter().cloned().chain([folder.join("none")]));
         let inode = || paths[0].metadata().unwrap().ino();
         let first = inode();
         guarded.restore().unwrap();

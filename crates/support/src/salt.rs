@@ -28,7 +28,7 @@ impl Salt {
     }
 
     /// Reads the salt of the caches in this folder, if it has one.
-    pub fn of(home: &Utf8Path) -> Option<Self> {
+    pub fn read(home: &Utf8Path) -> Option<Self> {
         let bytes = regular_file::read(&file(home)).ok()?;
         Some(Self(bytes.try_into().ok()?))
     }
@@ -38,7 +38,7 @@ impl Salt {
     ///
     /// Only the user may read the file: with it, short secrets could be guessed from their hashes.
     pub fn keep(self, home: &Utf8Path) -> anyhow::Result<Self> {
-        if let Some(kept) = Self::of(home) {
+        if let Some(kept) = Self::read(home) {
             return Ok(kept);
         }
         // Temporary files have mode 600.
@@ -46,7 +46,7 @@ impl Salt {
         partial.write_all(&self.0)?;
         match partial.persist_noclobber(file(home)) {
             Ok(_) => Ok(self),
-            Err(error) => match Self::of(home) {
+            Err(error) => match Self::read(home) {
                 Some(kept) => Ok(kept),
                 None => Err(anyhow::Error::new(error.error).context(format!(
                     "{} cannot be made, or does not hold 32 bytes; remove it and try again",
@@ -83,7 +83,7 @@ mod tests {
     fn a_cache_keeps_its_first_salt_for_its_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let home = Utf8Path::from_path(folder.path()).unwrap();
-        assert_eq!(Salt::of(home), None);
+        assert_eq!(Salt::read(home), None);
         let first = Salt::random().keep(home).unwrap();
         let mode = fs_err::metadata(home.join(FILE_NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");

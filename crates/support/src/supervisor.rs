@@ -90,7 +90,7 @@ pub struct Pipe(PipeReader);
 
 impl Pipe {
     /// Returns the messages of the supervisor with this id.
-    pub fn of(self, supervisor: u32) -> Messages {
+    pub fn messages_of(self, supervisor: u32) -> Messages {
         Messages { pipe: self.0, supervisor: i32::try_from(supervisor).unwrap_or_default() }
     }
 }

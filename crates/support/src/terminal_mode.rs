@@ -31,7 +31,7 @@ pub fn keep() -> KeptMode {
     if let Ok(mut last) = LAST.lock() {
         if last.runs == 0 {
             let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
-            last.saved = terminal.and_then(SavedMode::of);
+            last.saved = terminal.and_then(SavedMode::read);
         }
         last.runs += 1;
     }
@@ -61,7 +61,7 @@ pub(crate) fn restore_last() {
 }
 
 impl SavedMode {
-    fn of(terminal: File) -> Option<Self> {
+    fn read(terminal: File) -> Option<Self> {
         let mode = tcgetattr(terminal.as_fd()).ok()?;
         Some(Self { terminal, mode })
     }
@@ -98,7 +98,7 @@ mod tests {
         let local = |terminal: &File| tcgetattr(terminal).unwrap().local_modes;
         let usual = local(&terminal);
         assert!(usual.contains(LocalModes::ECHO | LocalModes::ICANON));
-        let saved = SavedMode::of(terminal.try_clone().unwrap()).unwrap();
+        let saved = SavedMode::read(terminal.try_clone().unwrap()).unwrap();
         let mut raw = tcgetattr(&terminal).unwrap();
         raw.make_raw();
         tcsetattr(&terminal, OptionalActions::Now, &raw).unwrap();

@@ -99,7 +99,7 @@ impl Resolution<'_> {
     /// The outer error is the tool's, the inner one cargo's.
     pub fn as_of(&self, moment: Timestamp) -> anyhow::Result<Result<Resolved, Unresolved>> {
         let toolchain = self.toolchain_with_dates()?;
-        let error = match self.lock(&toolchain, &When::of(moment))? {
+        let error = match self.lock(&toolchain, &When::from_moment(moment))? {
             Ok(text) => return Ok(Ok(self.resolved(text, Vec::new()))),
             Err(error) if !error.lacks_version() => return Ok(Err(error)),
             Err(error) => error,
@@ -122,7 +122,7 @@ impl Resolution<'_> {
         let scratch = tempfile::tempdir()?;
         let scratch = paths::utf8(scratch.path().to_owned())?;
         let patches = scratch.join("patches.toml");
-        let mut when = When::of(moment);
+        let mut when = When::from_moment(moment);
         let mut error = first.clone();
         let mut moved: Vec<Found<MovedPackage>> = Vec::new();
         while moved.len() < MOST_MOVED {
@@ -207,7 +207,7 @@ impl Resolution<'_> {
     ) -> Attempt<Option<Found<MovedPackage>>> {
         let manifest = Self::package_with(&requirement, &[], folder)?;
         let alone = Resolution { manifest: &manifest, ..*self };
-        let is_of_moment = alone.lock(toolchain, &When::of(moment))?;
+        let is_of_moment = alone.lock(toolchain, &When::from_moment(moment))?;
         let (Err(before), Ok(text)) = (is_of_moment, alone.lock(toolchain, &When::today())?) else {
             return Ok(Ok(None));
         };
@@ -215,7 +215,8 @@ impl Resolution<'_> {
             return Ok(Err(before));
         }
         let today = Found { moment: Timestamp::now(), value: text };
-        let found = match earliest(moment, today, |moment| alone.lock(toolchain, &When::of(moment)))? {
+        let found = match earliest(moment, today, |moment| alone.lock(toolchain, &When::from_moment(moment)))?
+        {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
@@ -263,7 +264,7 @@ impl Resolution<'_> {
         };
         let mut missing = requirement_once(Vec::new(), &error);
         let found = earliest(moment, today, |moment| {
-            let locked = self.lock(toolchain, &When::of(moment))?;
+            let locked = self.lock(toolchain, &When::from_moment(moment))?;
             if let Err(error) = &locked {
                 missing = requirement_once(std::mem::take(&mut missing), error);
             }
@@ -354,7 +355,7 @@ impl When {
         Self { moment: None, patches: None }
     }
 
-    fn of(moment: Timestamp) -> Self {
+    fn from_moment(moment: Timestamp) -> Self {
         Self { moment: Some(moment), patches: None }
     }
 

@@ -49,7 +49,7 @@ impl MissingSubmodules {
     }
 
     /// Returns those of a revision that has been checked out.
-    pub fn of(&self, revision: &str) -> Vec<MissingSubmodule> {
+    pub fn of_revision(&self, revision: &str) -> Vec<MissingSubmodule> {
         let all = self.all.borrow();
         let has = |one: &&MissingSubmodule| one.revisions.iter().any(|name| name == revision);
         all.iter().filter(has).cloned().collect()
@@ -121,9 +121,13 @@ mod tests {
         missing.add("newer", path, "2".to_owned(), "");
         assert_eq!(missing.take_new(), []);
         assert_eq!(
-            (missing.of("new").len(), missing.of("newer").len(), missing.of("other").len()),
+            (
+                missing.of_revision("new").len(),
+                missing.of_revision("newer").len(),
+                missing.of_revision("other").len()
+            ),
             (1, 1, 0)
         );
-        assert_eq!(missing.of("newer")[0].reason, "git gave no reason");
+        assert_eq!(missing.of_revision("newer")[0].reason, "git gave no reason");
     }
 }

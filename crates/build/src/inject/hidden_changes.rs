@@ -57,7 +57,7 @@ fn hidden_change(
 ) -> anyhow::Result<Option<(String, String)>> {
     let mut versions: Vec<(&Revision, Option<Version>)> = Vec::new();
     for revision in &plan.revisions {
-        versions.push((revision, Version::of(file, revision, repository)?));
+        versions.push((revision, Version::replaced_by(file, revision, repository)?));
     }
     let (baseline, old) = &versions[plan.baseline];
     let is_same =
@@ -92,7 +92,11 @@ struct Version {
 
 impl Version {
     /// Returns what the overlay file replaces in a revision; `None` if there is nothing.
-    fn of(file: &OverlayFile, revision: &Revision, repository: &Repository) -> anyhow::Result<Option<Self>> {
+    fn replaced_by(
+        file: &OverlayFile,
+        revision: &Revision,
+        repository: &Repository,
+    ) -> anyhow::Result<Option<Self>> {
         let folder = match &file.package {
             None => Utf8PathBuf::new(),
             Some(name) => match committed_package::folder(repository, &revision.commit, name)? {

@@ -38,9 +38,9 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
     if plan.request.overlay.is_empty() {
         return Ok(());
     }
-    let mut of_revisions = vec![Packages::of(plan, plan.baseline, repository)?];
+    let mut of_revisions = vec![Packages::read(plan, plan.baseline, repository)?];
     for index in (0..plan.revisions.len()).filter(|index| *index != plan.baseline) {
-        of_revisions.push(Packages::of(plan, index, repository)?);
+        of_revisions.push(Packages::read(plan, index, repository)?);
     }
     let mut with_tests = BTreeSet::new();
     let mut external = Vec::new();
@@ -201,7 +201,7 @@ fn outside_of_all(overlay: &OverlayRequest, path: &Utf8Path, packages: &Packages
 
 impl Packages {
     /// Reads the manifests of a revision.
-    fn of(plan: &Plan, index: usize, repository: &Repository) -> anyhow::Result<Self> {
+    fn read(plan: &Plan, index: usize, repository: &Repository) -> anyhow::Result<Self> {
         let commit = &plan.revisions[index].commit;
         let mut all = Vec::new();
         for path in repository.files(commit, "")? {

@@ -102,7 +102,7 @@ impl ParsedCell {
             let text = cell.take_out(attribute.span());
             cell.attributes.push(text);
         }
-        let checks = Checks::of(number, &statements)?;
+        let checks = Checks::from_statements(number, &statements)?;
         cell.awaits = checks.awaits;
         for statement in &statements {
             match statement {
@@ -247,7 +247,7 @@ struct Checks {
 }
 
 impl Checks {
-    fn of(cell: usize, statements: &[Stmt]) -> Result<Self, Mistake> {
+    fn from_statements(cell: usize, statements: &[Stmt]) -> Result<Self, Mistake> {
         let mut checks = Self { cell, awaits: false, mistake: None };
         for statement in statements {
             checks.visit_stmt(statement);

@@ -31,7 +31,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// Parses the patterns of a request, which contains their texts.
-    pub fn of(request: &TraceRequest) -> Result<Self, UserError> {
+    pub fn parse(request: &TraceRequest) -> Result<Self, UserError> {
         let of_depth = |texts: &[String], depth: Depth| {
             let read = |text: &String| text.parse::<TracePattern>().map(|pattern| (pattern, depth));
             texts.iter().map(read).collect::<Result<Vec<_>, _>>()
@@ -394,7 +394,7 @@ mod tests {
                 is_own: true,
                 is_member: true,
             });
-            let patterns = &Patterns::of(&request).unwrap();
+            let patterns = &Patterns::parse(&request).unwrap();
             let prefix = Utf8Path::new("");
             find(&Search { crates: &crates, patterns, base: &self.root, prefix, dropped, shim_hash: "" })
         }
@@ -475,7 +475,7 @@ mod tests {
             (&["a::common::help", "b::common::more"], &["b::common::help", "b::common::more"]),
         ] {
             let functions = patterns.iter().map(|&text| text.to_owned()).collect();
-            let patterns = Patterns::of(&TraceRequest { functions, ..TraceRequest::default() }).unwrap();
+            let patterns = Patterns::parse(&TraceRequest { functions, ..TraceRequest::default() }).unwrap();
             let none = Utf8Path::new("");
             let tracing = find(&Search {
                 crates: &crates,

@@ -196,7 +196,7 @@ source = "git+https://example.org/stock?branch=main#0123456789012345678901234567
 "#;
         let named = |pattern: &str, has_folders: bool| -> Vec<String> {
             let request = TraceRequest { functions: vec![pattern.to_owned()], ..TraceRequest::default() };
-            let patterns = Patterns::of(&request).unwrap();
+            let patterns = Patterns::parse(&request).unwrap();
             let found = named_in(lock, &patterns.crate_names(), has_folders);
             found.iter().map(|one| format!("{}-{}", one.name, one.version)).collect()
         };

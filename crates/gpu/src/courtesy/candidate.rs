@@ -54,7 +54,7 @@ pub(crate) enum Need {
 
 impl Need {
     /// Returns what these processes take, with what is on all devices now.
-    pub fn of(candidates: &[Candidate], places: &[Place]) -> Self {
+    pub fn of_candidates(candidates: &[Candidate], places: &[Place]) -> Self {
         if let Some(bytes) = candidates.iter().map(|one| one.bytes).sum() {
             return Self::Exactly(bytes);
         }
@@ -95,10 +95,10 @@ mod tests {
         let candidate = Candidate::new(process.clone(), &devices, &places, ProcessIds::Hosts);
         let names: Vec<String> = candidate.devices.iter().map(CudaDevice::to_string).collect();
         assert_eq!((names.join(" ").as_str(), candidate.bytes), ("GPU 0 GPU 2", Some(7)));
-        assert_eq!(Need::of(&[candidate], &places), Need::Exactly(7));
+        assert_eq!(Need::of_candidates(&[candidate], &places), Need::Exactly(7));
         let hidden = Candidate::new(process, &devices, &places, ProcessIds::Containers);
         assert_eq!((hidden.devices.len(), hidden.bytes), (0, None), "ids of another table are not believed");
-        assert_eq!(Need::of(&[hidden], &places), Need::AtMost(16));
+        assert_eq!(Need::of_candidates(&[hidden], &places), Need::AtMost(16));
     }
 
     #[test]
@@ -107,6 +107,6 @@ mod tests {
         let places = [place(0, 9, &[]), place(1, 3, &[])];
         let candidate = Candidate::new(process, &[device(0), device(1)], &places, ProcessIds::Containers);
         assert_eq!(candidate.devices, [places[1].0.clone()]);
-        assert_eq!(Need::of(&[candidate], &places), Need::AtMost(3));
+        assert_eq!(Need::of_candidates(&[candidate], &places), Need::AtMost(3));
     }
 }

@@ -17,7 +17,12 @@ pub struct Held {
 
 impl Held {
     /// Returns what a process held: what NVML listed for it, else what became free.
-    pub fn of(process: u32, before: &Occupancy, after: &Occupancy, device: &CudaDevice) -> Option<Self> {
+    pub fn from_readings(
+        process: u32,
+        before: &Occupancy,
+        after: &Occupancy,
+        device: &CudaDevice,
+    ) -> Option<Self> {
         let (Ok(used), Ok(others)) = (&before.used, &after.used) else { return None };
         let listed = before.processes.as_deref().unwrap_or_default();
         let listed = listed.iter().find(|one| one.process == process).and_then(|one| one.bytes);
@@ -44,10 +49,10 @@ mod tests {
     fn what_became_free_counts_where_nvml_hides_the_process() {
         let device = CudaDevice { index: 0, part: None, uuid: "GPU-0".into() };
         let (before, after) = (occupancy(9, &[(4711, 5)]), occupancy(1, &[]));
-        let held = |before: &Occupancy| Held::of(7, before, &after, &device).unwrap();
+        let held = |before: &Occupancy| Held::from_readings(7, before, &after, &device).unwrap();
         assert_eq!((held(&before).bytes, held(&before).others), (8, 1));
         let listed = occupancy(9, &[(7, 9)]);
         assert_eq!(held(&listed).bytes, 9, "another process came in between");
-        assert_eq!(Held::of(7, &after, &after, &device), None);
+        assert_eq!(Held::from_readings(7, &after, &after, &device), None);
     }
 }

@@ -88,7 +88,7 @@ impl fmt::Display for Note {
 
 impl Note {
     /// Returns the note of a process that this process sets aside now.
-    pub fn of(process: &ProcessFacts, devices: Vec<String>, bytes: Option<u64>) -> Self {
+    pub fn for_process(process: &ProcessFacts, devices: Vec<String>, bytes: Option<u64>) -> Self {
         Self {
             process: process.id,
             started: process.started,
@@ -212,7 +212,7 @@ impl Notes {
     }
 
     /// Returns the note of a process.
-    pub fn of(&self, process: u32) -> Option<Note> {
+    pub fn find(&self, process: u32) -> Option<Note> {
         self.own().into_iter().find(|note| note.process == process)
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let notes = Notes::at(Utf8Path::from_path(folder.path()).unwrap().join("devices"));
         assert_eq!(notes.own(), []);
         let own = ProcessFacts::read(std::process::id()).unwrap();
-        let mut note = Note::of(&own, vec!["GPU-a".into()], Some(60 << 30));
+        let mut note = Note::for_process(&own, vec!["GPU-a".into()], Some(60 << 30));
         assert!(notes.add(&note).unwrap());
         assert!(!notes.add(&note).unwrap(), "a process has one note");
         assert_eq!(notes.own(), [note.clone()]);
@@ -253,7 +253,7 @@ mod tests {
         assert!(note.is_abandoned(), "the holder's id belongs to another process now");
         note.kept = true;
         notes.replace(&note).unwrap();
-        assert_eq!(notes.of(own.id), Some(note.clone()));
+        assert_eq!(notes.find(own.id), Some(note.clone()));
         assert!(!note.is_abandoned());
         notes.remove(&note).unwrap();
         notes.remove(&note).unwrap();
@@ -266,12 +266,12 @@ mod tests {
         let notes = Notes::at(Utf8Path::from_path(folder.path()).unwrap().to_owned());
         let mut own = ProcessFacts::read(std::process::id()).unwrap();
         own.started += 1;
-        let reused = Note::of(&own, Vec::new(), None);
+        let reused = Note::for_process(&own, Vec::new(), None);
         notes.add(&reused).unwrap();
         assert_eq!(notes.own(), []);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "its process has ended");
         own.started -= 1;
-        let elsewhere = Note { table: "another machine".into(), ..Note::of(&own, Vec::new(), None) };
+        let elsewhere = Note { table: "another machine".into(), ..Note::for_process(&own, Vec::new(), None) };
         notes.add(&elsewhere).unwrap();
         assert_eq!(notes.own(), []);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "its owner needs it");
@@ -282,7 +282,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let notes = Notes::at(Utf8Path::from_path(folder.path()).unwrap().to_owned());
         let own = ProcessFacts::read(std::process::id()).unwrap();
-        let mut note = Note::of(&own, Vec::new(), None);
+        let mut note = Note::for_process(&own, Vec::new(), None);
         note.name = "\u{1b}[31mred".to_owned();
         notes.add(&note).unwrap();
         assert_eq!(notes.own()[0].name, "␛[31mred");
@@ -298,10 +298,10 @@ mod tests {
                 std::os::unix::process::CommandExt::uid(&mut child, 65_534).arg("60").spawn().unwrap();
             let others = Note {
                 user: note.user,
-                ..Note::of(&ProcessFacts::read(child.id()).unwrap(), Vec::new(), None)
+                ..Note::for_process(&ProcessFacts::read(child.id()).unwrap(), Vec::new(), None)
             };
             notes.add(&others).unwrap();
-            assert_eq!(notes.of(child.id()), None, "its process is another user's");
+            assert_eq!(notes.find(child.id()), None, "its process is another user's");
             child.kill().unwrap();
             child.wait().unwrap();
             std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();

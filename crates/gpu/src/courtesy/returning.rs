@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn after_tests_room_is_awaited_with_one_line_and_by_hand_it_is_not() {
         let own = ProcessFacts::read(std::process::id()).unwrap();
-        let note = Note::of(&own, Vec::new(), None);
+        let note = Note::for_process(&own, Vec::new(), None);
         let (left, heard) = (Cell::new(3), Heard::default());
         let lack = |_: &Note| {
             left.set(left.get() - 1);

@@ -123,7 +123,7 @@ mod tests {
 
     fn note(held: &[(u32, u64, u64)]) -> Note {
         let process = ProcessFacts { id: 7, ..ProcessFacts::default() };
-        let mut note = Note::of(&process, Vec::new(), None);
+        let mut note = Note::for_process(&process, Vec::new(), None);
         let one = |(index, bytes, others): &(u32, u64, u64)| Held {
             device: format!("GPU-{index}"),
             bytes: *bytes,

@@ -81,7 +81,7 @@ impl<'a> Courtesy<'a> {
             Wanted::Processes(ids) => self.named(ids, candidate)?,
             Wanted::OptedIn(devices) => self.opted_in(devices, candidate),
         };
-        let need = Need::of(&selection.candidates, &places);
+        let need = Need::of_candidates(&selection.candidates, &places);
         let rooms = selection.candidates.iter().filter_map(|one| host_memory::available_to(one.process.id));
         let least = rooms.min_by_key(|room| room.bytes);
         match least.and_then(|least| checks::of_room(need, &least)) {
@@ -130,7 +130,7 @@ impl<'a> Courtesy<'a> {
     }
 
     fn refusal(&self, candidate: &Candidate) -> Option<Refusal> {
-        let note = self.notes.of(candidate.process.id);
+        let note = self.notes.find(candidate.process.id);
         let state = self.driver.state(candidate.process.id);
         checks::of_process(
             candidate,
@@ -166,7 +166,7 @@ impl<'a> Courtesy<'a> {
     fn take(&self, candidate: &Candidate) -> anyhow::Result<Taken> {
         let (process, began) = (&candidate.process, Instant::now());
         let devices = candidate.devices.iter().map(|device| device.uuid.clone()).collect();
-        let mut note = Note::of(process, devices, candidate.bytes);
+        let mut note = Note::for_process(process, devices, candidate.bytes);
         if !self.notes.add(&note)? {
             let reason = format!("{process} cannot be set aside: another program does it right now");
             return Err(UserError::new(reason).help(format!("cargo memprof restore {}", process.id)).into());
@@ -206,7 +206,7 @@ impl<'a> Courtesy<'a> {
         let pairs = before.iter().zip(&after).filter(|((device, _), _)| is_meant(device));
         pairs
             .filter_map(|((device, before), (_, after))| {
-                Held::of(candidate.process.id, before, after, device)
+                Held::from_readings(candidate.process.id, before, after, device)
             })
             .collect()
     }
@@ -250,7 +250,7 @@ impl<'a> Courtesy<'a> {
         if self.driver.state(process.id).is_ok_and(|state| state != State::Running)
             && process.user == rustix::process::geteuid().as_raw()
         {
-            return Ok(Some(Note::of(process, Vec::new(), None)));
+            return Ok(Some(Note::for_process(process, Vec::new(), None)));
         }
         match self.refusal(&candidate) {
             Some(refusal) => {

@@ -27,7 +27,7 @@ impl Figure {
         Self { value, min: value, max: value, runs: 1 }
     }
 
-    fn of(readings: &mut [i64]) -> Option<Self> {
+    fn from_readings(readings: &mut [i64]) -> Option<Self> {
         readings.sort_unstable();
         let (min, max) = (*readings.first()?, *readings.last()?);
         let (low, high) = (readings[(readings.len() - 1) / 2], readings[readings.len() / 2]);
@@ -348,7 +348,7 @@ fn columns(
                     column.zip(indices[row]).and_then(|(column, at)| measurement.reading(column, at)),
                 );
             }
-            Figure::of(&mut readings)
+            Figure::from_readings(&mut readings)
         });
         columns.insert(metric.to_string(), figures.collect());
     }
@@ -361,7 +361,8 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_rounds_down_below_zero_too() {
-        let median = |readings: &[i64]| Figure::of(&mut readings.to_vec()).map(|figure| figure.value);
+        let median =
+            |readings: &[i64]| Figure::from_readings(&mut readings.to_vec()).map(|figure| figure.value);
         assert_eq!(median(&[3, 1, 2]), Some(2));
         assert_eq!(median(&[1, 2]), Some(1));
         assert_eq!(median(&[-1, -2]), Some(-2));

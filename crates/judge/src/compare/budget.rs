@@ -122,7 +122,7 @@ pub fn text(
     let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
     let count = most.len();
     for (index, ((test, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
-        let unit = Unit::of(&metric).as_str().to_owned();
+        let unit = Unit::of_metric(&metric).as_str().to_owned();
         let limit = margin.limit(&metric, figure);
         let entry = Entry { test, name, params, metric, checkpoint, unit, figure, limit };
         let comma = if index + 1 < count { "," } else { "" };
@@ -189,7 +189,7 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
         seen = start;
         let entry: Entry =
             serde_json::from_str(raw.get()).map_err(|error| refused(&format!("{name}:{line}"), &error))?;
-        let unit = Unit::of(&entry.metric).as_str();
+        let unit = Unit::of_metric(&entry.metric).as_str();
         if entry.unit != unit {
             return Err(UserError::new(format!("{name}:{line}: {} is in {unit}", entry.metric))
                 .help(format!("write \"unit\": \"{unit}\""))
@@ -225,7 +225,7 @@ impl<'a> KnownBudget<'a> {
     }
 
     /// Returns the entries of a cell. `test` is `package::binary::test`.
-    pub fn of(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
+    pub fn entries_for(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
         let is_of_cell = |entry: &&&BudgetLimit| {
             entry.params.len() == cell.params.len()
                 && cell.params.iter().all(|(name, value)| entry.params.get(name) == Some(value))
@@ -252,7 +252,7 @@ impl<'a> KnownBudget<'a> {
         };
         for cell in comparison.cells.iter().filter(|_| self.budget.is_some()) {
             let test = cell.id.full_name();
-            for entry in self.of(&test, &cell.id) {
+            for entry in self.entries_for(&test, &cell.id) {
                 let lacks = |revision: usize| {
                     let side = &cell.sides[revision];
                     side.availability == Availability::Measured

@@ -33,14 +33,14 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
-        let of_budget = budget.of(&cell.id.full_name(), &cell.id);
+        let of_budget = budget.entries_for(&cell.id.full_name(), &cell.id);
         for pair in cell.pairs.iter().chain(&cell.alone) {
             let view = comparison.view(cell, pair);
             let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
-                let of_metric = limits.of(&test, &metric.name);
+                let of_metric = limits.for_metric(&test, &metric.name);
                 if !view.is_alone() {
                     judged.extend(pair_judge.metric(&metric.name, &of_metric));
                 }
@@ -102,7 +102,7 @@ impl PairJudge<'_> {
                 &own
             };
             let thresholds = at.growth.as_ref()?;
-            let known = self.known.of(&path, &self.view, metric, self.view.key(row));
+            let known = self.known.variation(&path, &self.view, metric, self.view.key(row));
             let noise = Noise { floor, known, provable: false };
             self.ruling(metric, row, (&column, widest), thresholds, noise)
         });
@@ -113,7 +113,7 @@ impl PairJudge<'_> {
 
     /// Explains resident memory by the heap, unless the user asked for it.
     fn explain_resident(&self, judged: &mut [JudgedMetric]) {
-        let limits = self.limits.of(self.test, kept_memory::RESIDENT);
+        let limits = self.limits.for_metric(self.test, kept_memory::RESIDENT);
         if !limits.is_asked() && !self.limits.shows(kept_memory::RESIDENT) {
             let floor = self.floor(kept_memory::RESIDENT);
             kept_memory::explain(&self.view, judged, floor, |row| limits.at(self.label(row)).growth);
@@ -310,7 +310,7 @@ struct Excess {
 /// A metric that varies by no more than this at all checkpoints counts as steady. The test harness
 /// alone may take a few bytes more or less.
 fn steady_within(metric: &str, thresholds: &Thresholds) -> u64 {
-    thresholds.tight.bytes.unwrap_or(match Unit::of(metric) {
+    thresholds.tight.bytes.unwrap_or(match Unit::of_metric(metric) {
         Unit::Bytes => 16 << 10,
         Unit::Count => 100,
         Unit::Nanoseconds => 0,
@@ -374,7 +374,7 @@ pub struct Conclusion {
 
 impl Conclusion {
     /// Counts the verdicts of a comparison.
-    pub fn of(comparison: &Comparison) -> Self {
+    pub fn from_comparison(comparison: &Comparison) -> Self {
         let mut conclusion = Self { missing_of_both: comparison.unchecked, ..Self::default() };
         for view in comparison.checked() {
             conclusion.add(&view);

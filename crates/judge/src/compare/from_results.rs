@@ -36,7 +36,7 @@ const MOST_ENVIRONMENT_NOTES: usize = 12;
 pub fn compare(results: &Results) -> Comparison {
     let with_derived = derived::with_derived(results);
     let results = with_derived.as_ref().unwrap_or(results);
-    let Some(paired) = PairedResults::of(results) else { return compare_revisions(results, 0) };
+    let Some(paired) = PairedResults::from_results(results) else { return compare_revisions(results, 0) };
     let mut comparison = compare_revisions(&paired.results, paired.not_compared);
     for cell in &mut comparison.cells {
         cell.origins = paired.origins.get(&cell.id).cloned();
@@ -184,7 +184,7 @@ fn metrics(cells: &[Cell]) -> Vec<Metric> {
     let mut names: Vec<&str> = names.collect();
     names.sort_by_cached_key(|name| order(name));
     names.dedup();
-    names.into_iter().map(|name| Metric { name: name.to_owned(), unit: Unit::of(name) }).collect()
+    names.into_iter().map(|name| Metric { name: name.to_owned(), unit: Unit::of_metric(name) }).collect()
 }
 
 fn not_measured(results: &Results) -> Vec<(usize, NotMeasured)> {

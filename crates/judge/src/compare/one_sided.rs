@@ -46,7 +46,7 @@ fn of_file(comparison: &Comparison, revision: usize, added: &AddedTest) -> Strin
 /// `fixed in HEAD (9be0d13): 1 test that fails in main (4f1c2aa): wraps (src/lib.rs:3:9: overflow)`.
 fn fixed(comparison: &Comparison, candidate: usize) -> Option<String> {
     let is_fixed = |view: &PairView<'_>| {
-        view.pair.candidate == candidate && Standing::of(comparison, view) == Standing::Fixed
+        view.pair.candidate == candidate && Standing::for_pair(comparison, view) == Standing::Fixed
     };
     let fixed = comparison.pairs().filter(is_fixed);
     let fixed: Vec<String> =

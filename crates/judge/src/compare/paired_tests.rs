@@ -24,7 +24,7 @@ pub(crate) struct PairedResults {
 impl PairedResults {
     /// Pairs the tests of a single revision. `None` if there is no pair, or if
     /// there are several revisions.
-    pub fn of(results: &Results) -> Option<Self> {
+    pub fn from_results(results: &Results) -> Option<Self> {
         let patterns = &results.plan.request.pairs;
         let [revision] = results.plan.revisions.as_slice() else { return None };
         if patterns.is_empty() {
@@ -33,7 +33,7 @@ impl PairedResults {
         let mut cells: Vec<&CellId> = results.runs.iter().map(|run| &run.record.cell).collect();
         // Runs are ordered by cell.
         cells.dedup();
-        let found = Pairs::of(patterns, &cells);
+        let found = Pairs::find(patterns, &cells);
         if found.pairs.is_empty() {
             return None;
         }

@@ -35,7 +35,7 @@ enum Cause {
 
 /// Returns a note for each metric whose varying figures allow no verdict, with what may settle it.
 pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
-    let packages = Packages::of(builds);
+    let packages = Packages::from_builds(builds);
     let mut tests: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for view in comparison.pairs() {
         let causes = causes(comparison, &view);
@@ -105,7 +105,7 @@ fn causes(comparison: &Comparison, view: &PairView<'_>) -> BTreeSet<Cause> {
 struct Packages<'a>(BTreeSet<&'a str>);
 
 impl<'a> Packages<'a> {
-    fn of(builds: &'a Builds) -> Self {
+    fn from_builds(builds: &'a Builds) -> Self {
         let packages = builds.values().filter_map(|facts| facts.get("packages"));
         Self(
             packages
@@ -185,14 +185,14 @@ mod tests {
     fn words(packages: &str, causes: &[Cause]) -> String {
         let facts = BTreeMap::from([("packages".to_owned(), packages.replace("; ", "\n"))]);
         let builds = Builds::from([(0, facts)]);
-        Packages::of(&builds).in_words(&causes.iter().copied().collect(), RandomNumbers::Same)
+        Packages::from_builds(&builds).in_words(&causes.iter().copied().collect(), RandomNumbers::Same)
     }
 
     #[test]
     fn arenas_are_blamed_only_where_threads_allocate() {
         let words = |causes: &[Cause]| {
             let causes = causes.iter().copied().collect();
-            Packages::of(&Builds::new()).of_pages_in_words(&causes, RandomNumbers::Own)
+            Packages::from_builds(&Builds::new()).of_pages_in_words(&causes, RandomNumbers::Own)
         };
         assert!(words(&[Cause::Threads]).starts_with("glibc gives threads arenas"));
         assert!(words(&[Cause::NotLogged]).starts_with("glibc gives threads arenas"));

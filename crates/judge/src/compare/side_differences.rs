@@ -24,10 +24,10 @@ pub struct SideDifference {
 
 /// Returns how each revision differs from the baseline.
 pub(crate) fn of_all(results: &Results) -> Vec<SideDifference> {
-    (0..results.plan.revisions.len()).map(|revision| of(results, revision)).collect()
+    (0..results.plan.revisions.len()).map(|revision| difference_of(results, revision)).collect()
 }
 
-fn of(results: &Results, revision: usize) -> SideDifference {
+fn difference_of(results: &Results, revision: usize) -> SideDifference {
     let plan = &results.plan;
     if revision == plan.baseline {
         return SideDifference::default();

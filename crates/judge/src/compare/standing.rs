@@ -59,7 +59,7 @@ impl Standing {
     pub fn counts(comparison: &Comparison, candidate: usize) -> BTreeMap<Self, usize> {
         let mut counts = BTreeMap::new();
         for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
-            *counts.entry(Self::of(comparison, &view)).or_default() += 1;
+            *counts.entry(Self::for_pair(comparison, &view)).or_default() += 1;
         }
         counts
     }
@@ -70,8 +70,8 @@ impl Standing {
     }
 
     /// Returns what became of a test.
-    pub fn of(comparison: &Comparison, view: &PairView<'_>) -> Self {
-        let [old, new] = [view.baseline, view.candidate].map(|side| SideState::of(comparison, side));
+    pub fn for_pair(comparison: &Comparison, view: &PairView<'_>) -> Self {
+        let [old, new] = [view.baseline, view.candidate].map(|side| SideState::from_side(comparison, side));
         let of_sides = match (old, new) {
             (SideState::Failed, SideState::Measured) if has_always_failed(comparison, view.baseline) => {
                 Some(Self::Fixed)
@@ -130,7 +130,7 @@ enum SideState {
 }
 
 impl SideState {
-    fn of(comparison: &Comparison, side: &Aggregate) -> Self {
+    fn from_side(comparison: &Comparison, side: &Aggregate) -> Self {
         let mut failed = side.failed.iter().map(|&run| &comparison.runs[run].record.outcome.status);
         if side.fails_as_added() {
             return Self::Lacking;
@@ -234,7 +234,11 @@ pub fn worst_change<'a>(
 impl WorstChange<'_> {
     /// Returns what orders changes by importance.
     pub fn rank(&self) -> (bool, bool, i128) {
-        (metric::known(self.metric).is_counted(), Unit::of(self.metric) == Unit::Bytes, self.largest.abs())
+        (
+            metric::known(self.metric).is_counted(),
+            Unit::of_metric(self.metric) == Unit::Bytes,
+            self.largest.abs(),
+        )
     }
 }
 

@@ -99,7 +99,7 @@ impl<'a> TensorSide<'a> {
     /// Takes the runs that may be shown. The first one is shown; `None` if there is none.
     pub fn new(runs: &[&'a Measurement]) -> Option<Self> {
         let (measurement, others) = runs.split_first()?;
-        let states = States::of(measurement);
+        let states = States::from_measurement(measurement);
         let indices = indices(measurement);
         let differing: BTreeSet<usize> = others
             .iter()
@@ -155,7 +155,7 @@ impl<'a> TensorSide<'a> {
         let family = allocator.live.strip_suffix(".live")?;
         let sequence = self.measurement.checkpoints()[checkpoint].sequence;
         let live = live_sizes::before(&record.live_sizes, family, sequence)?;
-        Some(UnnamedBlocks::of(record, device, sequence, live))
+        Some(UnnamedBlocks::from_record(record, device, sequence, live))
     }
 
     /// Returns all tensors at a checkpoint, in the order of naming.
@@ -217,7 +217,7 @@ fn indices(measurement: &Measurement) -> FxHashMap<(&str, u32), usize> {
 
 /// Returns the checkpoints, as indices of the first run, at which another run named other tensors.
 fn differing(states: &States, indices: &FxHashMap<(&str, u32), usize>, other: &Measurement) -> Vec<usize> {
-    let of_other = States::of(other);
+    let of_other = States::from_measurement(other);
     let points = other.checkpoints().iter().enumerate();
     points
         .filter(|(_, checkpoint)| checkpoint.kind == Kind::Point)

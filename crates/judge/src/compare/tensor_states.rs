@@ -64,7 +64,7 @@ pub struct Alive<'a> {
 
 impl Totals {
     /// Returns the total of one kind.
-    pub fn of(&self, kind: TensorKind) -> KindTotal {
+    pub fn of_kind(&self, kind: TensorKind) -> KindTotal {
         self.kinds[kind as usize]
     }
 
@@ -76,7 +76,7 @@ impl Totals {
     /// Returns the bytes that outlive a step: weights, gradients and optimizer state.
     pub fn lasting(&self) -> i128 {
         let lasting = [TensorKind::Weight, TensorKind::Gradient, TensorKind::OptimizerState];
-        lasting.iter().map(|kind| self.of(*kind).bytes).sum()
+        lasting.iter().map(|kind| self.of_kind(*kind).bytes).sum()
     }
 
     fn is_empty(&self) -> bool {
@@ -108,8 +108,8 @@ struct StorageTotals {
 }
 
 impl StorageTotals {
-    fn of(record: &TensorRecord, namings: Vec<usize>) -> Self {
-        let shares = Shares::of(record, namings);
+    fn from_record(record: &TensorRecord, namings: Vec<usize>) -> Self {
+        let shares = Shares::from_record(record, namings);
         let kind = |share: &Share| record.description(share.naming).kind;
         let is_allocated_known = shares.allocated.is_some();
         let kinds = shares.tensors.iter().map(|share| (kind(share), share.counted)).collect();
@@ -176,7 +176,7 @@ impl<'a> StateTracker<'a> {
         let tensors = &mut totals.kinds[description.kind as usize].tensors;
         *tensors = if begins { *tensors + 1 } else { *tensors - 1 };
         if storage == 0 {
-            let alone = StorageTotals::of(record, vec![naming]);
+            let alone = StorageTotals::from_record(record, vec![naming]);
             return if begins { alone.add_to(totals) } else { alone.take_from(totals) };
         }
         let key = (&description.device, storage);
@@ -205,7 +205,7 @@ impl<'a> StateTracker<'a> {
                 self.storages.remove(&key);
                 continue;
             }
-            let counted = StorageTotals::of(self.record, storage.namings.iter().copied().collect());
+            let counted = StorageTotals::from_record(self.record, storage.namings.iter().copied().collect());
             counted.add_to(totals);
             storage.counted = Some(counted);
         }
@@ -230,7 +230,7 @@ fn hash(description: &Description) -> u128 {
 
 impl States {
     /// Returns the states at all checkpoints of a run, including scopes.
-    pub fn of(measurement: &Measurement) -> Self {
+    pub fn from_measurement(measurement: &Measurement) -> Self {
         let record = &measurement.tensors;
         let mut states = Self { of_checkpoint: Vec::new(), states: vec![State::default()] };
         let mut known: FxHashMap<State, usize> = FxHashMap::from_iter([(State::default(), 0)]);
@@ -304,7 +304,7 @@ pub(crate) fn alive(record: &TensorRecord, sequence: u64) -> Vec<Alive<'_>> {
 }
 
 fn shares(record: &TensorRecord, namings: Vec<usize>) -> impl Iterator<Item = (usize, Share)> {
-    Shares::of(record, namings).tensors.into_iter().map(|share| (share.naming, share))
+    Shares::from_record(record, namings).tensors.into_iter().map(|share| (share.naming, share))
 }
 
 #[cfg(test)]
@@ -332,11 +332,11 @@ mod tests {
             tensor(3, "cpu", ("w", "weight", 0, 100)),
             here("again"),
         ]);
-        let states = States::of(&measurement);
+        let states = States::from_measurement(&measurement);
         assert_eq!(states.of_checkpoint, [0, 1, 2, 3]);
         assert!(states.at(0).is_empty());
-        assert_eq!(cpu(&states, 1).of(TensorKind::Weight), KindTotal { bytes: 100, tensors: 1 });
-        assert_eq!(states.at(1).totals[&TensorDevice::Cuda(0)].of(TensorKind::Gradient).bytes, 30);
+        assert_eq!(cpu(&states, 1).of_kind(TensorKind::Weight), KindTotal { bytes: 100, tensors: 1 });
+        assert_eq!(states.at(1).totals[&TensorDevice::Cuda(0)].of_kind(TensorKind::Gradient).bytes, 30);
         assert_eq!(states.at(2).totals.keys().collect::<Vec<_>>(), [&TensorDevice::Cuda(0)]);
         let sequence = measurement.checkpoints()[3].sequence;
         let names: Vec<_> =
@@ -357,7 +357,7 @@ mod tests {
                 end(u64::from(step) + 2),
             ]);
         }
-        let states = States::of(&measurement(&lines));
+        let states = States::from_measurement(&measurement(&lines));
         assert_eq!(states.of_checkpoint, [1, 2, 1, 2, 1, 2, 1, 2]);
     }
 
@@ -372,8 +372,8 @@ mod tests {
             end(1),
             here("one is left"),
         ]);
-        let states = States::of(&measurement);
-        let of = |at, kind| cpu(&states, at).of(kind);
+        let states = States::from_measurement(&measurement);
+        let of = |at, kind| cpu(&states, at).of_kind(kind);
         assert_eq!(of(0, TensorKind::Weight), KindTotal { bytes: 400, tensors: 1 });
         assert_eq!(of(0, TensorKind::Other), KindTotal { bytes: 0, tensors: 1 });
         assert_eq!((cpu(&states, 0).storages, cpu(&states, 0).named()), (1, 400));
@@ -402,12 +402,16 @@ mod tests {
         let mut repeated = tensor(1, "cpu", ("repeated", "other", 2, 1000));
         repeated["allocated"] = 10.into();
         let unknown = tensor(1, "cpu", ("unknown", "other", 3, 5));
-        let states =
-            States::of(&measurement(&[rounded, repeated, unknown, checkpoint("here", 1, &json!({}))]));
+        let states = States::from_measurement(&measurement(&[
+            rounded,
+            repeated,
+            unknown,
+            checkpoint("here", 1, &json!({})),
+        ]));
         let totals = cpu(&states, 0);
         assert_eq!((totals.rounding, totals.storages, totals.with_allocated), (28, 3, 2));
         // The broadcast tensor has 10 bytes of storage.
-        assert_eq!(totals.of(TensorKind::Other).bytes, 15);
+        assert_eq!(totals.of_kind(TensorKind::Other).bytes, 15);
         assert_eq!(totals.named(), 100 + 28 + 15);
     }
 
@@ -415,7 +419,8 @@ mod tests {
     fn bytes_beyond_any_memory_do_not_overflow() {
         let huge = |group| tensor(group, "cpu", ("huge", "weight", group, u64::MAX));
         let here = |label: &str| checkpoint(label, 1, &json!({}));
-        let states = States::of(&measurement(&[huge(1), huge(2), here("a"), end(1), end(2), here("b")]));
+        let states =
+            States::from_measurement(&measurement(&[huge(1), huge(2), here("a"), end(1), end(2), here("b")]));
         assert_eq!(cpu(&states, 0).named(), 2 * i128::from(u64::MAX));
         assert!(states.at(1).is_empty());
     }

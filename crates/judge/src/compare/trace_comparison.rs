@@ -81,7 +81,7 @@ struct Namesakes<'a> {
 type Namesake = Option<(Option<String>, usize)>;
 
 impl<'a> Namesakes<'a> {
-    fn of(sides: &[TraceSide<'a>; 2]) -> Self {
+    fn from_sides(sides: &[TraceSide<'a>; 2]) -> Self {
         let mut shared = BTreeSet::new();
         for side in sides {
             let mut places: BTreeMap<&str, &str> = BTreeMap::new();
@@ -135,15 +135,15 @@ struct CallTree {
 
 /// Returns both sides' calls as one tree: callers first, in the baseline's order.
 pub fn calls(sides: &[TraceSide<'_>; 2]) -> Vec<CallRow> {
-    let namesakes = Namesakes::of(sides);
-    let [old, new] = [0, 1].map(|side| CallTree::of(&sides[side].records, &namesakes, side));
+    let namesakes = Namesakes::from_sides(sides);
+    let [old, new] = [0, 1].map(|side| CallTree::from_records(&sides[side].records, &namesakes, side));
     let mut rows = Vec::new();
     merge(Some(&old), Some(&new), 0, &mut rows);
     rows
 }
 
 impl CallTree {
-    fn of(records: &[&TraceRecord], namesakes: &Namesakes<'_>, side: usize) -> Self {
+    fn from_records(records: &[&TraceRecord], namesakes: &Namesakes<'_>, side: usize) -> Self {
         let mut root = Self::default();
         for (run, record) in records.iter().enumerate() {
             for node in record.nodes.values() {
@@ -267,7 +267,7 @@ struct FunctionLines<'a> {
 
 /// Returns the lines of all functions with at least one executed line.
 pub fn lines(sides: &[TraceSide<'_>; 2]) -> Vec<LineProfile> {
-    let namesakes = Namesakes::of(sides);
+    let namesakes = Namesakes::from_sides(sides);
     let [old, new] = [0, 1].map(|side| profiles(&sides[side], &namesakes, side));
     let mut keys: Vec<&ProfileKey> = old.keys().collect();
     keys.extend(new.keys().filter(|key| !old.contains_key(*key)));

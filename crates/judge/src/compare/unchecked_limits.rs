@@ -21,7 +21,7 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for rule in limits.absolute(&test) {
             let is_checked = comparison.metrics.iter().any(|metric| {
-                Unit::of(&rule.metric) == metric.unit
+                Unit::of_metric(&rule.metric) == metric.unit
                     && glob::matches(&rule.metric, &metric.name)
                     && is_checked(rule, cell, side, &metric.name)
             });

@@ -40,7 +40,12 @@ pub struct UnnamedSize {
 
 impl UnnamedBlocks {
     /// Takes the blocks of a device's allocator, and the tensors that are alive at a line of the log.
-    pub fn of(record: &TensorRecord, device: &TensorDevice, sequence: u64, live: &LiveSizes) -> Self {
+    pub fn from_record(
+        record: &TensorRecord,
+        device: &TensorDevice,
+        sequence: u64,
+        live: &LiveSizes,
+    ) -> Self {
         let mut all: BTreeMap<u64, u64> = BTreeMap::new();
         for size in &live.sizes {
             let count = all.entry(size.bytes).or_default();
@@ -89,7 +94,7 @@ fn held(record: &TensorRecord, device: &TensorDevice, sequence: u64) -> Vec<u64>
     let mut storages: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     let mut of = |namings: Vec<usize>| {
         let largest = namings.iter().map(|naming| record.description(*naming).bytes).max();
-        held.extend(Shares::of(record, namings).allocated.or(largest));
+        held.extend(Shares::from_record(record, namings).allocated.or(largest));
     };
     for naming in (0..record.namings.len()).filter(lives) {
         match record.namings[naming].storage {
@@ -150,7 +155,7 @@ mod tests {
             end(2),
         ]);
         let live = live(&[(4096, 3), (8192, 1), (12_000, 2)]);
-        let found = UnnamedBlocks::of(&run.tensors, &TensorDevice::Cpu, u64::MAX - 1, &live);
+        let found = UnnamedBlocks::from_record(&run.tensors, &TensorDevice::Cpu, u64::MAX - 1, &live);
         let size = |bytes, count, of| UnnamedSize { bytes, count, of };
         assert_eq!(found.sizes, [size(12_000, 2, 2), size(4096, 2, 3)]);
         assert_eq!((found.count, found.bytes, found.without_block), (4, 32_192, 1));
@@ -161,7 +166,7 @@ mod tests {
     fn what_the_log_had_no_room_for_counts_and_makes_the_list_incomplete() {
         let nothing = TensorRecord::default();
         let one = LiveSizes { rest: [5, 50_000], ..live(&[(4096, 1)]) };
-        let found = UnnamedBlocks::of(&nothing, &TensorDevice::Cpu, 1, &one);
+        let found = UnnamedBlocks::from_record(&nothing, &TensorDevice::Cpu, 1, &one);
         assert_eq!((found.count, found.bytes, found.is_incomplete), (6, 54_096, true));
     }
 
@@ -169,14 +174,15 @@ mod tests {
     fn numbers_of_a_damaged_log_do_not_overflow() {
         let nothing = TensorRecord::default();
         let huge = LiveSizes { rest: [u64::MAX; 2], ..live(&[(4096, u64::MAX), (4096, 1), (8192, 9)]) };
-        let found = UnnamedBlocks::of(&nothing, &TensorDevice::Cpu, 1, &huge);
+        let found = UnnamedBlocks::from_record(&nothing, &TensorDevice::Cpu, 1, &huge);
         assert_eq!((found.count, found.bytes), (u64::MAX, u64::MAX));
     }
 
     #[test]
     fn sizes_of_two_sides_are_ordered_by_the_larger_one() {
         let nothing = TensorRecord::default();
-        let of = |sizes: &[(u64, u64)]| UnnamedBlocks::of(&nothing, &TensorDevice::Cpu, 1, &live(sizes));
+        let of =
+            |sizes: &[(u64, u64)]| UnnamedBlocks::from_record(&nothing, &TensorDevice::Cpu, 1, &live(sizes));
         let [old, new] = [of(&[(4096, 10), (8192, 1)]), of(&[(8192, 4), (50_000, 1)])];
         assert_eq!(sizes_of([Some(&old), Some(&new)]), [50_000, 4096, 8192]);
         assert_eq!(sizes_of([None, None]), Vec::<u64>::new());

@@ -77,7 +77,7 @@ pub struct FailureFacts {
 
 impl FailureFacts {
     /// Reads an entry. `None` if it is one of a build that did not fail.
-    fn of(facts: &Value) -> Option<Self> {
+    fn from_facts(facts: &Value) -> Option<Self> {
         // Earlier versions wrote a text.
         let text = facts.as_str().and_then(|text| text.strip_prefix("build failed: "));
         let old = text.map(|errors| Self { build_failed: errors.to_owned(), lockfile: None });
@@ -208,7 +208,7 @@ fn failed_builds(
     facts: &BTreeMap<String, Value>,
 ) -> BTreeMap<usize, FailedBuild> {
     let failed = facts.iter().filter_map(|(revision, facts)| {
-        let FailureFacts { build_failed: errors, lockfile } = FailureFacts::of(facts)?;
+        let FailureFacts { build_failed: errors, lockfile } = FailureFacts::from_facts(facts)?;
         let revision = revision.parse().ok().filter(|revision| *revision < plan.revisions.len())?;
         let log = folder.build_log(plan, revision);
         let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(&log).to_string());
@@ -304,7 +304,7 @@ fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
 
 /// Returns the facts as text. A build that failed has none.
 fn builds(revisions: BTreeMap<String, Value>) -> Builds {
-    let entries = revisions.into_iter().filter(|(_, facts)| FailureFacts::of(facts).is_none());
+    let entries = revisions.into_iter().filter(|(_, facts)| FailureFacts::from_facts(facts).is_none());
     let entries = entries.filter_map(|(revision, facts)| {
         let Value::Object(facts) = facts else { return None };
         let facts = facts.into_iter().filter_map(|(key, fact)| match fact {

@@ -145,7 +145,7 @@ pub enum TensorDevice {
 }
 
 impl TensorDevice {
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let cuda = text.strip_prefix("cuda:").and_then(|ordinal| ordinal.parse().ok());
         match (text, cuda) {
             ("cpu", _) => Self::Cpu,
@@ -231,7 +231,7 @@ impl TensorRecord {
             "pool" => serde_json::from_slice(line).map(|line: PoolLine| {
                 let PoolLine { name, device, in_use, padding, reserved } = line;
                 let figures = [in_use, padding, reserved];
-                let (name, device) = (labels::bounded(&name).into_owned(), TensorDevice::of(&device));
+                let (name, device) = (labels::bounded(&name).into_owned(), TensorDevice::from_text(&device));
                 self.pools.push(PoolReading { sequence, name, device, figures });
             }),
             LiveSizes::EVENT => {
@@ -247,7 +247,7 @@ impl TensorRecord {
             kind: line.kind,
             shape: line.shape.into(),
             dtype: labels::bounded(&line.dtype).into(),
-            device: TensorDevice::of(&line.device),
+            device: TensorDevice::from_text(&line.device),
             bytes: line.bytes,
             allocated: line.allocated,
             range: line.range,
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn devices_are_told_apart_whatever_a_program_calls_its_own() {
-        let of = |text: &str| TensorDevice::of(text);
+        let of = |text: &str| TensorDevice::from_text(text);
         assert_eq!([of("cpu"), of("malloc"), of("cuda:3")], {
             [TensorDevice::Cpu, TensorDevice::CpuMalloc, TensorDevice::Cuda(3)]
         });

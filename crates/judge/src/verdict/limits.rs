@@ -53,14 +53,14 @@ impl Limits {
 
     /// Returns the limits of a metric in a test. `test` is the test's path and its title in the
     /// report.
-    pub fn of<'a>(&'a self, test: &str, metric: &str) -> MetricLimits<'a> {
+    pub fn for_metric<'a>(&'a self, test: &str, metric: &str) -> MetricLimits<'a> {
         let rules = self.rules.iter().filter(|(rule, expression)| {
             let fits = expression.as_ref().is_none_or(|expression| expression.matches(test));
             // An absolute limit in bytes means nothing for a number of allocations.
             let is_absolute = matches!(&rule.growth, Some(Growth::Within(Threshold { bytes: Some(_), .. })))
                 || rule.limit.is_some()
                 || rule.leak.is_some();
-            let has_unit = !is_absolute || Unit::of(metric) == Unit::of(&rule.metric);
+            let has_unit = !is_absolute || Unit::of_metric(metric) == Unit::of_metric(&rule.metric);
             fits && has_unit && glob::matches(&rule.metric, metric)
         });
         let on_request = || (metric::known(metric).is_counted() && self.shows(metric)).then(|| usual(metric));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn percent(limits: &Limits, test: &str, metric: &str, checkpoint: &str) -> Option<f64> {
-        limits.of(test, metric).at(checkpoint).growth.and_then(|growth| growth.wide.percent)
+        limits.for_metric(test, metric).at(checkpoint).growth.and_then(|growth| growth.wide.percent)
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         let asked = ["heap.count", "heap.all*", "time", "cpu.rss"].map(str::to_owned).to_vec();
         let judged = |asked: Vec<String>, metric: &str| {
             let limits = Limits::new(&Judging { asked, ..Judging::default() }).unwrap();
-            limits.of("a::t", metric).at("done").growth
+            limits.for_metric("a::t", metric).at("done").growth
         };
         assert_eq!(judged(asked.clone(), "heap.count"), Some(usual("heap.count")));
         assert_eq!(judged(asked.clone(), "heap.allocated"), Some(usual("heap.peak")));
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(percent(&limits, "a::slow", "heap.peak", "x"), Some(10.0));
         assert_eq!(percent(&limits, "a::slow", "heap.live", "x"), Some(10.0));
         assert_eq!(percent(&limits, "a::slow", "heap.peak", "done it"), None);
-        assert_eq!(limits.of("a::slow", "heap.peak").at("done").most, Some(7));
+        assert_eq!(limits.for_metric("a::slow", "heap.peak").at("done").most, Some(7));
         assert_eq!(percent(&limits, "a::fast", "cpu.peak", "x"), Some(3.0));
     }
 
@@ -302,8 +302,8 @@ mod tests {
     fn an_absolute_limit_applies_to_metrics_of_its_unit() {
         let sixteen = Growth::Within(Threshold { percent: None, bytes: Some(16 << 20) });
         let limits = limits(vec![rule("heap.*", Some(sixteen))], vec![]);
-        assert!(limits.of("t", "heap.live").at("x").growth.is_some());
-        assert!(limits.of("t", "heap.count").at("x").growth.is_none());
+        assert!(limits.for_metric("t", "heap.live").at("x").growth.is_some());
+        assert!(limits.for_metric("t", "heap.count").at("x").growth.is_none());
     }
 
     fn change(candidate: i64) -> ObservedChange<'static> {

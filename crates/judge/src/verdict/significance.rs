@@ -96,7 +96,7 @@ fn level(samples: usize) -> f64 {
 pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Significance {
     let smaller = smaller_side(baseline, candidate);
     let tight = limit(&thresholds.tight, smaller);
-    let steadiness = Steadiness::of(baseline, candidate, tight, noise);
+    let steadiness = Steadiness::from_figures(baseline, candidate, tight, noise);
     let samples = baseline.len().min(candidate.len());
     let interval = interval(baseline, candidate, steadiness, noise);
     let set = if steadiness == Steadiness::Varies { limit(&thresholds.wide, smaller) } else { tight };
@@ -158,7 +158,7 @@ enum Steadiness {
 }
 
 impl Steadiness {
-    fn of(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
+    fn from_figures(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
         let apart = spread(baseline).max(spread(candidate)).max(noise.known.unwrap_or(0));
         // A repeat is proof, and so is known noise of this program.
         let is_proven = noise.provable && (baseline.len().min(candidate.len()) > 1 || noise.known.is_some());

@@ -29,7 +29,7 @@ pub enum Agreement {
 
 impl Agreement {
     /// Compares the figure of a metric with those of the plain runs.
-    pub fn of(metric: &str, figure: i64, plain: &[i64]) -> Self {
+    pub fn compare(metric: &str, figure: i64, plain: &[i64]) -> Self {
         let (Some(&low), Some(&high)) = (plain.iter().min(), plain.iter().max()) else {
             return Self::Unknown;
         };
@@ -75,12 +75,12 @@ mod tests {
 
     #[test]
     fn a_figure_equals_the_plain_runs_or_says_by_how_much_it_differs() {
-        let of = |figure, plain: &[i64]| Agreement::of("heap.peak", figure, plain);
+        let of = |figure, plain: &[i64]| Agreement::compare("heap.peak", figure, plain);
         assert_eq!(of(7, &[7, 7]), Agreement::Equal);
         assert_eq!(of(7, &[6, 8]), Agreement::WithinRange { low: 6, high: 8 });
         assert_eq!(of(7, &[]), Agreement::Unknown);
         assert!(of(7, &[7]).is_fine() && !of(7, &[8]).is_fine() && !of(7, &[]).is_fine());
-        let text = |metric, figure| Agreement::of(metric, figure, &[2000, 2100]).to_string();
+        let text = |metric, figure| Agreement::compare(metric, figure, &[2000, 2100]).to_string();
         assert_eq!(
             text("heap.peak", 3124),
             "differs by +1,024 bytes from the plain runs (threads, random seeds)"

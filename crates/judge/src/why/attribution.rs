@@ -93,7 +93,7 @@ impl<'a> Attribution<'a> {
         let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
         let mut pairs = self.matching.pairs(nodes(0), nodes(1));
         pair_leftovers(&mut pairs, stacks, self.diff.changes());
-        let measure = Measure::of(&question.metric).map(|(_, measure)| measure);
+        let measure = Measure::of_metric(&question.metric).map(|(_, measure)| measure);
         let at = [0, 1].map(|side| {
             self.sides[side].interval(&question.metric, question.checkpoints[side].as_ref()?).ok()
         });
@@ -144,7 +144,7 @@ impl RecordedRun<'_> {
 
     /// Finds the interval that ends at a checkpoint.
     fn interval(&self, metric: &str, checkpoint: &CheckpointName) -> Result<(&Family, usize), NoAnswer> {
-        let (family, _) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
+        let (family, _) = Measure::of_metric(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
         let family: &Family = self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
         let interval = family.at(&checkpoint.label, checkpoint.occurrence);
         Ok((family, interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?))
@@ -184,7 +184,7 @@ impl Sheet<'_> {
         pairs: &[[Option<u32>; 2]],
         logs: [&StackLog; 2],
     ) -> Result<Difference, NoAnswer> {
-        let (_, measure) = Measure::of(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
+        let (_, measure) = Measure::of_metric(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
         let measured = || logs.iter().zip(sides).filter(|(_, side)| side.is_some()).map(|(log, _)| log);
         let mut incomplete: Vec<String> = measured().flat_map(|log| log.incomplete.clone()).collect();
         incomplete.dedup();
@@ -209,7 +209,7 @@ impl Sheet<'_> {
             }
             let [old, new] = figures.map(|figures| measure.get(figures));
             let mut draft = self.draft(*pair, figures, index, new - old);
-            draft.largest = difference.of(&draft.group).unsigned_abs();
+            draft.largest = difference.of_group(&draft.group).unsigned_abs();
             match drafts.entry(draft.key.clone()) {
                 Entry::Vacant(entry) => _ = entry.insert(draft),
                 Entry::Occupied(mut entry) => entry.get_mut().add(draft, self.grouping.by),

@@ -110,7 +110,7 @@ impl Cause {
     /// What orders causes: growth first, bytes before counts, then the largest.
     fn order(&self) -> (usize, bool, bool, Reverse<u64>) {
         let most = self.most();
-        let is_other_unit = Unit::of(&most.metric) != Unit::Bytes;
+        let is_other_unit = Unit::of_metric(&most.metric) != Unit::Bytes;
         (self.candidate, most.amount < 0, is_other_unit, Reverse(most.amount.unsigned_abs()))
     }
 }
@@ -165,7 +165,7 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     for cause in &mut causes {
         cause.tests.sort_by_key(|test| {
             let most = &test.moved[0];
-            let is_other_unit = Unit::of(&most.metric) != Unit::Bytes;
+            let is_other_unit = Unit::of_metric(&most.metric) != Unit::Bytes;
             // Of equal tests, the one with more checkpoints says more.
             let labels = comparison.cells[test.cell].labels.len();
             let size = Reverse((most.amount.unsigned_abs(), labels));
@@ -182,7 +182,7 @@ fn changed(comparison: &Comparison) -> impl Iterator<Item = (usize, PairView<'_>
     let views = cells.flat_map(move |(index, cell)| {
         cell.pairs.iter().map(move |pair| (index, comparison.view(cell, pair)))
     });
-    views.filter(|(_, view)| chosen::has_changed(view, Standing::of(comparison, view)))
+    views.filter(|(_, view)| chosen::has_changed(view, Standing::for_pair(comparison, view)))
 }
 
 fn add(drafts: &mut Drafts, candidate: usize, reason: Reason, site: &Group, test: CauseTest) {

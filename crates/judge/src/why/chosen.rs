@@ -52,7 +52,7 @@ impl Alike {
     /// Returns the group of a changed test. `None` if its change varies from run to run, or if it has
     /// none.
     pub(super) fn new(comparison: &Comparison, view: &PairView<'_>) -> Option<Self> {
-        let standing = Standing::of(comparison, view);
+        let standing = Standing::for_pair(comparison, view);
         let worst = worst_of(view, standing).filter(|worst| metric::known(worst.metric).is_counted())?;
         let test = &view.cell.id.test;
         let (metric, row) = worst.at_largest;
@@ -74,7 +74,7 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
     let alone = comparison.revisions.len() == 1;
     let mut chosen = Vec::new();
     for view in comparison.checked().filter(|view| view.cell.origins.is_none()) {
-        let standing = Standing::of(comparison, &view);
+        let standing = Standing::for_pair(comparison, &view);
         let is_wanted = match why {
             Why::Never => false,
             Why::Changed => has_figures(view.candidate) && has_changed(&view, standing),
@@ -133,7 +133,7 @@ pub(super) fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<Wo
 /// Returns the metrics and rows that changed: first the largest change of the metric that the test is
 /// reported with, then broken limits, then all others by size, growth before shrinkage.
 pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
-    let standing = Standing::of(comparison, view);
+    let standing = Standing::for_pair(comparison, view);
     let is_meant = is_changed(standing) || has_clear_change(view, standing);
     let worst = worst_of(view, standing).filter(|_| is_meant);
     let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
@@ -142,7 +142,7 @@ pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'
     let mut changed = Vec::new();
     for judged in &view.pair.judged {
         let column = view.column(&judged.metric);
-        let is_other_unit = Unit::of(&judged.metric) != Unit::Bytes;
+        let is_other_unit = Unit::of_metric(&judged.metric) != Unit::Bytes;
         changed.extend(view.rows.iter().filter_map(|row| {
             let verdict = judged.at(row)?.verdict;
             let size = column.at(row).delta.map_or(0, |delta| delta.difference.abs());

@@ -84,7 +84,7 @@ pub enum GroupKind {
 impl Measure {
     /// Returns the measure of a metric and its family, `heap` of `heap.peak`; `None` if no site has
     /// such a figure.
-    pub fn of(metric: &str) -> Option<(&str, Self)> {
+    pub fn of_metric(metric: &str) -> Option<(&str, Self)> {
         let (family, part) = metric.rsplit_once('.')?;
         let measure = match part {
             "peak" => Self::AtPeak,
@@ -114,13 +114,13 @@ impl Difference {
     }
 
     /// Returns the difference of a group; of a single side, its figure.
-    pub fn of(&self, group: &Group) -> i64 {
+    pub fn of_group(&self, group: &Group) -> i64 {
         self.change(group.figures)
     }
 
     /// Returns the difference of all but the first groups.
     pub fn elsewhere(&self, shown: usize) -> i64 {
-        self.groups.iter().skip(shown).map(|group| self.of(group)).sum()
+        self.groups.iter().skip(shown).map(|group| self.of_group(group)).sum()
     }
 
     /// Returns the standard error of a group's difference, if it is an estimate.
@@ -148,7 +148,7 @@ impl Difference {
     pub(super) fn sort(&mut self) {
         let mut groups = std::mem::take(&mut self.groups);
         groups.sort_by_cached_key(|group| {
-            (std::cmp::Reverse(self.of(group).unsigned_abs()), group.kind.clone())
+            (std::cmp::Reverse(self.of_group(group).unsigned_abs()), group.kind.clone())
         });
         self.groups = groups;
     }

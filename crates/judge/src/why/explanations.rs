@@ -134,7 +134,7 @@ impl Explanations {
     }
 
     /// Returns the sites of a test.
-    pub fn of(&self, view: &PairView<'_>) -> Option<&Explained> {
+    pub fn for_pair(&self, view: &PairView<'_>) -> Option<&Explained> {
         self.tests.iter().find(|test| test.cell == view.cell.id && test.candidate == view.pair.candidate)
     }
 }
@@ -355,10 +355,10 @@ impl Reader<'_> {
         let mut rows = changed_rows(self.comparison, view);
         let mut known = BTreeSet::new();
         rows.retain(|(metric, row)| {
-            Measure::of(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
+            Measure::of_metric(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
         });
         let has_sites = |metric: &str| {
-            let family = Measure::of(metric).map(|(family, _)| family);
+            let family = Measure::of_metric(metric).map(|(family, _)| family);
             family.is_some_and(|family| recorded.iter().any(|side| side.log.family(family).is_some()))
         };
         let without_sites = rows.iter().copied().find(|(metric, _)| !has_sites(metric));
@@ -427,7 +427,7 @@ impl Recorded {
 
 /// The row that differs most, of the metrics that have sites: levels and peaks, or what else is judged.
 fn largest<'a>(view: &PairView<'a>, has_sites: impl Fn(&str) -> bool) -> Option<(&'a str, &'a Match)> {
-    let measure = |metric: &str| Measure::of(metric).map(|(_, measure)| measure);
+    let measure = |metric: &str| Measure::of_metric(metric).map(|(_, measure)| measure);
     let is_level = |metric: &str| matches!(measure(metric), Some(Measure::AtPeak | Measure::Live));
     let is_meant = |metric: &&str| has_sites(metric) && (is_level(metric) || view.judged(metric).is_some());
     let rows = view.candidate.metrics().into_iter().filter(is_meant).flat_map(|metric| {
@@ -491,5 +491,5 @@ fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(&'static st
 fn agreement(metric: &str, difference: &Difference, side: usize, plain: Option<Figure>) -> Option<Agreement> {
     let recorded = difference.measure.get(difference.totals[side]?);
     let plain: Vec<i64> = plain.map(|figure| vec![figure.min, figure.max]).unwrap_or_default();
-    Some(Agreement::of(metric, recorded, &plain))
+    Some(Agreement::compare(metric, recorded, &plain))
 }

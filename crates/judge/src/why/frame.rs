@@ -213,7 +213,7 @@ impl std::fmt::Display for Place {
 mod tests {
     use super::*;
 
-    fn of(function: &str, place: Option<Place>) -> Frame {
+    fn frame(function: &str, place: Option<Place>) -> Frame {
         Frame { function: Some(function.to_owned()), place, line: Some(7), is_inlined: false, address: None }
     }
 
@@ -230,12 +230,12 @@ mod tests {
             "<memprof_shim::heap::Tracking as a::B>::alloc",
             "<jemalloc::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
         ] {
-            assert!(of(function, None).is_of_allocator(), "{function}");
+            assert!(frame(function, None).is_of_allocator(), "{function}");
         }
         for function in ["alloc::vec::Vec<T>::push", "a::alloc::alloc", "memprofile::f"] {
-            assert!(!of(function, None).is_of_allocator(), "{function}");
+            assert!(!frame(function, None).is_of_allocator(), "{function}");
         }
-        let own = of("memprof::decode", Some(Place::Checkout("src/lib.rs".to_owned())));
+        let own = frame("memprof::decode", Some(Place::Checkout("src/lib.rs".to_owned())));
         assert!(!own.is_of_allocator(), "the user's crate may have any name");
     }
 
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn without_line_tables_the_path_tells_whose_code_it_is() {
-        let owner = |function: &str| of(function, None).owner();
+        let owner = |function: &str| frame(function, None).owner();
         assert_eq!(
             [owner("core::iter::f"), owner("a::f"), owner("main")],
             [Owner::Std, Owner::Dependency, Owner::Unknown]

@@ -220,7 +220,7 @@ impl FileChange {
     }
 
     fn hunk_at(&self, side: Side, line: u32) -> Option<&Hunk> {
-        let own = |hunk: &&Hunk| hunk.of(side).contains(&line);
+        let own = |hunk: &&Hunk| hunk.lines_on(side).contains(&line);
         let function = functions::at(&self.functions[side as usize].written, line);
         let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
         let hunks = || self.hunks.iter();
@@ -246,12 +246,12 @@ impl FileChange {
 
 /// Returns the hunk that begins nearest to a line.
 fn nearest<'a>(hunks: impl Iterator<Item = &'a Hunk>, side: Side, line: u32) -> Option<&'a Hunk> {
-    hunks.min_by_key(|hunk| hunk.of(side).start.abs_diff(line))
+    hunks.min_by_key(|hunk| hunk.lines_on(side).start.abs_diff(line))
 }
 
 impl Hunk {
     /// Returns the lines on a side.
-    pub fn of(&self, side: Side) -> &Range<u32> {
+    pub fn lines_on(&self, side: Side) -> &Range<u32> {
         match side {
             Side::Baseline => &self.old,
             Side::Candidate => &self.new,
@@ -260,7 +260,7 @@ impl Hunk {
 
     /// Whether lines were changed, added or deleted inside of these.
     fn touches(&self, side: Side, lines: &Range<u32>) -> bool {
-        let own = self.of(side);
+        let own = self.lines_on(side);
         if own.is_empty() {
             // A place before the first line is outside.
             return lines.start < own.start && own.start < lines.end;
@@ -440,7 +440,7 @@ impl Clone for T {
             (changes(DERIVED, WRITTEN), Side::Baseline, Side::Candidate),
             (changes(WRITTEN, DERIVED), Side::Candidate, Side::Baseline),
         ] {
-            let lines = |side, frame: &Frame| Some(changes.hunk(side, frame)?.hunk.of(side).clone());
+            let lines = |side, frame: &Frame| Some(changes.hunk(side, frame)?.hunk.lines_on(side).clone());
             assert_eq!(lines(derived_on, &derived), Some(1..2), "the hunk of the attribute");
             assert_eq!(lines(derived_on, &at("Debug>::fmt", 4)), None, "it is still derived");
             assert_eq!(lines(written_on, &written), Some(6..11));

@@ -60,7 +60,7 @@ impl BrokenLimit {
             Where::Checkpoint(at) => return Some(at.clone()),
             Where::Scope(peaks) => peaks,
         };
-        let (family, measure) = Measure::of(&self.metric)?;
+        let (family, measure) = Measure::of_metric(&self.metric)?;
         let is_meant = |interval: &&Interval| {
             let is_same = |peak: &i64| (interval.total.at_peak - peak).abs() <= peak.abs() / SAME;
             measure != Measure::AtPeak || peaks.iter().any(is_same)

@@ -47,7 +47,7 @@ pub(crate) fn shares(difference: &Difference) -> Vec<Share<'_>> {
     let mut shares: Vec<Share<'_>> = Vec::new();
     let whole = difference.whole();
     for group in &difference.groups {
-        let amount = difference.of(group);
+        let amount = difference.of_group(group);
         let Some(reason) = Reason::of_site(group).filter(|_| amount != 0) else { continue };
         match shares.iter_mut().find(|share| share.reason == reason) {
             Some(share) => share.amount += amount,

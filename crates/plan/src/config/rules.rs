@@ -257,7 +257,7 @@ impl ThresholdEntry {
     /// The unit of a limit does not fit.
     pub fn on(&self, metric: &str) -> Result<Rule, String> {
         let absolute = |limit: Option<&Scalar<Absolute>>| -> Result<Option<u64>, String> {
-            let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of(metric))).transpose()?;
+            let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of_metric(metric))).transpose()?;
             Ok(limit.and_then(|threshold| threshold.bytes))
         };
         let percent = self.percent.as_ref().map(|Scalar(Percentage(percent))| *percent);
@@ -294,7 +294,7 @@ impl Entry for AllowEntry {
         if let (Some(Scalar(Amount(limit))), Some(Scalar(MetricPattern(metric)))) =
             (&self.limit, &self.metric)
         {
-            limit.on(Unit::of(metric)).map_err(Mistake::new)?;
+            limit.on(Unit::of_metric(metric)).map_err(Mistake::new)?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ pub fn render(
 }
 
 fn several<'a>(searched: &[Searched<'a>]) -> io::Result<Several<'a>> {
-    Several::of(searched).ok_or_else(|| io::Error::other("the search has no test"))
+    Several::from_reports(searched).ok_or_else(|| io::Error::other("the search has no test"))
 }
 
 /// The command line refuses the other formats.

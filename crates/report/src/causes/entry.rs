@@ -53,7 +53,7 @@ pub struct Most {
 impl<'a> Entry<'a> {
     pub(super) fn new(comparison: &Comparison, cause: &'a Cause) -> Self {
         let most = cause.most();
-        let unit = Unit::of(&most.metric);
+        let unit = Unit::of_metric(&most.metric);
         let amounts = cause.tests.iter().map(|test| &test.moved[0]);
         let is_one = amounts.filter(|one| one.metric == most.metric).all(|one| one.amount == most.amount);
         let up_to = if is_one { "" } else { "up to " };
@@ -101,7 +101,7 @@ impl Most {
         let figures = view.column(&moved.metric).at(row);
         let [old, new] = [figures.baseline, figures.candidate].map(|one| one.map_or(0, |one| one.value));
         Self {
-            figures: text::from_to(old, new, Unit::of(&moved.metric)),
+            figures: text::from_to(old, new, Unit::of_metric(&moved.metric)),
             percent: figures.delta.map(|delta| text::percent(&delta)).unwrap_or_default(),
             place: format!("at '{}'", text::row_label(&view, row)),
             ..empty
@@ -112,7 +112,7 @@ impl Most {
 /// Whether a test regressed, or exceeds a limit.
 fn is_unexpected(comparison: &Comparison, cause: &Cause, test: &CauseTest) -> bool {
     view(comparison, cause, test).is_some_and(|(view, _)| {
-        matches!(Standing::of(comparison, &view), Standing::Regressed | Standing::OverLimit)
+        matches!(Standing::for_pair(comparison, &view), Standing::Regressed | Standing::OverLimit)
     })
 }
 
@@ -157,7 +157,7 @@ fn remark(comparison: &Comparison, cause: &Cause) -> Option<String> {
     if plain == i128::from(moved.whole) {
         return None;
     }
-    let unit = Unit::of(&moved.metric);
+    let unit = Unit::of_metric(&moved.metric);
     let [recorded, plain] = [moved.whole.into(), plain].map(|one| text::difference(one, unit));
     Some(format!("with call stacks, the test differs by {recorded} instead of {plain}: it varies"))
 }

@@ -94,7 +94,7 @@ pub struct MovedEntry {
 impl CausesReport {
     /// Puts all causes together.
     pub fn new(comparison: &Comparison, sheet: &CauseSheet<'_>) -> Self {
-        let entries = comparison.candidates().flat_map(|candidate| sheet.of(candidate));
+        let entries = comparison.candidates().flat_map(|candidate| sheet.causes_of(candidate));
         Self { schema: VERSION, entries: entries.map(|entry| CauseEntry::new(comparison, &entry)).collect() }
     }
 }

@@ -27,7 +27,7 @@ impl CauseSheet<'_> {
     /// Returns the causes of a candidate's changes as a list; empty if there are none.
     pub(crate) fn markdown(&self, candidate: usize, options: &Options) -> String {
         let mut text = String::new();
-        let entries: Vec<Entry<'_>> = self.of(candidate).collect();
+        let entries: Vec<Entry<'_>> = self.causes_of(candidate).collect();
         let most = if options.all_rows() { entries.len() } else { MOST_CAUSES };
         let mut shown = 0;
         for entry in entries.iter().take(most) {

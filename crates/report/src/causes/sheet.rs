@@ -58,7 +58,7 @@ impl<'a> CauseSheet<'a> {
     }
 
     /// Returns the causes of a candidate's changes, the worst first.
-    pub fn of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
+    pub fn causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
         let causes = self.causes.iter().filter(move |cause| cause.candidate == candidate);
         causes.map(|cause| Entry::new(self.comparison, cause))
     }
@@ -78,7 +78,7 @@ impl<'a> CauseSheet<'a> {
                 |test: &&CauseTest| std::ptr::eq(&raw const self.comparison.cells[test.cell], view.cell);
             let moved = &cause.tests.iter().find(is_own)?.moved[0];
             let Entry { place, function, words, .. } = Entry::new(self.comparison, cause);
-            let amount = text::difference(moved.amount.into(), Unit::of(&moved.metric));
+            let amount = text::difference(moved.amount.into(), Unit::of_metric(&moved.metric));
             let what = [format!("{place} {function}"), words];
             let what: Vec<String> = what.into_iter().filter(|part| !part.is_empty()).collect();
             Some(format!("{}: {amount} {}", what.join(", "), moved.metric))

@@ -28,7 +28,7 @@ impl Page {
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let mut entries: Vec<Entry<'_>> = sheet.of(candidate).collect();
+        let mut entries: Vec<Entry<'_>> = sheet.causes_of(candidate).collect();
         if entries.is_empty() {
             return Ok(());
         }

@@ -78,7 +78,7 @@ fn write_run(
         .iter()
         .map(|metric| {
             let source = said_of(&measurement.sources, metric).map_or("", String::as_str);
-            (cell(metric), Unit::of(metric).as_str(), cell(source))
+            (cell(metric), Unit::of_metric(metric).as_str(), cell(source))
         })
         .collect();
     let mut is_empty = true;

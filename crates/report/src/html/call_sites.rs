@@ -68,7 +68,7 @@ fn anchor(test: &PageTest<'_>, difference: &Difference) -> String {
 }
 
 fn heading(difference: &Difference) -> String {
-    let whole = amount(difference.whole(), Unit::of(&difference.metric), difference.is_alone());
+    let whole = amount(difference.whole(), Unit::of_metric(&difference.metric), difference.is_alone());
     format!("{}: where {whole} come from", named(difference))
 }
 
@@ -79,14 +79,14 @@ fn limit_heading(difference: &Difference) -> String {
 
 fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup {
     let difference = &row.difference;
-    let unit = Unit::of(&difference.metric);
+    let unit = Unit::of_metric(&difference.metric);
     let is_alone = difference.is_alone();
     let by = match difference.by {
         GroupBy::Site | GroupBy::Line | GroupBy::Function => "function",
         by => by.as_str(),
     };
     let groups: Vec<&Group> =
-        difference.groups.iter().filter(|group| difference.of(group) != 0).take(MOST_SITES).collect();
+        difference.groups.iter().filter(|group| difference.of_group(group) != 0).take(MOST_SITES).collect();
     let elsewhere = difference.elsewhere(groups.len());
     html! {
         div.scroll {
@@ -101,7 +101,7 @@ fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup 
                 }
                 tbody {
                     @for group in &groups {
-                        @let value = difference.of(group);
+                        @let value = difference.of_group(group);
                         tr {
                             td class=(format!("n {}", if is_alone { "" } else { direction(value.into()) }).trim_end()) {
                                 (amount(value, unit, is_alone))

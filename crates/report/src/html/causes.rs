@@ -42,7 +42,7 @@ pub(super) fn section(
     options: &Options,
 ) -> Markup {
     let Some(why) = options.why.as_deref().filter(|_| !sheet.is_empty()) else { return html! {} };
-    let entries = comparison.candidates().flat_map(|candidate| sheet.of(candidate));
+    let entries = comparison.candidates().flat_map(|candidate| sheet.causes_of(candidate));
     let mut entries: Vec<Entry<'_>> = entries.collect();
     // Of several candidates, a regression comes before an improvement.
     entries.sort_by_key(|entry| entry.sign == '▼');

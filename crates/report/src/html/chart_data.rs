@@ -80,7 +80,7 @@ type Series = IndexMap<String, Vec<Option<Steps>>>;
 struct Steps(Vec<Option<i64>>);
 
 impl Steps {
-    fn of(numbers: impl Iterator<Item = Option<i64>>) -> Self {
+    fn from_numbers(numbers: impl Iterator<Item = Option<i64>>) -> Self {
         let mut before = 0_i64;
         let step = |number: i64| number.wrapping_sub(std::mem::replace(&mut before, number));
         let mut step = step;
@@ -106,13 +106,13 @@ struct TimelineData {
 }
 
 impl ChartData {
-    pub(super) fn of(comparison: &Comparison, tests: &[PageTest<'_>]) -> Self {
+    pub(super) fn for_tests(comparison: &Comparison, tests: &[PageTest<'_>]) -> Self {
         Self {
             version: VERSION,
             refs: comparison.revisions.iter().map(|one| shown(&one.name)).collect(),
             baseline: comparison.baseline,
             units: comparison.metrics.iter().map(|metric| (metric.name.clone(), metric.unit)).collect(),
-            tests: tests.iter().map(|test| TestData::of(comparison, test)).collect(),
+            tests: tests.iter().map(|test| TestData::for_test(comparison, test)).collect(),
         }
     }
 
@@ -129,7 +129,7 @@ impl ChartData {
 
     /// Adds a test, and returns its number.
     pub(super) fn add(&mut self, test: TestData) -> usize {
-        let names = test.series.keys().map(|name| (name.clone(), Unit::of(name)));
+        let names = test.series.keys().map(|name| (name.clone(), Unit::of_metric(name)));
         self.units.extend(names);
         self.tests.push(test);
         self.tests.len() - 1
@@ -137,7 +137,7 @@ impl ChartData {
 }
 
 impl TestData {
-    pub(super) fn of(comparison: &Comparison, test: &PageTest<'_>) -> Self {
+    pub(super) fn for_test(comparison: &Comparison, test: &PageTest<'_>) -> Self {
         let points = &test.points;
         let (names, labels) = labels(test.cell, points);
         let mut data = Self {
@@ -145,7 +145,7 @@ impl TestData {
             id: shown(&test.id),
             names,
             labels,
-            occurrences: Steps::of(points.iter().map(|point| Some(point.key.occurrence.into()))),
+            occurrences: Steps::from_numbers(points.iter().map(|point| Some(point.key.occurrence.into()))),
             series: series(comparison, test.cell, points),
             changed: Vec::new(),
             apart: Vec::new(),
@@ -155,7 +155,7 @@ impl TestData {
             treemap: treemap(comparison, test),
         };
         for side in &test.sides {
-            let at = Positions::of(points, comparison.baseline, side.view.pair.candidate);
+            let at = Positions::from_checkpoints(points, comparison.baseline, side.view.pair.candidate);
             for judged in &side.view.pair.judged {
                 for row in side.view.rows {
                     let verdict = judged.at(row).map(|ruling| ruling.verdict);
@@ -191,7 +191,7 @@ impl TestData {
                             recorded.log.family(&timeline.family).map_or(&[][..], |one| &one.intervals);
                         let marks = marks.iter().take(MOST_MARKS);
                         let marks = marks.map(|one| (one.nanoseconds, mark(one)));
-                        TimelineData::of(timeline, revision, marks.collect())
+                        TimelineData::from_timeline(timeline, revision, marks.collect())
                     }));
                 }
             }
@@ -210,7 +210,7 @@ fn mark(interval: &Interval) -> String {
 fn labels(cell: &Cell, points: &[AlignedCheckpoint]) -> (Vec<String>, Steps) {
     let mut numbers: FxHashMap<u32, i64> = FxHashMap::default();
     let mut names = Vec::new();
-    let labels = Steps::of(points.iter().map(|point| {
+    let labels = Steps::from_numbers(points.iter().map(|point| {
         let next = i64::try_from(numbers.len()).unwrap_or(i64::MAX);
         Some(*numbers.entry(point.key.label).or_insert_with(|| {
             names.push(shown(&label(&cell.labels[point.key.label as usize])));
@@ -231,7 +231,7 @@ fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) ->
         let sides = cell.sides.iter().enumerate().map(|(revision, side)| {
             let column = side.column(name)?;
             let figure = |point: &AlignedCheckpoint| Some(column.figure(point.indices[revision]?)?.value);
-            let steps = Steps::of(points.iter().map(figure));
+            let steps = Steps::from_numbers(points.iter().map(figure));
             steps.0.iter().any(Option::is_some).then_some(steps)
         });
         let mut sides: Vec<Option<Steps>> = sides.collect();
@@ -248,8 +248,8 @@ fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) ->
 }
 
 impl TimelineData {
-    fn of(timeline: &Timeline, revision: usize, marks: Vec<(u64, String)>) -> Self {
-        let bound = |at: usize| Steps::of(timeline.buckets.iter().map(|bucket| Some(bucket[at])));
+    fn from_timeline(timeline: &Timeline, revision: usize, marks: Vec<(u64, String)>) -> Self {
+        let bound = |at: usize| Steps::from_numbers(timeline.buckets.iter().map(|bucket| Some(bucket[at])));
         Self {
             family: timeline.family.clone(),
             r#ref: revision,
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn figures_are_differences_to_the_one_before_and_beside_the_baseline() {
-        let steps = |numbers: &[Option<i64>]| Steps::of(numbers.iter().copied());
+        let steps = |numbers: &[Option<i64>]| Steps::from_numbers(numbers.iter().copied());
         let base = steps(&[Some(5), None, Some(7), Some(7), Some(-1)]);
         assert_eq!(serde_json::to_string(&base).unwrap(), "[5,null,2,0,-8]");
         let side = steps(&[Some(5), Some(6), None, Some(8), Some(0)]).beside(&base);

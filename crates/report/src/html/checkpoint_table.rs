@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 300;
 pub(super) struct Positions([Vec<Option<usize>>; 2]);
 
 impl Positions {
-    pub(super) fn of(points: &[AlignedCheckpoint], baseline: usize, candidate: usize) -> Self {
+    pub(super) fn from_checkpoints(points: &[AlignedCheckpoint], baseline: usize, candidate: usize) -> Self {
         Self([baseline, candidate].map(|revision| {
             let mut positions = Vec::new();
             for (position, point) in points.iter().enumerate() {

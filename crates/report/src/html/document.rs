@@ -51,7 +51,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         a.skip href="#tests" { "Skip to the tests" }
         (header(comparison, &answers, &title, &notes))
         (causes::section(comparison, &sheet, &tests, options))
-        @if let Some(sides) = SideTables::of(comparison, &sheet, &filter, options) { (side_tables::section(comparison, &sides)) }
+        @if let Some(sides) = SideTables::for_comparison(comparison, &sheet, &filter, options) { (side_tables::section(comparison, &sides)) }
         (list(comparison, &filter, &tests))
         main {
             @for (number, test) in tests.iter().enumerate() {
@@ -61,7 +61,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         (environment::section(comparison))
     };
     let page = Page { title: &title, body: &body, is_history: false };
-    shell::write(&page, &ChartData::of(comparison, &tests), out)
+    shell::write(&page, &ChartData::for_tests(comparison, &tests), out)
 }
 
 /// The verdict in one sentence.
@@ -169,7 +169,7 @@ fn list_line(
     side: &PageView<'_>,
 ) -> Markup {
     let several = comparison.revisions.len() > 2;
-    let line = Line::of(comparison, filter, side);
+    let line = Line::for_side(comparison, filter, side);
     let direction = checkpoint_table::of_verdict(side.finding.as_ref().map(|finding| finding.sign));
     html! {
         tr data-test=(number) data-standing=(side.key())
@@ -205,7 +205,7 @@ struct Line {
 
 impl Line {
     /// The worst change; of a test without one, the first metric of the whole test.
-    fn of(comparison: &Comparison, filter: &MetricFilter, side: &PageView<'_>) -> Self {
+    fn for_side(comparison: &Comparison, filter: &MetricFilter, side: &PageView<'_>) -> Self {
         let view = &side.view;
         if let Some(finding) = &side.finding {
             return Self {

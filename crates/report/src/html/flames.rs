@@ -43,7 +43,7 @@ pub(super) fn flame(
     recorded: &[Option<Recorded>; 2],
     refs: [usize; 2],
 ) -> Option<Flame> {
-    let (family, measure) = Measure::of(&difference.metric)?;
+    let (family, measure) = Measure::of_metric(&difference.metric)?;
     let mut stacks: BTreeMap<Vec<String>, SidesOfStack> = BTreeMap::new();
     let mut has = [false; 2];
     for (side, checkpoint) in difference.checkpoints.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn flame(
     Some(Flame {
         metric: difference.metric.clone(),
         label: shown(&name.label),
-        unit: Unit::of(&difference.metric),
+        unit: Unit::of_metric(&difference.metric),
         refs,
         names: tree.names,
         places: tree.places,

@@ -29,10 +29,10 @@ pub fn render(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write)
         return Err(io::Error::other("the search has no test"));
     };
     let mut data = ChartData::of_steps(&first.query.metric, first.unit);
-    let several = Several::of(searched).filter(|_| searched.len() > 1);
+    let several = Several::from_reports(searched).filter(|_| searched.len() > 1);
     let tests: Vec<TestOfHistory<'_>> = match &several {
-        Some(several) => several.all().map(|report| TestOfHistory::of(report, searched)).collect(),
-        None => vec![TestOfHistory::of(first, searched)],
+        Some(several) => several.all().map(|report| TestOfHistory::from_report(report, searched)).collect(),
+        None => vec![TestOfHistory::from_report(first, searched)],
     };
     let sections: Vec<Markup> = tests.iter().map(|test| test.steps(options, &mut data)).collect();
     let (answer, title, content) = match &several {
@@ -101,7 +101,7 @@ struct TestOfHistory<'a> {
 }
 
 impl<'a> TestOfHistory<'a> {
-    fn of(report: &'a SearchReport, searched: &[Searched<'a>]) -> Self {
+    fn from_report(report: &'a SearchReport, searched: &[Searched<'a>]) -> Self {
         let is_own = |one: &Searched<'_>| std::ptr::eq(one.report, report);
         let index = searched.iter().position(is_own).unwrap_or_default();
         let compared = searched.get(index).map_or(&[][..], |one| one.steps);
@@ -230,7 +230,7 @@ fn section(
             for side in &mut test.sides {
                 (side.standing, side.finding) = (None, None);
             }
-            let number = data.add(TestData::of(comparison, &test));
+            let number = data.add(TestData::for_test(comparison, &test));
             sections.push(surroundings.section(number, &test, true));
         }
     }

@@ -74,13 +74,13 @@ impl<'a> PageTest<'a> {
 
 impl<'a> PageView<'a> {
     fn new(comparison: &'a Comparison, view: PairView<'a>, options: &'a Options) -> Self {
-        let why = options.why.as_deref().and_then(|why| why.of(&view));
+        let why = options.why.as_deref().and_then(|why| why.for_pair(&view));
         if view.is_alone() {
             let finding = Finding::alone(comparison, view.cell);
             return Self { view, standing: finding.as_ref().map(|one| one.standing), finding, why };
         }
-        let standing = Standing::of(comparison, &view);
-        let finding = standing.is_notable().then(|| Finding::of(comparison, view, standing));
+        let standing = Standing::for_pair(comparison, &view);
+        let finding = standing.is_notable().then(|| Finding::for_pair(comparison, view, standing));
         Self { view, standing: Some(standing), finding, why }
     }
 

@@ -105,7 +105,7 @@ pub(super) fn table(view: &PairView<'_>) -> Markup {
                     }
                     tbody {
                         @for one in &all {
-                            @let unit = Unit::of(&one.judged.metric);
+                            @let unit = Unit::of_metric(&one.judged.metric);
                             @let ruling = one.judged.at(one.row);
                             @let bounds = ruling.and_then(|one| one.significance).filter(|one| one.low > i128::from(i64::MIN));
                             tr {

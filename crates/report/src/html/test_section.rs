@@ -63,11 +63,11 @@ impl Surroundings<'_> {
     fn side(&self, test: &PageTest<'_>, side: &PageView<'_>, flames: usize) -> Markup {
         let Self { comparison, options, filter } = *self;
         let view = &side.view;
-        let positions = Positions::of(&test.points, comparison.baseline, view.pair.candidate);
+        let positions = Positions::from_checkpoints(&test.points, comparison.baseline, view.pair.candidate);
         let traced = if view.is_alone() {
             TraceReport::of_one(comparison, view.cell)
         } else {
-            TraceReport::of(comparison, view)
+            TraceReport::for_pair(comparison, view)
         };
         html! {
             @for trouble in self.troubles(side) { (trouble_text(&trouble)) }

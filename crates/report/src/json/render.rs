@@ -34,7 +34,10 @@ pub fn render(comparison: &Comparison, why: Option<&Explanations>, out: &mut dyn
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
     write!(out, ",\n\"verdict\":")?;
-    serde_json::to_writer(&mut *out, &Answer::of(&Conclusion::of(comparison), test_counts(comparison)))?;
+    serde_json::to_writer(
+        &mut *out,
+        &Answer::from_conclusion(&Conclusion::from_comparison(comparison), test_counts(comparison)),
+    )?;
     write!(out, ",\n\"environment\":")?;
     serde_json::to_writer(&mut *out, &comparison.environment)?;
     write!(out, ",\n\"breaches\":")?;
@@ -184,7 +187,7 @@ fn breaches(comparison: &Comparison) -> impl Iterator<Item = BreachEntry<'_>> {
 
 fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Breach) -> BreachEntry<'a> {
     let key = view.key(&view.rows[breach.row]);
-    let RunRecordParts { test, title, params } = RunRecordParts::of(&view.cell.id);
+    let RunRecordParts { test, title, params } = RunRecordParts::for_cell(&view.cell.id);
     BreachEntry {
         r#ref: (&view.new.name).into(),
         test: test.into(),
@@ -205,7 +208,7 @@ fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Br
 }
 
 fn cell_run<'a>(comparison: &'a Comparison, run: &'a Run) -> CellRun<'a> {
-    let RunRecordParts { test, title, params } = RunRecordParts::of(&run.record.cell);
+    let RunRecordParts { test, title, params } = RunRecordParts::for_cell(&run.record.cell);
     let outcome = &run.record.outcome;
     CellRun {
         r#ref: (&comparison.revisions[run.record.revision].name).into(),

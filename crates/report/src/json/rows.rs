@@ -118,7 +118,7 @@ impl<'a> CellRows<'a> {
     pub(crate) fn new(comparison: &'a Comparison, cell: &'a Cell) -> Self {
         let views = cell.pairs.iter().map(|pair| (pair.candidate, comparison.view(cell, pair))).collect();
         let previous = cell.sides.iter().map(|side| previous_points(&side.keys)).collect();
-        Self { comparison, cell, views, previous, parts: RunRecordParts::of(&cell.id) }
+        Self { comparison, cell, views, previous, parts: RunRecordParts::for_cell(&cell.id) }
     }
 
     /// Writes the rows, each on a line of its own.

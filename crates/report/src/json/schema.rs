@@ -161,7 +161,7 @@ pub struct TestCounts {
 
 impl Answer {
     /// Copies the conclusion's numbers.
-    pub(crate) fn of(conclusion: &Conclusion, tests: Vec<TestCounts>) -> Self {
+    pub(crate) fn from_conclusion(conclusion: &Conclusion, tests: Vec<TestCounts>) -> Self {
         Self {
             exit_code: conclusion.exit_code() as u8,
             regressed: conclusion.regressed,
@@ -473,7 +473,7 @@ pub(crate) struct RunRecordParts<'a> {
 }
 
 impl<'a> RunRecordParts<'a> {
-    pub(crate) fn of(cell: &'a memprof_plan::resolved::CellId) -> Self {
+    pub(crate) fn for_cell(cell: &'a memprof_plan::resolved::CellId) -> Self {
         let params = cell.params.iter().map(|(name, value)| (name.into(), value.into()));
         Self { test: cell.full_name(), title: cell.title.clone(), params: params.collect() }
     }

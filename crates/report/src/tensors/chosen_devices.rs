@@ -10,7 +10,7 @@ pub(crate) struct ChosenDevices(Vec<String>);
 
 impl ChosenDevices {
     /// Reads `--metrics`. Metrics that are of no device choose none: `time`, `cpu.peak`.
-    pub(crate) fn of(options: &Options) -> Self {
+    pub(crate) fn from_options(options: &Options) -> Self {
         let asked = options.metrics.iter().flatten().filter(|_| !options.all);
         let family = |pattern: &String| match pattern.split('.').collect::<Vec<_>>()[..] {
             [family @ ("heap" | "malloc"), ..] => Some(family.to_owned()),
@@ -38,7 +38,7 @@ mod tests {
 
     fn chosen(metrics: &[&str]) -> ChosenDevices {
         let metrics = metrics.iter().map(|&metric| metric.to_owned()).collect();
-        ChosenDevices::of(&Options { metrics: Some(metrics), ..Options::default() })
+        ChosenDevices::from_options(&Options { metrics: Some(metrics), ..Options::default() })
     }
 
     #[test]

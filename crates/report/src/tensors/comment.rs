@@ -77,7 +77,7 @@ fn totals(tensors: &TensorReport, moment: &Moment, is_compared: bool, section: &
             [0, 1].map(|side| tensors.at(moment, side).map(|(side, place)| side.figures_at(place, &device)));
         let all: Vec<_> = figures.iter().flatten().collect();
         for line in TotalsRow::ALL.into_iter().filter(|line| line.is_shown(&all)) {
-            let values = figures.each_ref().map(|figures| line.of(figures.as_ref()?));
+            let values = figures.each_ref().map(|figures| line.value_in(figures.as_ref()?));
             let may_compare = is_compared && (line.is_named() || tensors.is_comparable(&device));
             let difference = match values {
                 [Some(old), Some(new)] if may_compare => text::difference(new - old, Unit::Bytes),

@@ -220,7 +220,7 @@ pub struct CountedEntry {
 }
 
 impl TensorEntry {
-    fn of(description: &Description) -> Self {
+    fn from_description(description: &Description) -> Self {
         Self {
             name: description.name.to_string(),
             kind: description.kind,
@@ -279,7 +279,7 @@ impl NamingRun<'_> {
             let description = record.description(number);
             let last = self.checkpoint_name(self.points[end - 1]);
             let entry = named.entry(naming.description).or_insert_with(|| NamedEntry {
-                tensor: TensorEntry::of(description),
+                tensor: TensorEntry::from_description(description),
                 storage: (naming.storage != 0).then_some(naming.storage),
                 allocated: description.allocated,
                 times: 0,
@@ -296,7 +296,7 @@ impl NamingRun<'_> {
     fn checkpoints(&self, side: &TensorSide) -> Vec<CheckpointEntry> {
         let entry = |&index: &usize| {
             let devices = side.devices_at(index).map(|device| device_entry(side, index, device));
-            let pools = side.pools_at(index).into_iter().map(PoolEntry::of);
+            let pools = side.pools_at(index).into_iter().map(PoolEntry::from_reading);
             CheckpointEntry {
                 place: self.checkpoint_name(index),
                 devices: devices.collect(),
@@ -333,7 +333,7 @@ impl NamingRun<'_> {
 }
 
 impl PoolEntry {
-    fn of(pool: &PoolReading) -> Self {
+    fn from_reading(pool: &PoolReading) -> Self {
         let [in_use, padding, reserved] = pool.figures;
         Self { name: pool.name.clone(), device: pool.device.to_string(), in_use, padding, reserved }
     }
@@ -342,11 +342,11 @@ impl PoolEntry {
 fn device_entry(side: &TensorSide, checkpoint: usize, device: &TensorDevice) -> DeviceEntry {
     let figures = side.figures_at(checkpoint, device);
     let totals = &figures.totals;
-    let kinds = || TensorKind::ALL.into_iter().filter(|kind| totals.of(*kind).tensors > 0);
+    let kinds = || TensorKind::ALL.into_iter().filter(|kind| totals.of_kind(*kind).tensors > 0);
     DeviceEntry {
         device: device.to_string(),
-        bytes: kinds().map(|kind| (kind, totals.of(kind).bytes)).collect(),
-        tensors: kinds().map(|kind| (kind, totals.of(kind).tensors)).collect(),
+        bytes: kinds().map(|kind| (kind, totals.of_kind(kind).bytes)).collect(),
+        tensors: kinds().map(|kind| (kind, totals.of_kind(kind).tensors)).collect(),
         storages: totals.storages,
         storages_with_allocated: totals.with_allocated,
         rounding: totals.rounding,
@@ -385,7 +385,7 @@ pub(crate) fn changes(comparison: &Comparison) -> Vec<LayersEntry> {
 fn changed(row: &LayerRow) -> Option<ChangedEntry> {
     let counted = |one: Option<Alive>| {
         one.map(|one| CountedEntry {
-            tensor: TensorEntry::of(one.description),
+            tensor: TensorEntry::from_description(one.description),
             counted: one.counted,
             shares_with: one.shares_with.map(str::to_owned),
         })

@@ -100,8 +100,11 @@ impl TensorReport<'_> {
             }
             vec![Text::new(kind, Tone::Plain), Text::new(form(row, Some(*change)), Tone::Plain)]
         });
-        let about =
-            Group::of("tensor".to_owned(), vec!["kind".to_owned(), "shape".to_owned()], about.collect());
+        let about = Group::from_cells(
+            "tensor".to_owned(),
+            vec!["kind".to_owned(), "shape".to_owned()],
+            about.collect(),
+        );
         let bytes = rows.iter().map(|(row, change)| {
             let values = row.sides.iter().map(|side| side.map(|side| i128::from(side.counted)));
             (values.collect(), DeltaCell::Change(Some(*change)))
@@ -126,7 +129,7 @@ impl TensorReport<'_> {
         let labels: Vec<Text> = layers.iter().map(|layer| self.label_of(layer)).collect();
         let shape = |layer: &Layer| vec![Text::new(form(layer.main(), self.change(layer)), Tone::Plain)];
         let shapes = layers.iter().map(shape).collect();
-        let mut groups = vec![Group::of(device.to_string(), vec!["shape".to_owned()], shapes)];
+        let mut groups = vec![Group::from_cells(device.to_string(), vec!["shape".to_owned()], shapes)];
         let kinds = TensorKind::ALL.into_iter();
         let kinds = kinds.filter(|kind| rows.iter().any(|row| row.one().description.kind == *kind));
         groups.extend(kinds.map(|kind| self.kind_group(kind, &layers)));

@@ -38,7 +38,7 @@ impl Figure {
         }
     }
 
-    fn of(self, layer: &LayerFigures) -> Option<i128> {
+    fn in_layer(self, layer: &LayerFigures) -> Option<i128> {
         match self {
             Self::Kept => Some(layer.retained.into()),
             Self::FreedInside => layer.freed.map(i128::from),
@@ -119,19 +119,19 @@ impl TensorReport<'_> {
         let mut groups: Vec<Group> = Vec::new();
         for memory in memories {
             let is_shown = |figure: &Figure| {
-                layers().any(|layer| &*layer.memory == memory && figure.of(layer).is_some())
+                layers().any(|layer| &*layer.memory == memory && figure.in_layer(layer).is_some())
             };
             for figure in Figure::ALL.into_iter().filter(is_shown) {
                 let sides = || 0..self.names.len();
                 let of_layers = names.iter().map(|name| {
-                    let of = |side| figure.of(find(side, memory, *name)?);
+                    let of = |side| figure.in_layer(find(side, memory, *name)?);
                     (sides().map(of).collect(), DeltaCell::Difference)
                 });
                 let sum = |side: usize| {
                     let (content, _) = pair[side]?;
                     let of_memory = content.layers.iter().filter(|layer| &*layer.memory == memory);
                     matches!(figure, Figure::Kept)
-                        .then(|| of_memory.filter_map(|layer| figure.of(layer)).sum())
+                        .then(|| of_memory.filter_map(|layer| figure.in_layer(layer)).sum())
                 };
                 let sum = (sides().map(sum).collect(), DeltaCell::Difference);
                 groups.push(self.group(figure.heading(memory), of_layers.chain([sum])));

@@ -212,7 +212,7 @@ impl<'a> TensorReport<'a> {
         });
         let mut headings = self.names.clone();
         headings.extend(self.is_compared().then(|| "Δ".to_owned()));
-        Group::of(name, headings, cells.collect())
+        Group::from_cells(name, headings, cells.collect())
     }
 
     /// Whether no side named any tensor.

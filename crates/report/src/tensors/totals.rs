@@ -48,10 +48,10 @@ impl TotalsRow {
         }
     }
 
-    pub fn of(self, figures: &DeviceFigures) -> Option<i128> {
+    pub fn value_in(self, figures: &DeviceFigures) -> Option<i128> {
         let totals = &figures.totals;
         match self {
-            Self::Kind(kind) => Some(totals.of(kind).bytes),
+            Self::Kind(kind) => Some(totals.of_kind(kind).bytes),
             Self::Rounding => (totals.with_allocated > 0).then_some(totals.rounding),
             Self::Unattributed => figures.unattributed(),
             Self::Live => figures.live.as_ref().ok().map(|live| i128::from(*live)),
@@ -68,8 +68,8 @@ impl TotalsRow {
     /// Whether to show the row, given all its figures.
     pub(crate) fn is_shown(self, of: &[&DeviceFigures]) -> bool {
         match self {
-            Self::Kind(kind) => of.iter().any(|figures| figures.totals.of(kind).tensors > 0),
-            Self::Rounding | Self::Rest | Self::Peak => of.iter().any(|one| self.of(one).is_some()),
+            Self::Kind(kind) => of.iter().any(|figures| figures.totals.of_kind(kind).tensors > 0),
+            Self::Rounding | Self::Rest | Self::Peak => of.iter().any(|one| self.value_in(one).is_some()),
             Self::Unattributed | Self::Live => true,
         }
     }
@@ -100,7 +100,7 @@ impl TensorReport<'_> {
                 .map_or_else(|| device.to_string(), |metric| format!("{device}: {metric}"));
             let is_comparable = self.is_comparable(device);
             let rows = lines.iter().map(|line| {
-                let values = figures.iter().map(|figures| line.of(figures.as_ref()?)).collect();
+                let values = figures.iter().map(|figures| line.value_in(figures.as_ref()?)).collect();
                 let delta =
                     if line.is_named() || is_comparable { DeltaCell::Difference } else { DeltaCell::Nothing };
                 (values, delta)

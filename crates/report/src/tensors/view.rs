@@ -31,7 +31,7 @@ pub fn render(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tensors = TensorReport::of_pair(comparison, view).only(ChosenDevices::of(options));
+    let tensors = TensorReport::of_pair(comparison, view).only(ChosenDevices::from_options(options));
     let page = Page::new(options);
     let moments = tensors.moments();
     let shown = if options.all_rows() { moments.clone() } else { highest(&moments, MOST_MOMENTS) };
@@ -58,7 +58,7 @@ pub(crate) fn render_one(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::of(options));
+    let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::from_options(options));
     if tensors.says_nothing() { Ok(()) } else { tensors.whole(Page::new(options), options, out) }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn render_view(comparison: &Comparison, options: &Options, out: &mut 
     let mut is_empty = true;
     if comparison.revisions.len() == 1 {
         for cell in &comparison.cells {
-            let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::of(options));
+            let tensors = TensorReport::of_one(comparison, cell).only(ChosenDevices::from_options(options));
             if tensors.says_nothing() {
                 continue;
             }
@@ -81,7 +81,7 @@ pub(crate) fn render_view(comparison: &Comparison, options: &Options, out: &mut 
         }
     }
     for view in comparison.pairs() {
-        let tensors = TensorReport::of_pair(comparison, &view).only(ChosenDevices::of(options));
+        let tensors = TensorReport::of_pair(comparison, &view).only(ChosenDevices::from_options(options));
         let troubles = troubles::troubles(comparison, &view);
         let has_none = tensors.says_nothing();
         if has_none && troubles.is_empty() {

@@ -37,7 +37,7 @@ pub fn render(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let traced = TraceReport::of(comparison, view);
+    let traced = TraceReport::for_pair(comparison, view);
     traced.tree(page, &traced.calls(), options, out)?;
     traced.sources(page, options, out)?;
     traced.remarks(page, out)
@@ -94,7 +94,7 @@ pub(crate) struct TraceReport<'a> {
 }
 
 impl<'a> TraceReport<'a> {
-    pub(crate) fn of(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
+    pub(crate) fn for_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
         let names = [&view.old.name, &view.new.name].map(|name| heading(name)).to_vec();
@@ -216,8 +216,8 @@ impl<'a> TraceReport<'a> {
         for total in families::totals(rows, options) {
             let of_total = |figures: &CallFigures| figures.sums.get(&total).copied();
             // Time is never equal, and says nothing about the memory.
-            let compare = is_pair && Unit::of(&total) != Unit::Nanoseconds;
-            groups.push(self.group(&total, Unit::of(&total), compare, rows, of_total));
+            let compare = is_pair && Unit::of_metric(&total) != Unit::Nanoseconds;
+            groups.push(self.group(&total, Unit::of_metric(&total), compare, rows, of_total));
         }
         groups
     }
@@ -278,7 +278,7 @@ impl<'a> TraceReport<'a> {
         let cells = cells.collect();
         let mut headings = self.names.clone();
         headings.extend(compare.then(|| "Δ".to_owned()));
-        Group::of(name.to_owned(), headings, cells)
+        Group::from_cells(name.to_owned(), headings, cells)
     }
 
     /// Returns how the runs ended of which only a part was logged. An end of both sides is named once.

@@ -17,7 +17,7 @@ const WIDTH: usize = 120;
 
 /// Returns a pair's traced functions as blocks. Each block may be left out.
 pub(crate) fn blocks(comparison: &Comparison, view: &PairView, options: &Options) -> Vec<String> {
-    let traced = TraceReport::of(comparison, view);
+    let traced = TraceReport::for_pair(comparison, view);
     let has_several_candidates = comparison.revisions.len() > 2;
     let candidate = if has_several_candidates { format!(" → {}", view.new.name) } else { String::new() };
     let test = format!("{}{candidate}", titles::title(view));

@@ -53,7 +53,7 @@ impl TraceReport<'_> {
         for metric in metrics(&profile.rows, options) {
             let of_metric = |figures: &LineFigures| figures.metrics.get(metric).copied();
             let values = profile.rows.iter().map(|row| figures_of(row, of_metric));
-            groups.push(self.lines_group(metric, Unit::of(metric), values));
+            groups.push(self.lines_group(metric, Unit::of_metric(metric), values));
         }
         page.tables_with_long_labels(LEAST_CODE.min(page.width() / 2), "line", &labels, groups, out)?;
         for line in self.absent_columns(&profile.rows, options) {
@@ -117,7 +117,7 @@ impl TraceReport<'_> {
             None => Text::empty(),
         };
         let cells = values.map(|values| values.into_iter().take(self.names.len()).map(figure).collect());
-        Group::of(name.to_owned(), self.names.clone(), cells.collect())
+        Group::from_cells(name.to_owned(), self.names.clone(), cells.collect())
     }
 }
 

@@ -31,7 +31,7 @@ const MOST_IN_MARKDOWN: usize = 5;
 
 /// Writes the call sites of a test below its table.
 pub(crate) fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    let Some((why, test)) = of(view, options) else { return Ok(()) };
+    let Some((why, test)) = explanation_of(view, options) else { return Ok(()) };
     let page = Page::new(options);
     for row in &test.limits {
         writeln!(out)?;
@@ -111,7 +111,7 @@ pub(crate) fn named(difference: &Difference) -> String {
 
 /// Returns the call sites of a test in markdown; empty if it has none.
 pub(crate) fn markdown(view: &PairView<'_>, options: &Options) -> String {
-    let Some((why, explained)) = of(view, options) else { return String::new() };
+    let Some((why, explained)) = explanation_of(view, options) else { return String::new() };
     let mut text = String::new();
     if let Some(row) = explained.rows.first() {
         // The blank lines end the table before it.
@@ -191,9 +191,12 @@ fn timelines_of(test: &str, name: &str, log: &StackLog) -> impl Iterator<Item = 
     })
 }
 
-fn of<'a>(view: &PairView<'_>, options: &'a Options) -> Option<(&'a Explanations, &'a Explained)> {
+fn explanation_of<'a>(
+    view: &PairView<'_>,
+    options: &'a Options,
+) -> Option<(&'a Explanations, &'a Explained)> {
     let why = options.why.as_deref()?;
-    Some((why, why.of(view)?))
+    Some((why, why.for_pair(view)?))
 }
 
 fn sites<'a>(view: &PairView<'a>, row: &ExplainedRow, why: &Explanations, most: usize) -> Sites<'a> {

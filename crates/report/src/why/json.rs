@@ -259,7 +259,7 @@ impl WhyRow {
         Self {
             test: test.to_owned(),
             metric: difference.metric.clone(),
-            unit: Unit::of(&difference.metric),
+            unit: Unit::of_metric(&difference.metric),
             baseline: side(0),
             candidate: side(1),
             difference: difference.whole(),
@@ -299,7 +299,7 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
         class: group.class.as_ref().map(WhyClass::from),
         baseline: group.figures[0].into(),
         candidate: group.figures[1].into(),
-        difference: difference.of(group),
+        difference: difference.of_group(group),
         has_other_sizes: group.has_other_sizes(),
         stacks: group.stacks,
         stack: group.stack.iter().map(WhyFrame::from).collect(),

@@ -23,19 +23,19 @@ const MOST_OF_FUNCTION: usize = 60;
 /// Returns a sentence for each limit that a test broke: `at the peak, 3.00 MiB at 'mid': 2.86 MiB
 /// engine::kept src/lib.rs:5 (changed in pr/7), 144 KiB elsewhere`.
 pub(crate) fn sentences(view: &PairView<'_>, options: &Options) -> Vec<String> {
-    let test = options.why.as_deref().and_then(|why| why.of(view));
+    let test = options.why.as_deref().and_then(|why| why.for_pair(view));
     let limits = test.into_iter().flat_map(|test| &test.limits);
     limits.map(|row| sentence(row, &view.new.name)).collect()
 }
 
 fn sentence(row: &ExplainedRow, candidate: &str) -> String {
     let difference = &row.difference;
-    let unit = Unit::of(&difference.metric);
+    let unit = Unit::of_metric(&difference.metric);
     let least = difference.whole().unsigned_abs() / LEAST_SHARE;
-    let groups = difference.groups.iter().filter(|group| difference.of(group).unsigned_abs() > least);
+    let groups = difference.groups.iter().filter(|group| difference.of_group(group).unsigned_abs() > least);
     let shown: Vec<&Group> = groups.take(MOST_SITES).collect();
     let site = |group: &&Group| {
-        let amount = figure(difference.of(group), unit);
+        let amount = figure(difference.of_group(group), unit);
         let class = match words::class(group, candidate) {
             words if words.is_empty() => words,
             words => format!("({words})"),

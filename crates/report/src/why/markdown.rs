@@ -15,7 +15,7 @@ use memprof_plan::metric::Unit;
 
 /// Returns the sites of a difference as a table.
 pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
-    let unit = Unit::of(&difference.metric);
+    let unit = Unit::of_metric(&difference.metric);
     let amount = |value: i64| {
         if difference.is_alone() { figure(value, unit) } else { signed(value.into(), unit) }
     };
@@ -26,7 +26,7 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
     };
     let metric = escape(&difference.metric);
     let mut text = format!("| {sign}{metric} | {what} | where | |\n|---:|---|---|---|\n");
-    let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
+    let groups = difference.groups.iter().filter(|group| difference.of_group(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
     for group in &shown {
         let location = group.location().unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn table(difference: &Difference, sites: &Sites<'_>) -> String {
             let place = frame.location().unwrap_or_default();
             _ = write!(shown_callers, "<br>↑ {} {}", escape(&frame.name()), escape(&place));
         }
-        let amount = escape(&amount(difference.of(group)));
+        let amount = escape(&amount(difference.of_group(group)));
         let (name, class) = (escape(group.name()), class(group, sites.candidate));
         _ = writeln!(text, "| {amount} | {name}{shown_callers} | {} | {class} |", escape(location));
     }

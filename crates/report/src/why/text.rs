@@ -52,14 +52,14 @@ pub fn difference(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let unit = Unit::of(&difference.metric);
-    let differing = difference.groups.iter().filter(|group| difference.of(group) != 0);
+    let unit = Unit::of_metric(&difference.metric);
+    let differing = difference.groups.iter().filter(|group| difference.of_group(group) != 0);
     let amount = |value: i64| signed(value.into(), unit);
     let shown: Vec<&Group> = differing.take(sites.most).collect();
     let mut lines: Vec<Line> = shown
         .iter()
         .map(|group| {
-            let own = difference.of(group);
+            let own = difference.of_group(group);
             let tone = if own > 0 { Tone::Growth } else { Tone::Shrinkage };
             line(group, (amount(own), tone), sites)
         })
@@ -80,7 +80,7 @@ pub fn figure_of_one(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let unit = Unit::of(&difference.metric);
+    let unit = Unit::of_metric(&difference.metric);
     let whole = difference.whole();
     let share = |value: i64| match i128::from(whole) {
         ..=0 => String::new(),
@@ -89,10 +89,12 @@ pub fn figure_of_one(
     };
     let amount = |value: i64| format!("{:>9}{}", figure(value, unit), share(value));
     writeln!(out, "{}", page.cut(&heading(difference), page.width()))?;
-    let groups = difference.groups.iter().filter(|group| difference.of(group) != 0);
+    let groups = difference.groups.iter().filter(|group| difference.of_group(group) != 0);
     let shown: Vec<&Group> = groups.take(sites.most).collect();
-    let mut lines: Vec<Line> =
-        shown.iter().map(|group| line(group, (amount(difference.of(group)), Tone::Plain), sites)).collect();
+    let mut lines: Vec<Line> = shown
+        .iter()
+        .map(|group| line(group, (amount(difference.of_group(group)), Tone::Plain), sites))
+        .collect();
     let elsewhere = difference.elsewhere(shown.len());
     if elsewhere != 0 {
         lines.push(Line::plain(amount(elsewhere), "elsewhere"));
@@ -114,7 +116,7 @@ pub(crate) fn heading(difference: &Difference) -> String {
         Some("allocated") => "allocated",
         _ => "allocations",
     };
-    let amount = figure(difference.whole(), Unit::of(&difference.metric));
+    let amount = figure(difference.whole(), Unit::of_metric(&difference.metric));
     format!("{what}, {amount}{label}:")
 }
 
@@ -204,7 +206,7 @@ fn padded(text: &str, columns: usize) -> String {
 pub(crate) fn estimate(difference: &Difference) -> Option<String> {
     let sample = figure(i64::try_from(difference.sample?).ok()?, Unit::Bytes);
     let first = difference.groups.iter().find_map(|group| difference.standard_error(group));
-    let error = figure(i64::try_from(first.unwrap_or(0)).ok()?, Unit::of(&difference.metric));
+    let error = figure(i64::try_from(first.unwrap_or(0)).ok()?, Unit::of_metric(&difference.metric));
     Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
 }
 

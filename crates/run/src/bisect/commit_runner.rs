@@ -181,7 +181,7 @@ impl<'a> CommitRunner<'a> {
                 sink: notes,
                 counting: None,
                 devices,
-                delay: Delay::of(&plan.request),
+                delay: Delay::from_request(&plan.request),
                 past: PastTimes::default(),
             },
             record,
@@ -414,7 +414,7 @@ impl<'a> CommitRunner<'a> {
         let metric = &record.query.metric;
         let cell = &record.cells[test].cell;
         let limits = Limits::new(&self.plan.request.judging)?;
-        let limits = limits.of(&format!("{} {}", cell.test, cell.title), metric);
+        let limits = limits.for_metric(&format!("{} {}", cell.test, cell.title), metric);
         let of_matrix = limits.at(record.query.checkpoint.as_deref().unwrap_or_default()).growth;
         let thresholds = match &record.threshold {
             Some(threshold) => Thresholds::both(threshold),

@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    fn of(figures: &[i64]) -> impl FnMut(usize, usize) -> Option<i64> {
+    fn difference_in(figures: &[i64]) -> impl FnMut(usize, usize) -> Option<i64> {
         |commit, _| Some(figures[commit])
     }
 
@@ -354,20 +354,23 @@ mod tests {
         figures[9..].iter_mut().for_each(|figure| *figure -= 65);
         figures[30..].iter_mut().for_each(|figure| *figure -= 79);
         figures[41..].iter_mut().for_each(|figure| *figure -= 530);
-        let (found, measured) = searched(64, SearchGoal::Largest, 50, of(&figures));
+        let (found, measured) = searched(64, SearchGoal::Largest, 50, difference_in(&figures));
         assert_eq!(steps(&found), [(40, 41)]);
         assert_eq!(measured, 2 + 6);
-        let (found, measured) = searched(64, SearchGoal::First, 50, of(&figures));
+        let (found, measured) = searched(64, SearchGoal::First, 50, difference_in(&figures));
         assert_eq!(steps(&found), [(8, 9)]);
         assert!(measured <= 2 + 6);
-        assert_eq!(steps(&searched(64, SearchGoal::All, 50, of(&figures)).0), [(8, 9), (29, 30), (40, 41)]);
-        assert_eq!(searched(64, SearchGoal::All, 800, of(&figures)).0, Answer::Same);
+        assert_eq!(
+            steps(&searched(64, SearchGoal::All, 50, difference_in(&figures)).0),
+            [(8, 9), (29, 30), (40, 41)]
+        );
+        assert_eq!(searched(64, SearchGoal::All, 800, difference_in(&figures)).0, Answer::Same);
     }
 
     #[test]
     fn the_largest_is_found_in_the_half_that_differs_less() {
         let figures = [0, 20, 40, 60, 80, 80, 80, 80, 145];
-        assert_eq!(steps(&searched(9, SearchGoal::Largest, 10, of(&figures)).0), [(7, 8)]);
+        assert_eq!(steps(&searched(9, SearchGoal::Largest, 10, difference_in(&figures)).0), [(7, 8)]);
     }
 
     #[test]
@@ -389,7 +392,7 @@ mod tests {
     #[test]
     fn a_growth_in_many_small_steps_is_reported_as_spread() {
         let figures = [0, 4, 8, 12, 16];
-        let (found, _) = searched(5, SearchGoal::All, 5, of(&figures));
+        let (found, _) = searched(5, SearchGoal::All, 5, difference_in(&figures));
         let Answer::Steps(steps) = found else { panic!("{found:?}") };
         assert!(steps.iter().all(|step| step.kind == StepKind::Spread), "{steps:?}");
         assert_eq!((steps[0].before, steps[1].after), (0, 4));
@@ -491,7 +494,7 @@ mod tests {
         ) {
             let size = |(before, after): (usize, usize)| (figures[after] - figures[before]).unsigned_abs();
             for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
-                let (found, measured) = searched(figures.len(), goal, limit, of(&figures));
+                let (found, measured) = searched(figures.len(), goal, limit, difference_in(&figures));
                 prop_assert!(measured <= figures.len());
                 let Answer::Steps(found) = found else { continue };
                 let (first, last) = (figures[0], figures[figures.len() - 1]);

@@ -120,7 +120,7 @@ impl ReportBuilder<'_> {
             title: cell.title.clone(),
             params: cell.params.clone(),
             query: record.query.clone(),
-            unit: Unit::of(&record.query.metric),
+            unit: Unit::of_metric(&record.query.metric),
             threshold: rule.threshold(observations).clone(),
             good: end(good, &record.good),
             bad: end(bad, &record.bad),
@@ -282,6 +282,6 @@ pub fn compared_steps(
     inquiry: Option<&Inquiry>,
 ) -> anyhow::Result<Vec<ComparedStep>> {
     let show = inquiry.map(|inquiry| (&report.query, inquiry));
-    let pairs = report.steps.iter().filter_map(|step| StepPair::of(report, test, step, plan, folder));
+    let pairs = report.steps.iter().filter_map(|step| StepPair::find(report, test, step, plan, folder));
     pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()
 }

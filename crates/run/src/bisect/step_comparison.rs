@@ -41,7 +41,7 @@ pub struct ComparedStep {
 
 impl StepPair {
     /// Returns the pair of a test's step; `None` if the plan lacks one of the commits.
-    pub fn of(
+    pub fn find(
         report: &SearchReport,
         test: usize,
         step: &FoundStep,

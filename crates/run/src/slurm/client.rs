@@ -39,7 +39,7 @@ pub struct Accepted {
 
 impl Client {
     /// Returns a client of this cluster.
-    pub fn of(cluster: Option<String>) -> Self {
+    pub fn for_cluster(cluster: Option<String>) -> Self {
         Self { cluster, is_without_accounting: Cell::new(false) }
     }
 

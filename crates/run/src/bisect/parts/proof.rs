@@ -140,7 +140,7 @@ pub fn suspects(search: &PartsSearch, sites: &Difference) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     for group in &sites.groups {
         let hunk = group.class.as_ref().and_then(|class| class.hunk());
-        let Some(at) = hunk.filter(|_| sites.of(group) != 0) else { continue };
+        let Some(at) = hunk.filter(|_| sites.of_group(group) != 0) else { continue };
         let line = |line: u32| usize::try_from(line).unwrap_or(usize::MAX);
         for part in search.parts_at(&at.path, &(line(at.hunk.new.start)..line(at.hunk.new.end))) {
             if !found.contains(&part) {
@@ -207,7 +207,7 @@ impl ProofBuilder<'_> {
             title: cell.title.clone(),
             params: cell.params.clone(),
             query: record.query.clone(),
-            unit: Unit::of(&record.query.metric),
+            unit: Unit::of_metric(&record.query.metric),
             threshold: rule.threshold(observations).clone(),
             baseline: end(0, &record.good),
             candidate: end(search.count(), &record.bad),
@@ -256,7 +256,7 @@ impl ProofBuilder<'_> {
         };
         // Allocators round, and a part may change some small blocks, too.
         let is_as_much =
-            |group: &&Group| (i128::from(sites.of(group)) - difference).abs() * 100 <= difference.abs();
+            |group: &&Group| (i128::from(sites.of_group(group)) - difference).abs() * 100 <= difference.abs();
         let group = sites.groups.iter().filter(is_elsewhere).find(is_as_much)?;
         match (&group.kind, &group.class) {
             // Its own code is in the diff.
