@@ -519,9 +519,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds hints to a failure, writes its log, and reports it.
+    /// Adds hints to a failure, writes its log, and reports it. After Ctrl-C, compilers end with
+    /// errors that say nothing of the revision.
     fn failed(&self, index: usize, mut failure: BuildFailure) -> anyhow::Result<Build> {
         let Inputs { plan, repository, .. } = self.inputs;
+        if self.inputs.is_interrupted() {
+            anyhow::bail!("interrupted while {} was built", plan.revisions[index].name);
+        }
         let today =
             plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
         let revision = &plan.revisions[index];

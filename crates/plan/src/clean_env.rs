@@ -119,15 +119,6 @@ impl CleanEnv {
             && matches!(redaction::setting(value), std::borrow::Cow::Borrowed(_))
     }
 
-    /// Returns those variables that the child gets.
-    pub fn passing(
-        &self,
-        child: Child,
-        variables: impl IntoIterator<Item = (String, String)>,
-    ) -> impl Iterator<Item = (String, String)> {
-        variables.into_iter().filter(move |(name, value)| self.passes(child, name, value))
-    }
-
     /// Returns the names of those variables that tests do not get, sorted.
     pub fn removed(&self, variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
         let removed = variables.into_iter().filter(|(name, value)| !self.passes(Child::Test, name, value));

@@ -20,14 +20,6 @@ impl RandomNumbers {
         Self::Own
     }
 
-    /// `same`, `own`
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Own => "own",
-        }
-    }
-
     /// Returns the seed for a cell in a round, as the shim takes it. Each round has its own. Otherwise a
     /// change that draws one number more, and so works on other input, would look like an exact
     /// change of memory, however often it is repeated. Each cell has its own, so that tests beside

@@ -112,11 +112,6 @@ impl TracePattern {
             Some(PatternSegment::Any | PatternSegment::Impl(..)) | None => false,
         }
     }
-
-    /// Returns the pattern as written.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
 }
 
 /// Matches segments one by one. `is_first` says that the path begins at its crate, for which
@@ -349,7 +344,7 @@ mod tests {
         assert!(is_meant("my-crate::**", "my_crate::encoder::forward"));
         assert!(is_meant("my-crate::r#match", "my_crate::match"));
         let pattern: TracePattern = "md-5::**".parse().unwrap();
-        assert_eq!((pattern.crate_name(), pattern.as_str()), (Some("md_5"), "md-5::**"));
+        assert_eq!((pattern.crate_name(), pattern.to_string().as_str()), (Some("md_5"), "md-5::**"));
         assert_eq!("<Encoder>::new".parse::<TracePattern>().unwrap().crate_name(), None);
     }
 

@@ -4,8 +4,6 @@ use std::fmt;
 
 use camino::Utf8PathBuf;
 
-use crate::exit_code::ExitCode;
-
 /// What is wrong with the user's request. Displays as its place and its message;
 /// [`UserError::rendered`] adds the help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +56,6 @@ impl UserError {
     pub fn rendered(&self) -> String {
         labelled("error", &self.to_string(), self.help.as_deref())
     }
-
-    /// Returns the code that the process exits with.
-    pub fn exit_code(&self) -> ExitCode {
-        ExitCode::Usage
-    }
 }
 
 /// Returns `error: MESSAGE`, and `  help: HELP` below it. The lines of a long help are aligned.
@@ -101,7 +94,6 @@ mod tests {
             user_error.rendered(),
             "error: memprof.yaml:7:3: unknown key 'overlays' in the matrix\n  help: did you mean 'overlay'?"
         );
-        assert_eq!(user_error.exit_code(), ExitCode::Usage);
         assert_eq!(UserError::new("no refs").at("m.yaml", None).rendered(), "error: m.yaml: no refs");
     }
 

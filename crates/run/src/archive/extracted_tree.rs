@@ -73,11 +73,6 @@ impl<'a> ExtractedTree<'a> {
         Ok(Self { unpacked, root, elsewhere, outermost, claim, identity, verified: BTreeMap::new() })
     }
 
-    /// Returns the folder of the files.
-    pub fn root(&self) -> &Utf8Path {
-        &self.root
-    }
-
     /// Returns why the files are not at the paths that the executables contain; `None` if they are.
     pub fn elsewhere(&self) -> Option<&str> {
         self.elsewhere.as_deref()
@@ -429,7 +424,7 @@ mod tests {
         let unpacked = unpacked(&folder, &root);
         {
             let mut tree = ExtractedTree::open(&unpacked).unwrap();
-            assert_eq!((tree.root(), tree.elsewhere()), (&*root, None));
+            assert_eq!((&tree.root, tree.elsewhere()), (&root, None));
             let read = |path: &str| fs_err::read_to_string(root.join("worktree").join(path)).unwrap();
             for (revision, text, only) in
                 [(0, "old", "only/old.txt"), (1, "new", "only"), (0, "old", "only/old.txt")]
@@ -478,7 +473,7 @@ mod tests {
         let mut entry = entry(&root);
         tree.relocate(&mut entry);
         tree.extract(0, &entry).unwrap();
-        let here = tree.root().to_owned();
+        let here = tree.root.clone();
         let executable = &entry.provenance.executables[0];
         assert_eq!(executable.directory, here.join("worktree/package"));
         assert!(executable.directory.is_dir());
@@ -554,7 +549,7 @@ mod tests {
         let mut tree = ExtractedTree::open(&unpacked).unwrap();
         let other = ExtractedTree::open(&unpacked).unwrap();
         assert_eq!(other.elsewhere(), Some("another run uses it"));
-        assert_ne!(other.root(), root);
+        assert_ne!(other.root, root);
         drop(other);
         tree.extract(0, &entry(&root)).unwrap();
         assert!(root.join("worktree/a.txt").is_file());

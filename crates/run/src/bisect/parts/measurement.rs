@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::bisect::observations::{Observation, Observations};
+use crate::bisect::observations::Observations;
 use crate::bisect::parts::record::PartsSearch;
 
 /// A search over parts.
@@ -216,16 +216,12 @@ impl PartMeasurement<'_> {
         shares.parts.sort_by_key(|one| std::cmp::Reverse(one.difference.abs()));
         Some(shares)
     }
-
-    /// Whether a commit could not be measured.
-    pub fn is_skipped(&self, commit: usize) -> bool {
-        self.observations.get(commit) == Some(&Observation::Skipped)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bisect::observations::Observation;
     use crate::bisect::parts::record::tests::search;
     use crate::bisect::parts::record::{PartsSearch, Variant};
 
