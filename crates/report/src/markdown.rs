@@ -45,9 +45,6 @@ const MOST_OF_NOTES: usize = 8_000;
 /// Show at most this many tests of each standing, unless all rows are wanted.
 const MOST_FINDINGS: usize = 20;
 
-/// With at most this many tests, unchanged rows are shown, too, folded.
-const FEW_TESTS: usize = 3;
-
 /// A longer table of changed rows is folded.
 const FEW_ROWS: usize = 15;
 
@@ -135,7 +132,7 @@ impl CandidateSection {
             not_shown: 0,
             rest_is_compared: true,
         };
-        let has_all_rows = options.all_rows() || comparison.cells.len() <= FEW_TESTS;
+        let has_all_rows = options.all_rows() || selection::has_few_tests(comparison);
         for view in comparison.pairs().filter(|view| view.pair.candidate == answer.candidate) {
             let tables = filter.sections(comparison, &view);
             not_judged.add(&view, &tables);

@@ -8,6 +8,7 @@ use owo_colors::{OwoColorize, Style};
 
 use crate::options::Options;
 use crate::text::{self, NONE};
+use memprof_judge::compare::aggregate::{Aggregate, Availability};
 use memprof_plan::metric::Unit;
 use memprof_support::labels::{cut, one_line, width};
 
@@ -150,6 +151,14 @@ pub(super) struct CompactLine {
     pub(super) at: Text,
 }
 
+/// A revision's name above its columns is cut to this width.
+const MOST_HEADING: usize = 12;
+
+/// Returns the heading of a revision's columns in tables that are as narrow everywhere.
+pub(super) fn cut_heading(name: &str) -> String {
+    cut(&one_line(name), MOST_HEADING).into_owned()
+}
+
 /// A terminal page with a width.
 #[derive(Clone, Copy)]
 pub(super) struct Page {
@@ -176,6 +185,17 @@ impl Page {
     /// Cuts a text to a width on a terminal, and keeps it elsewhere.
     pub(super) fn cut(self, text: &str, to: usize) -> Cow<'_, str> {
         if self.is_terminal { cut(text, to) } else { Cow::Borrowed(text) }
+    }
+
+    /// Returns the heading of a revision's columns.
+    pub(super) fn heading(self, name: &str) -> String {
+        if self.is_terminal { cut_heading(name) } else { one_line(name).into_owned() }
+    }
+
+    /// Returns the heading of a measured side. A mark shows that a run did not pass.
+    pub(super) fn heading_of_side(self, name: &str, side: &Aggregate) -> String {
+        let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
+        format!("{mark}{}", self.heading(name))
     }
 
     pub(super) fn width(self) -> usize {

@@ -35,9 +35,6 @@ const LEGEND: &str = "Consumed: end minus beginning. Peaked: above both ends. Us
 /// With `--compact`, a scope's name has at least this width.
 const LEAST_SCOPE: usize = 24;
 
-/// A revision's name above its columns is cut to this width.
-const MOST_HEADING: usize = 12;
-
 const NO_SCOPE: &str =
     "no scope was logged: `let _scope = memprof::scope!(\"name\");` opens one until the end of its block";
 
@@ -363,12 +360,11 @@ impl<'a> ScopeTree<'a> {
     fn groups_of_sides(&self, page: Page, family: &str) -> Vec<Group> {
         let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
         let of_side = |(number, (revision, side)): (usize, &(&Revision, &Aggregate))| {
-            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
-            let name = page.cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned();
+            let name = page.heading_of_side(&revision.name, side);
             let cells = self.rows.iter().map(|row| {
                 PARTS.iter().map(|(part, _)| figure(side, family, part, row.indices[number])).collect()
             });
-            Group::from_cells(format!("{mark}{name} · {}", heading(family)), headings(), cells.collect())
+            Group::from_cells(format!("{name} · {}", heading(family)), headings(), cells.collect())
         };
         let mut groups: Vec<Group> = self.sides.iter().enumerate().map(of_side).collect();
         if self.is_compared() {
@@ -387,7 +383,7 @@ impl<'a> ScopeTree<'a> {
         let group = |(index, (part, name)): (usize, &(&str, &str))| {
             let newest = self.sides.len() - 1;
             let (revision, side) = self.sides[newest];
-            let mut headings = vec![page.cut(&labels::one_line(&revision.name), MOST_HEADING).into_owned()];
+            let mut headings = vec![page.heading(&revision.name)];
             headings.extend(self.is_compared().then(|| "Δ".to_owned()));
             let cells = self.rows.iter().map(|row| {
                 let mut cells = vec![figure(side, family, part, row.indices[newest])];
@@ -421,7 +417,7 @@ impl<'a> ScopeTree<'a> {
         let has_places = self.rows.iter().any(|row| !row.place.is_empty());
         let name = |number: &usize| match self.sides.len() {
             1 => "Time".to_owned(),
-            _ => page.cut(&labels::one_line(&self.sides[*number].0.name), MOST_HEADING).into_owned(),
+            _ => page.heading(&self.sides[*number].0.name),
         };
         let mut headings: Vec<String> = with_time.iter().map(name).collect();
         headings.extend(has_places.then(|| "At".to_owned()));

@@ -259,6 +259,14 @@ pub(crate) struct ShownRows<'a> {
     pub changed_left_out: usize,
 }
 
+/// With at most this many tests, all rows of each are shown, changed or not.
+const FEW_TESTS: usize = 3;
+
+/// Whether a comparison has so few tests that unchanged ones are shown, too.
+pub(crate) fn has_few_tests(comparison: &Comparison) -> bool {
+    comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count() <= FEW_TESTS
+}
+
 /// Selects rows: all, up to this number; beyond that, the ones with the largest changes.
 pub(crate) fn rows<'a>(
     view: &PairView<'a>,

@@ -9,7 +9,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::markdown_text::escape;
 use crate::options::{Options, Rows};
 use crate::page::{Group, Page, Text, Tone, tone_of};
-use crate::selection::MetricFilter;
+use crate::selection::{MetricFilter, has_few_tests};
 use crate::test_figures::of_test;
 use crate::text;
 use crate::titles;
@@ -23,14 +23,11 @@ use memprof_plan::axis_labels::in_words;
 use memprof_support::counted::counted;
 use memprof_support::labels::{one_line, width};
 
-/// With at most this many tests, each has a row.
-const FEW_TESTS: usize = 3;
-
 /// With more tests, at most this many of those that changed have a row.
 const MOST_ROWS: usize = 20;
 
 /// A side's name above its column is cut to this width, if the names still differ.
-const MOST_HEADING: usize = 32;
+const MOST_SIDE_NAME: usize = 32;
 
 /// The heading of differences, which have a sign or a blank behind them.
 pub(super) const DIFFERENCE: &str = "Δ  ";
@@ -82,7 +79,7 @@ impl<'a> SideTables<'a> {
         if comparison.candidates().count() < 2 || options.rows == Rows::None {
             return None;
         }
-        let is_whole = options.all_rows() || (comparison.cells.len() <= FEW_TESTS && !options.only_changed);
+        let is_whole = options.all_rows() || (has_few_tests(comparison) && !options.only_changed);
         let mut cells: Vec<&Cell> =
             comparison.cells.iter().filter(|cell| is_whole || is_notable(comparison, cell)).collect();
         let most = if options.all_rows() { usize::MAX } else { MOST_ROWS };
@@ -165,7 +162,7 @@ impl<'a> SideTables<'a> {
 /// cut if that leaves the headings apart.
 pub(super) fn headings(page: Page, comparison: &Comparison) -> Vec<String> {
     let names = short_names(comparison);
-    let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_HEADING).into_owned()).collect();
+    let cut: Vec<String> = names.iter().map(|name| page.cut(name, MOST_SIDE_NAME).into_owned()).collect();
     let distinct: BTreeSet<&String> = cut.iter().collect();
     if distinct.len() == names.len() { cut } else { names }
 }

@@ -32,12 +32,6 @@ use memprof_judge::verdict::kinds::Verdict;
 use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
 
-/// A ref's name above its column is cut to this width.
-const MOST_HEADING: usize = 12;
-
-/// With at most this many tests, each has a table.
-const FEW_TESTS: usize = 3;
-
 /// With more tests, at most this many of those that changed have a table.
 const MOST_TABLES: usize = 4;
 
@@ -164,8 +158,7 @@ impl<'a> Tables<'a> {
             shown.push((rank.unwrap_or(usize::MAX), relevance, view, sections));
         }
         // With few tests, or with traces, unchanged tests have a table, too.
-        let all = comparison.cells.iter().filter(|cell| !cell.pairs.is_empty()).count();
-        let is_few = all <= FEW_TESTS || !comparison.traces.is_empty();
+        let is_few = selection::has_few_tests(comparison) || !comparison.traces.is_empty();
         // Causes say what changed in a test. Only their worst tests have a table.
         let is_short = !causes.is_empty() && !options.shows_sites && !options.compact;
         match options.rows {
@@ -237,12 +230,7 @@ fn ranks(answers: &[Answer]) -> HashMap<*const Pair, usize> {
 fn side_headings(page: Page, view: &PairView) -> Vec<String> {
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let measured = sides.iter().filter(|(_, side)| side.availability != Availability::Missing);
-    measured
-        .map(|(revision, side)| {
-            let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
-            format!("{mark}{}", page.cut(&one_line(&revision.name), MOST_HEADING))
-        })
-        .collect()
+    measured.map(|(revision, side)| page.heading_of_side(&revision.name, side)).collect()
 }
 
 /// Returns one metric's columns.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use indexmap::IndexSet;
 
-use crate::page::{Group, Page, Text, Tone};
+use crate::page::{Group, Page, Text, Tone, cut_heading};
 use crate::tensors::chosen_devices::ChosenDevices;
 use crate::text;
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
@@ -15,14 +15,9 @@ use memprof_judge::results::measurement::{Kind, Measurement, Names};
 use memprof_judge::results::tensor_record::TensorDevice;
 use memprof_plan::metric::Unit;
 use memprof_plan::resolved::CellId;
-use memprof_support::labels;
-use memprof_support::labels::cut;
 
 /// A layer's path is cut to this width before figures move to a block below.
 pub(super) const LEAST_PATH: usize = 36;
-
-/// A revision's name above its columns is cut to this width.
-const MOST_HEADING: usize = 12;
 
 /// The named memory of one revision, or of a pair.
 pub(crate) struct TensorReport<'a> {
@@ -242,7 +237,7 @@ pub(crate) fn narrow(value: i128) -> i64 {
 
 fn heading(name: &str, side: &Aggregate) -> String {
     let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
-    format!("{mark}{}", cut(&labels::one_line(name), MOST_HEADING))
+    format!("{mark}{}", cut_heading(name))
 }
 
 fn tensor_side<'a>(comparison: &'a Comparison, side: &Aggregate) -> Option<TensorSide<'a>> {

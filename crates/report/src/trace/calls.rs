@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::options::Options;
-use crate::page::{Group, Page, Text, Tone};
+use crate::page::{Group, Page, Text, Tone, cut_heading};
 use crate::text;
 use crate::trace::families;
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
@@ -15,16 +15,12 @@ use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::counted;
 use memprof_support::labels;
-use memprof_support::labels::cut;
 
 /// Show at most this many rows of a tree, without `--rows all`.
 const MOST_ROWS: usize = 60;
 
 /// A function's path is cut to this width before figures move to a block below.
 const LEAST_PATH: usize = 44;
-
-/// A revision's name above its columns is cut to this width.
-const MOST_HEADING: usize = 12;
 
 /// Show at most this many reasons why functions are not traced.
 const MOST_REASONS: usize = 4;
@@ -65,10 +61,6 @@ pub(crate) fn render_sums(
     writeln!(out)
 }
 
-fn heading(name: &str) -> String {
-    cut(&labels::one_line(name), MOST_HEADING).into_owned()
-}
-
 pub(crate) fn trace_side<'a>(comparison: &'a Comparison, side: &Aggregate, name: &str) -> TraceSide<'a> {
     let records = side.runs.iter().map(|&run| &comparison.runs[run].measurement.trace);
     let revision = comparison.revisions.iter().position(|revision| revision.name == name);
@@ -97,7 +89,7 @@ impl<'a> TraceReport<'a> {
     pub(crate) fn for_pair(comparison: &'a Comparison, view: &'a PairView<'a>) -> Self {
         let sides = [(view.baseline, &view.old.name), (view.candidate, &view.new.name)]
             .map(|(side, name)| trace_side(comparison, side, name));
-        let names = [&view.old.name, &view.new.name].map(|name| heading(name)).to_vec();
+        let names = [&view.old.name, &view.new.name].map(|name| cut_heading(name)).to_vec();
         let aggregates = [view.baseline, view.candidate];
         let is_silent = [0, 1].map(|side| is_silent(aggregates[side], &sides[side]));
         let absent = aggregates.into_iter().flat_map(|side| side.absent.clone()).collect();
@@ -112,7 +104,7 @@ impl<'a> TraceReport<'a> {
         let absent = cell.sides[0].absent.clone();
         let cut_off = [cut_off(comparison, &cell.sides[0]), None];
         let sides = [side, TraceSide::default()];
-        Self { view: None, sides, names: vec![heading(name)], is_silent, absent, cut_off }
+        Self { view: None, sides, names: vec![cut_heading(name)], is_silent, absent, cut_off }
     }
 
     /// Whether tracing was not requested.
