@@ -226,4 +226,10 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
     }
     let (printed, figures) = compared(&repository, home.path(), &sides);
     assert!(!printed.stderr.contains("Built") && figures == [1, 3], "{}", printed.everything());
+
+    std::fs::remove_file(repository.root().join("Cargo.lock")).expect("a lock file");
+    repository.write(".gitignore", "/target\nCargo.lock\n");
+    repository.commit("without a lock file");
+    let (printed, figures) = compared(&repository, home.path(), &sides);
+    assert_eq!(figures, [1, 3], "{}", printed.everything());
 }

@@ -10,12 +10,16 @@ use crate::cargo::lockfile::{self, Choice, Fallback, Lockfile};
 use crate::cargo::messages::Messages;
 use crate::cargo::resolution::{Resolution, Resolved, Unresolved};
 use crate::cargo::toolchain::Toolchain;
-use crate::checkout::injected_files;
+use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::failure::{BuildFailure, Fault};
+use crate::inject::outside_paths::{self, NamedFolder};
 use crate::job::{Inputs, Job};
+use crate::patched_source;
 use crate::prepared_source;
+use memprof_plan::dependency_change::Replacement;
 use memprof_plan::request::OverlayMode;
 use memprof_plan::resolved::Plan;
+use memprof_plan::side;
 
 /// The lock file that all revisions without a committed one share.
 pub(crate) struct SharedLockfile {
@@ -185,6 +189,9 @@ impl SharedLockfile {
         tree.check_out(inputs, &plan.revisions[self.choice.of])?;
         let workspace = inputs.workspace();
         injected_files::check_inside(&inputs.checkout, &workspace)?;
+        let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+        outside_paths::write_found(&self.named_folders(inputs)?, &inputs.checkout, &mut injected)?;
+        injected.save()?;
         let of_workspace = workspace.join("Cargo.lock");
         if of_workspace.is_symlink() {
             // Cargo would write through it.
@@ -208,6 +215,23 @@ impl SharedLockfile {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
             Ok(()) | Err(_) => Ok(resolved),
         }
+    }
+
+    /// Returns the folders that sides of the request put in the places of packages, the first of each
+    /// package. Cargo resolves nothing while a path dependency leads nowhere.
+    fn named_folders(&self, inputs: &Inputs<'_>) -> anyhow::Result<Vec<NamedFolder>> {
+        let request = &inputs.plan.request;
+        let mut folders: Vec<NamedFolder> = Vec::new();
+        for index in std::iter::once(self.choice.of).chain(0..inputs.plan.revisions.len()) {
+            for change in side::dependencies(request, request.refs.get(index)) {
+                let Replacement::Path(path) = &change.to else { continue };
+                if folders.iter().all(|known| known.package != change.package) {
+                    let folder = patched_source::copied(&change.package, path.as_ref(), inputs.cache)?;
+                    folders.push(NamedFolder { package: change.package.clone(), folder });
+                }
+            }
+        }
+        Ok(folders)
     }
 }
 

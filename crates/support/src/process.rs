@@ -452,6 +452,7 @@ fn quoted_output(stdout: &str, stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_long_output_is_quoted_from_near_its_end() {
@@ -585,9 +586,16 @@ mod tests {
             )
             .unwrap_err();
         assert!(matches!(error, ProcessError::Interrupted { .. }), "{error}");
-        // Its standard output ended, so it has ended, too.
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        // It was killed. The kernel closes its standard output before it counts as ended.
+        let is_running = || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z ")
+        };
+        let limit = Instant::now() + Duration::from_secs(30);
+        while is_running() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!is_running(), "{id} runs");
     }
 
     #[test]

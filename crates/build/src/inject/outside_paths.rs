@@ -28,10 +28,27 @@ pub(crate) fn write(
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<AddedFiles> {
+    let (added, changed) = write_found(folders, checkout, injected)?;
+    match folders.iter().zip(changed).find(|(_, changed)| !changed) {
+        Some((NamedFolder { package, .. }, _)) => Err(UserError::new(format!(
+            "--with {package}=…: no path dependency on {package} leads out of the repository"
+        ))
+        .help("a package of the repository itself is compared by naming another ref")
+        .into()),
+        None => Ok(added),
+    }
+}
+
+/// Does the same, and says for each folder whether a dependency leads out of the repository.
+pub(crate) fn write_found(
+    folders: &[NamedFolder],
+    checkout: &Utf8Path,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<(AddedFiles, Vec<bool>)> {
     let mut added = AddedFiles::new();
     let mut changed = vec![false; folders.len()];
     if folders.is_empty() {
-        return Ok(added);
+        return Ok((added, changed));
     }
     let is_meant = |entry: &walkdir::DirEntry| {
         entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
@@ -57,14 +74,7 @@ pub(crate) fn write(
             added.insert(relative, text);
         }
     }
-    match folders.iter().zip(changed).find(|(_, changed)| !changed) {
-        Some((NamedFolder { package, .. }, _)) => Err(UserError::new(format!(
-            "--with {package}=…: no path dependency on {package} leads out of the repository"
-        ))
-        .help("a package of the repository itself is compared by naming another ref")
-        .into()),
-        None => Ok(added),
-    }
+    Ok((added, changed))
 }
 
 /// Replaces the paths of a package below an item. Returns whether there was one.
