@@ -88,6 +88,8 @@ fn each_side_is_a_column_and_blocks_of_columns_fit_the_width() {
     let comparison = usual();
     let at_120 = tables(&comparison, &at_width(120));
     insta::assert_snapshot!("sides_120", at_120);
+    // Without room for the candidates' figures, their differences are beside each other.
+    insta::assert_snapshot!("sides_100", tables(&comparison, &at_width(100)));
     let at_80 = tables(&comparison, &at_width(80));
     insta::assert_snapshot!("sides_80", at_80);
     for line in at_80.lines().filter(|line| !line.starts_with("next")) {

@@ -28,6 +28,7 @@ mod row_texts;
 mod sarif;
 mod scopes;
 mod selection;
+mod side_columns;
 mod side_rows;
 mod sides;
 mod single;

@@ -202,6 +202,12 @@ impl Page {
         self.width
     }
 
+    /// Whether groups of columns fit beside labels, which may be cut.
+    pub(super) fn fits(self, noun: &str, labels: &[Text], groups: &[Group]) -> bool {
+        let least = longest(noun, labels).min(LEAST_LABEL) + 2;
+        least + groups.iter().map(Group::width).sum::<usize>() <= self.width
+    }
+
     /// Writes groups of columns in one block. Labels are cut to the remaining width.
     pub(super) fn one_table(
         self,

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use crate::options::Options;
-use crate::page::{Group, Page, Text, Tone};
+use crate::page::{Page, Text, Tone};
 use crate::row_texts::{differences, noun};
 use crate::selection::{self, ShownMetric, TableSection};
+use crate::side_columns::{CandidateCell, SideColumns};
 use crate::sides;
 use crate::text;
 use crate::titles;
@@ -63,7 +64,7 @@ impl<'a> TestAtSides<'a, '_> {
                     Kind::Point => metric.name.clone(),
                     Kind::Scope | Kind::Call => format!("{} · {}", metric.name, noun(kind)),
                 };
-                page.tables(&noun, &labels, self.groups(page, metric, &rows), out)?;
+                self.columns(page, metric, &rows).write(page, &noun, &labels, out)?;
             }
             if left_out > 0 {
                 let line = format!("… {} not shown: --rows all or --format csv", counted(left_out, "row"));
@@ -146,32 +147,30 @@ impl<'a> TestAtSides<'a, '_> {
         }
     }
 
-    /// Returns the columns of a metric: the baseline's figures, then each candidate's with the
-    /// difference.
-    fn groups(&self, page: Page, metric: &'a Metric, rows: &[UnitedRow]) -> Vec<Group> {
-        let Some((first, _)) = self.views.first() else { return Vec::new() };
+    /// Returns the columns of a metric.
+    fn columns(&self, page: Page, metric: &'a Metric, rows: &[UnitedRow]) -> SideColumns {
         let names = sides::headings(page, self.comparison);
         let heading = |index: usize, side: &Aggregate| {
             let mark = if side.availability == Availability::CutOff { "✗ " } else { "" };
             format!("{mark}{}", names[index])
         };
-        let mut groups = Vec::new();
-        if first.baseline.availability != Availability::Missing {
-            let cells = rows.iter().map(|row| vec![self.of_baseline(metric, row)]).collect();
-            let name = heading(self.comparison.baseline, first.baseline);
-            groups.push(Group::from_cells(name, vec!["baseline".to_owned()], cells));
-        }
+        let measured =
+            self.views.first().filter(|(view, _)| view.baseline.availability != Availability::Missing);
+        let baseline = measured.map(|(view, _)| {
+            let figures = rows.iter().map(|row| self.of_baseline(metric, row)).collect();
+            (heading(self.comparison.baseline, view.baseline), figures)
+        });
+        let mut candidates = Vec::new();
         for (index, (view, _)) in self.views.iter().enumerate() {
             if view.candidate.availability == Availability::Missing {
                 continue;
             }
             let shown =
                 ShownMetric { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) };
-            let cells = rows.iter().map(|row| of_candidate(view, &shown, row.matches[index])).collect();
-            let headings = vec![String::new(), sides::DIFFERENCE.to_owned()];
-            groups.push(Group::from_cells(heading(view.pair.candidate, view.candidate), headings, cells));
+            let cells = rows.iter().map(|row| of_candidate(view, &shown, row.matches[index]));
+            candidates.push((heading(view.pair.candidate, view.candidate), cells.collect()));
         }
-        groups
+        SideColumns { baseline, candidates }
     }
 
     fn of_baseline(&self, metric: &Metric, row: &UnitedRow) -> Text {
@@ -181,13 +180,14 @@ impl<'a> TestAtSides<'a, '_> {
     }
 }
 
-fn of_candidate(view: &PairView, shown: &ShownMetric, row: Option<&Match>) -> Vec<Text> {
+fn of_candidate(view: &PairView, shown: &ShownMetric, row: Option<&Match>) -> CandidateCell {
     let Some(row) = row else {
-        return vec![Text::new(text::NONE, Tone::Quiet), Text::new(text::NONE, Tone::Quiet).signed(None)];
+        let none = Text::new(text::NONE, Tone::Quiet);
+        return CandidateCell { figure: none.clone(), difference: none.signed(None), is_alone: false };
     };
     let figures = shown.column.at(row);
-    let value = Text::figure(figures.candidate.map(|figure| figure.value), shown.metric.unit);
+    let figure = Text::figure(figures.candidate.map(|figure| figure.value), shown.metric.unit);
     let [difference, _] = differences(view, row, &figures, shown);
     let sign = figures.delta.and_then(|delta| text::sign_of(shown.ruling(row), delta.difference));
-    vec![value, difference.signed(sign)]
+    CandidateCell { figure, difference: difference.signed(sign), is_alone: figures.baseline.is_none() }
 }

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use crate::causes::sheet::CauseSheet;
 use crate::markdown_text::escape;
 use crate::options::{Options, Rows};
-use crate::page::{Group, Page, Text, Tone, tone_of};
+use crate::page::{Page, Text, Tone, tone_of};
 use crate::selection::{MetricFilter, has_few_tests};
+use crate::side_columns::{CandidateCell, SideColumns};
 use crate::test_figures::of_test;
 use crate::text;
 use crate::titles;
@@ -28,9 +29,6 @@ const MOST_ROWS: usize = 20;
 
 /// A side's name above its column is cut to this width, if the names still differ.
 const MOST_SIDE_NAME: usize = 32;
-
-/// The heading of differences, which have a sign or a blank behind them.
-pub(super) const DIFFERENCE: &str = "Δ  ";
 
 /// One metric of the tests that changed.
 pub(super) struct SideTable<'a> {
@@ -116,9 +114,16 @@ impl<'a> SideTables<'a> {
             let labels =
                 table.rows.iter().map(|row| Text::new(titles::distinct_title(row.cell), Tone::Plain));
             let labels: Vec<Text> = labels.collect();
-            let groups = self.order.iter().enumerate();
-            let groups = groups.map(|(place, &side)| table.group(&names[side], side, place == 0)).collect();
-            page.tables(&table.metric.name, &labels, groups, out)?;
+            let [baseline, candidates @ ..] = self.order.as_slice() else { continue };
+            let candidates =
+                candidates.iter().map(|&side| (names[side].clone(), table.candidate(side, *baseline)));
+            let baseline = Some((names[*baseline].clone(), table.baseline(*baseline)));
+            SideColumns { baseline, candidates: candidates.collect() }.write(
+                page,
+                &table.metric.name,
+                &labels,
+                out,
+            )?;
         }
         if self.left_out > 0 {
             let line = format!("… {}: --rows all", counted(self.left_out, "more changed test"));
@@ -207,8 +212,9 @@ impl SideFigure {
         Self { delta, sign, ..none }
     }
 
-    fn texts(&self, metric: &Metric) -> [Text; 2] {
-        let value = match self.value {
+    /// `is_alone` says that the baseline has no figure.
+    fn cell(&self, metric: &Metric, is_alone: bool) -> CandidateCell {
+        let figure = match self.value {
             Some(value) if self.is_cut_off => {
                 Text::new(format!("✗ {}", text::figure(value, metric.unit)), Tone::Growth)
             }
@@ -225,7 +231,8 @@ impl SideFigure {
             }
             None => Text::new(text::NONE, Tone::Quiet),
         };
-        [value, delta.signed(self.sign)]
+        let difference = delta.signed(self.sign);
+        CandidateCell { figure, difference, is_alone: is_alone || self.is_cut_off }
     }
 
     fn markdown(&self, metric: &Metric) -> String {
@@ -242,17 +249,13 @@ impl SideFigure {
 }
 
 impl SideTable<'_> {
-    fn group(&self, name: &str, side: usize, is_baseline: bool) -> Group {
-        let cells = self.rows.iter().map(|row| {
-            let [value, delta] = row.figures[side].texts(self.metric);
-            if is_baseline { vec![value] } else { vec![value, delta] }
-        });
-        let headings = if is_baseline {
-            vec!["baseline".to_owned()]
-        } else {
-            vec![String::new(), DIFFERENCE.to_owned()]
-        };
-        Group::from_cells(name.to_owned(), headings, cells.collect())
+    fn baseline(&self, side: usize) -> Vec<Text> {
+        self.rows.iter().map(|row| row.figures[side].cell(self.metric, true).figure).collect()
+    }
+
+    fn candidate(&self, side: usize, baseline: usize) -> Vec<CandidateCell> {
+        let is_alone = |row: &SideRow| row.figures[baseline].value.is_none();
+        self.rows.iter().map(|row| row.figures[side].cell(self.metric, is_alone(row))).collect()
     }
 }
 

@@ -1,0 +1,62 @@
+//! The figures of a baseline and its candidates beside each other. If a terminal has no room for all of
+//! them, candidates have only their differences.
+
+use std::io::{self, Write};
+
+use crate::page::{Group, Page, Text};
+
+/// The heading of differences, which have a sign or a blank behind them.
+const DIFFERENCE: &str = "Δ  ";
+
+/// The columns of one metric. They have a cell for each row.
+pub(super) struct SideColumns {
+    /// The name of the baseline, and its figures.
+    pub(super) baseline: Option<(String, Vec<Text>)>,
+    /// The name of each candidate, and its cells.
+    pub(super) candidates: Vec<(String, Vec<CandidateCell>)>,
+}
+
+/// A figure of a candidate.
+#[derive(Clone)]
+pub(super) struct CandidateCell {
+    pub(super) figure: Text,
+    /// What is different, with the sign of the verdict.
+    pub(super) difference: Text,
+    /// Whether the figure itself is shown where only one of them is: the baseline has none.
+    pub(super) is_alone: bool,
+}
+
+impl SideColumns {
+    pub(super) fn write(
+        &self,
+        page: Page,
+        noun: &str,
+        labels: &[Text],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let groups = self.groups(true);
+        let narrow = self.groups(false);
+        let is_wide = page.fits(noun, labels, &groups) || !page.fits(noun, labels, &narrow);
+        page.tables(noun, labels, if is_wide { groups } else { narrow }, out)
+    }
+
+    fn groups(&self, has_figures: bool) -> Vec<Group> {
+        let baseline = self.baseline.iter().map(|(name, figures)| {
+            let cells = figures.iter().map(|figure| vec![figure.clone()]).collect();
+            Group::from_cells(name.clone(), vec!["baseline".to_owned()], cells)
+        });
+        let candidates = self.candidates.iter().map(|(name, cells)| {
+            let cells = cells.iter().cloned().map(|cell| match (has_figures, cell.is_alone) {
+                (true, _) => vec![cell.figure, cell.difference],
+                (false, false) => vec![cell.difference],
+                (false, true) => vec![cell.figure.signed(None)],
+            });
+            let mut headings = vec![DIFFERENCE.to_owned()];
+            if has_figures {
+                headings.insert(0, String::new());
+            }
+            Group::from_cells(name.clone(), headings, cells.collect())
+        });
+        baseline.chain(candidates).collect()
+    }
+}
