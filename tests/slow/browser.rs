@@ -94,6 +94,8 @@ fn a_link_leads_to_a_checkpoint() {
     let open =
         |fragment| Page::open(&page(), &chromium::Options { fragment, ..chromium::Options::default() });
     let Some(page) = open("module::reads_3/heap.peak/step%204") else { return };
+    // Only what is open has elements: the changed test, and the one that the link names.
+    assert_eq!(page.value("document.querySelectorAll('section.test:has(table)').length"), 2);
     assert_eq!(page.value("document.getElementById('module::reads_3').querySelector('details').open"), true);
     assert_eq!(
         page.text("document.getElementById('module::reads_3').querySelector('tr[aria-current]').dataset.row"),

@@ -35,6 +35,21 @@ impl Surroundings<'_> {
         // The flame graphs of a test are numbered over all candidates.
         let graphs = |side: &PageView<'_>| side.why.map_or(0, |why| why.rows.len());
         let first = |at: usize| test.sides[..at].iter().map(graphs).sum::<usize>();
+        let content = html! {
+            @for side in &test.sides {
+                @if let Some(finding) = &side.finding {
+                    p.finding {
+                        @if several { (one_line(&side.view.new.name)) ": " }
+                        (finding.sign) " " (one_line(&finding.sentence()))
+                    }
+                }
+            }
+            div.charts hidden {}
+            @for (at, side) in test.sides.iter().enumerate() {
+                @if several { h3 { (one_line(&side.view.new.name)) " against " (one_line(&side.view.old.name)) } }
+                (self.side(test, side, first(at)))
+            }
+        };
         html! {
             section.test id=(test.id) data-test=(number) {
                 details open[is_open] {
@@ -42,19 +57,8 @@ impl Surroundings<'_> {
                         h2 { (test.title) }
                         @for side in &test.sides { " " (summary(side, several)) }
                     }
-                    @for side in &test.sides {
-                        @if let Some(finding) = &side.finding {
-                            p.finding {
-                                @if several { (one_line(&side.view.new.name)) ": " }
-                                (finding.sign) " " (one_line(&finding.sentence()))
-                            }
-                        }
-                    }
-                    div.charts hidden {}
-                    @for (at, side) in test.sides.iter().enumerate() {
-                        @if several { h3 { (one_line(&side.view.new.name)) " against " (one_line(&side.view.old.name)) } }
-                        (self.side(test, side, first(at)))
-                    }
+                    // The script makes the content when the section is opened.
+                    @if is_open { (content) } @else { noscript { (content) } }
                 }
             }
         }

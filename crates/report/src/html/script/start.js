@@ -48,4 +48,7 @@ async function start() {
 
 attempt(listTests);
 document.documentElement.dataset.script = '';
-start().catch(failed);
+start().catch((error) => {
+  findAll('section.test').forEach(make);
+  failed(error);
+});
