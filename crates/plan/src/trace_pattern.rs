@@ -160,6 +160,12 @@ impl FromStr for TracePattern {
                 "'{text}' is not a pattern of functions: write CRATE::MODULE::FUNCTION, with * for one segment or a part of it, and ** for any number of segments"
             )));
         }
+        // Types have commas, in `Encoder<A, B>`.
+        if parts.iter().any(|part| part.split('<').next().unwrap_or_default().contains(',')) {
+            return Err(PatternError(format!(
+                "'{text}' is more than one pattern: repeat the flag for each, or write a list in memprof.yaml"
+            )));
+        }
         let mut segments = parts.iter().map(|part| segment(part)).collect::<Result<Vec<_>, _>>()?;
         // A package is `my-crate` in its manifest, and `my_crate` to the compiler.
         if let Some(PatternSegment::One(Glob(name))) = segments.first_mut() {
@@ -337,6 +343,15 @@ mod tests {
             assert!(!is_meant(pattern, of), "{pattern}");
         }
         assert!(!is_meant("<Encoder as Module>::forward", "bart::encoder::<Encoder>::forward"));
+    }
+
+    #[test]
+    fn two_patterns_are_not_one() {
+        let message = |text: &str| text.parse::<TracePattern>().unwrap_err().to_string();
+        for two in ["bert::**,bart::**", "bert::forward, bart::forward"] {
+            assert!(message(two).contains("repeat the flag for each"), "{}", message(two));
+        }
+        assert!(is_meant("bart::<Encoder<A, B>>::forward", "bart::<Encoder<A,B>>::forward"));
     }
 
     #[test]
