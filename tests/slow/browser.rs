@@ -421,6 +421,8 @@ fn a_history_of_several_tests_has_a_small_chart_of_each() {
     assert_eq!(rows.records().count(), 12, "the test of the last commit alone is left out");
 
     let Some(page) = opened(&html) else { return };
+    let heading = page.text("document.querySelector('h1').textContent");
+    assert!(heading.contains(" commits changed ") && heading.contains("largest: +"), "{heading}");
     let charts = "[...document.querySelectorAll('.multiples figure.history:not([hidden]) svg')]";
     assert_eq!(page.value(&format!("{charts}.length")), 4);
     assert_eq!(page.text("document.querySelector('.multiples h3').textContent"), "first ▲");

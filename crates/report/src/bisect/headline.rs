@@ -41,13 +41,22 @@ pub(crate) fn answer(report: &SearchReport) -> String {
         None | Some(SearchResult::Found) => {}
     }
     let of_all = format!("of {} changed {test}", counted(report.commits, noun));
-    let mut steps: Vec<&FoundStep> = report.steps.iter().collect();
-    steps.sort_by_key(|step| std::cmp::Reverse(step.difference.unsigned_abs()));
-    let shown = steps.iter().take(MOST_STEPS).map(|step| {
+    match report.steps.len() {
+        0 => format!("none {of_all}"),
+        count => format!("{count} {of_all}: {}", largest(report.steps.iter().map(|step| (report, step)))),
+    }
+}
+
+/// Returns the largest steps: `+2.10 MiB by 1f12721, +96.0 KiB by 0c4d2e1, and 1 more`.
+pub(crate) fn largest<'a>(steps: impl Iterator<Item = (&'a SearchReport, &'a FoundStep)>) -> String {
+    let mut steps: Vec<_> = steps.collect();
+    steps.sort_by_key(|(_, step)| std::cmp::Reverse(step.difference.unsigned_abs()));
+    let shown = steps.iter().take(MOST_STEPS).map(|(report, step)| {
+        let (candidates, short) = (counted(step.candidates.len(), report.noun()), step.commit.short());
         let by = match step.kind {
             _ if report.lockfile.is_some() => step.commit.subject.clone(),
-            StepKind::Commit => step.commit.short().to_owned(),
-            _ => format!("one of {} up to {}", counted(step.candidates.len(), noun), step.commit.short()),
+            StepKind::Commit => short.to_owned(),
+            _ => format!("one of {candidates} up to {short}"),
         };
         format!("{} by {by}", difference(step.difference, report.unit))
     });
@@ -55,10 +64,7 @@ pub(crate) fn answer(report: &SearchReport) -> String {
     if let Some(more) = steps.len().checked_sub(MOST_STEPS).filter(|more| *more > 0) {
         shown.push(format!("and {more} more"));
     }
-    match steps.len() {
-        0 => format!("none {of_all}"),
-        count => format!("{count} {of_all}: {}", shown.join(", ")),
-    }
+    shown.join(", ")
 }
 
 /// The most changes that the answer names.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::bisect::headline::{Searched, effort, ends};
+use crate::bisect::headline::{self, Searched, effort, ends};
 use crate::bisect::{answer, history, measured};
 use crate::markdown_text::{code, escape_but_hashes};
 use crate::options::Options;
-use memprof_run::bisect::report_data::{Replay, SearchReport};
+use memprof_run::bisect::report_data::{FoundStep, Replay, SearchReport};
 use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
 
@@ -59,10 +59,29 @@ impl<'a> Several<'a> {
         format!("{} of {} · {}", self.first.query.described(), counted(count, "test"), ends(self.first))
     }
 
-    /// Returns `2 of 3 tests changed`.
+    /// Returns the answer: `2 of 33 commits changed 3 of 4 tests; largest: +2.10 MiB by 1f12721, +96.0 KiB by
+    /// 0c4d2e1`.
     pub fn verdict(&self) -> String {
-        let count = self.all().count();
-        format!("{} of {} changed", self.changed.len(), counted(count, "test"))
+        let tests = counted(self.all().count(), "test");
+        let commits = counted(self.first.commits, self.first.noun());
+        // A commit may change several tests: the one with the largest change stands for it.
+        let mut steps: BTreeMap<&str, (&SearchReport, &FoundStep)> = BTreeMap::new();
+        for (report, step) in
+            self.changed.iter().flat_map(|report| report.steps.iter().map(move |step| (*report, step)))
+        {
+            let known = steps.entry(step.commit.short()).or_insert((report, step));
+            if step.difference.unsigned_abs() > known.1.difference.unsigned_abs() {
+                *known = (report, step);
+            }
+        }
+        match steps.len() {
+            0 => format!("none of {commits} changed {tests}"),
+            count => format!(
+                "{count} of {commits} changed {} of {tests}; largest: {}",
+                self.changed.len(),
+                headline::largest(steps.into_values())
+            ),
+        }
     }
 
     /// Returns a line for those that did not change, and one for each reason why others have no figures.
