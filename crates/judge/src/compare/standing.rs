@@ -79,7 +79,7 @@ impl Standing {
             (SideState::Failed, SideState::Lacking) => Some(Self::OnlyInBaseline),
             (SideState::Failed, SideState::Ignored) => Some(Self::Ignored),
             (SideState::Failed, _) | (_, SideState::Failed) => Some(Self::Failed),
-            (SideState::NotBuilt, _) | (_, SideState::NotBuilt) => Some(Self::NotCompared),
+            (SideState::NotRun, _) | (_, SideState::NotRun) => Some(Self::NotCompared),
             (SideState::Ignored, _) | (_, SideState::Ignored) => Some(Self::Ignored),
             (_, SideState::Lacking) => Some(Self::OnlyInBaseline),
             (SideState::Lacking, _) => Some(Self::OnlyInCandidate),
@@ -124,7 +124,7 @@ impl Standing {
 enum SideState {
     Measured,
     Failed,
-    NotBuilt,
+    NotRun,
     Ignored,
     Lacking,
 }
@@ -137,13 +137,13 @@ impl SideState {
         }
         let worst = failed.clone().find(|status| status.is_failure() || status.is_ok());
         match (worst, failed.next(), side.availability) {
-            (Some(Status::BuildFailed | Status::NotMeasured), ..) => Self::NotBuilt,
+            (Some(Status::BuildFailed | Status::NotMeasured | Status::Interrupted), ..) => Self::NotRun,
             (Some(_), ..) => Self::Failed,
             (None, Some(Status::Ignored), _) => Self::Ignored,
             (None, Some(_), _) => Self::Lacking,
             (None, None, Availability::Measured) => Self::Measured,
             // An interrupted comparison has no run of this side.
-            (None, None, _) => Self::NotBuilt,
+            (None, None, _) => Self::NotRun,
         }
     }
 }
