@@ -36,8 +36,10 @@ impl SideColumns {
     ) -> io::Result<()> {
         let groups = self.groups(true);
         let narrow = self.groups(false);
-        let is_wide = page.fits(noun, labels, &groups) || !page.fits(noun, labels, &narrow);
-        page.tables(noun, labels, if is_wide { groups } else { narrow }, out)
+        // A file or a pipe gets all figures.
+        let is_narrow =
+            page.is_terminal() && !page.fits(noun, labels, &groups) && page.fits(noun, labels, &narrow);
+        page.tables(noun, labels, if is_narrow { narrow } else { groups }, out)
     }
 
     fn groups(&self, has_figures: bool) -> Vec<Group> {
