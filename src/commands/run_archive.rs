@@ -45,7 +45,6 @@ use memprof_run::malloc_variables::malloc_variables;
 use memprof_run::runner::{Completion, Runner};
 use memprof_run::same_machine;
 use memprof_run::session::{create_folder, fill_folder, find_run, gpu_variables, past_times, read_plan};
-use memprof_run::spread;
 use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -298,7 +297,7 @@ impl ArchiveRun<'_> {
             follow: self.follow,
             recording: None,
         };
-        let completion = spread::run_and_explain(&runner, &mut tree, self.attribution)?;
+        let completion = runner.run(&mut tree, self.attribution)?;
         if let Completion::Interrupted(interrupted) = completion {
             return Err(interrupted.into());
         }

@@ -205,7 +205,7 @@ impl Work<'_> {
             follow: Follow::default(),
             ..self.runner.clone()
         };
-        if let Completion::Interrupted(_) = again.run(tree)? {
+        if let Completion::Interrupted(_) = again.rounds(tree)? {
             return Ok(Attempt::Interrupted);
         }
         let mut logs = Vec::new();

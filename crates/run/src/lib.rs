@@ -33,7 +33,7 @@ mod schedule;
 pub mod session;
 mod side_by_side;
 pub mod slurm;
-pub mod spread;
+mod spread;
 pub mod stdin_files;
 pub mod stored_plan;
 mod stretch;

@@ -11,7 +11,7 @@ use crate::finished::FinishedRuns;
 use crate::one_run::new_record;
 use crate::runner::{Completion, Interrupted, Pending, Progress, Runner};
 use crate::same_builds;
-use crate::stretch;
+use crate::stretch::Stretch;
 use memprof_build::attempts::Build;
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::devices::CudaDevice;
@@ -40,29 +40,37 @@ impl Runner<'_> {
     /// # Errors
     ///
     /// A run cannot be started or recorded. A test that fails is an outcome, not an error.
-    pub fn run(&self, tree: &mut dyn TestTree) -> anyhow::Result<Completion> {
+    pub fn rounds(&self, tree: &mut dyn TestTree) -> anyhow::Result<Completion> {
+        let executables = Mutex::new(ProvenExecutables::default());
         let mut progress = self.begin()?;
         let mut wanted = self.first_wanted();
-        let (mut done, jobs) = (0, self.jobs());
-        self.warn_of_alone(jobs, &progress);
+        self.warn_of_alone(&progress);
         loop {
             let pending = self.pending(&wanted, &progress);
+            progress.total += pending.len();
             for one in &pending {
                 let cell = &one.planned.cell;
-                let beside = if progress.alone.contains(cell) { 1 } else { jobs };
+                let beside = if progress.alone.contains(cell) { 1 } else { progress.jobs };
                 progress.time_left.add(cell, self.past, beside);
             }
             progress.time_left.later = self.likely_later(&wanted, &progress);
             self.devices.hold(&self.places(&pending)?)?;
-            let is_interrupted = !stretch::run_all(self, tree, &pending, done, &mut progress)?;
+            let (is_in_turn, mut is_complete) = (progress.jobs == 1, true);
+            let place = |one: &Pending<'_>| (one.repeat, one.planned.revision);
+            for runs in pending.chunk_by(|one, next| place(one) == place(next)) {
+                let stretch = Stretch::new(self, tree, runs, &executables, &mut progress);
+                is_complete = if is_in_turn { stretch.in_turn()? } else { stretch.side_by_side()? };
+                if !is_complete {
+                    break;
+                }
+            }
             self.refuse_changed(&mut progress)?;
-            if is_interrupted {
+            if !is_complete {
                 return Ok(Completion::Interrupted(self.interrupted(&wanted, &progress)?));
             }
-            done += pending.len();
             if !self.raise_repeats(&mut wanted)? {
-                if done > 0 {
-                    self.sink.emit(Event::AllRunsFinished { total: done });
+                if progress.done > 0 {
+                    self.sink.emit(Event::AllRunsFinished { total: progress.done });
                 }
                 return Ok(Completion::Finished);
             }
@@ -105,9 +113,9 @@ impl Runner<'_> {
     }
 
     /// Warns if all tests run alone although several at once were asked for.
-    fn warn_of_alone(&self, jobs: usize, progress: &Progress<'_>) {
+    fn warn_of_alone(&self, progress: &Progress<'_>) {
         let mut of_runs = self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
-        if jobs > 1 && of_runs.all(|planned| progress.alone.contains(&planned.cell)) {
+        if progress.jobs > 1 && of_runs.all(|planned| progress.alone.contains(&planned.cell)) {
             let metric = self.plan.request.alone_for.as_deref().unwrap_or("time");
             let message = format!(
                 "tests run one at a time: {metric} is shown or judged, and depends on the tests beside"
@@ -120,7 +128,9 @@ impl Runner<'_> {
     /// Records the cells that do not run, and finds the runs that an earlier session finished.
     fn begin(&self) -> anyhow::Result<Progress<'_>> {
         let mut progress = Progress {
-            executables: Mutex::new(ProvenExecutables::default()),
+            jobs: self.jobs(),
+            done: 0,
+            total: 0,
             finished: FinishedRuns::default(),
             cut_off: Vec::new(),
             apart: HashSet::new(),

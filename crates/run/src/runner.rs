@@ -1,7 +1,6 @@
 //! What runs need: the plan, the builds, the cells, the devices. How an interrupted session ended.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
@@ -9,7 +8,6 @@ use camino::Utf8PathBuf;
 
 use crate::delay::Delay;
 use crate::estimate::{PastTimes, TimeLeft};
-use crate::executables::ProvenExecutables;
 use crate::finished::FinishedRuns;
 use crate::follow::Follow;
 use crate::home;
@@ -96,7 +94,11 @@ pub struct Runner<'a> {
 
 /// What is known of the runs so far.
 pub(super) struct Progress<'a> {
-    pub(super) executables: Mutex<ProvenExecutables>,
+    /// How many tests may run at once.
+    pub(super) jobs: usize,
+    /// How many runs have ended in this session, and how many there are as far as is known.
+    pub(super) done: usize,
+    pub(super) total: usize,
     pub(super) finished: FinishedRuns,
     pub(super) time_left: TimeLeft<'a>,
     /// The first runs of cells that the user interrupted.

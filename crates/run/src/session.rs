@@ -20,7 +20,6 @@ use crate::narrower_build;
 use crate::one_sided_tests::{self, AllCompleted};
 use crate::runner::{Completion, Interrupted, Runner};
 use crate::same_builds;
-use crate::spread;
 use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
@@ -301,7 +300,7 @@ impl<'a> Session<'a> {
         note(false)?;
         let files = [folder.plan(), folder.environment(), folder.builds(), folder.trace(), folder.changes()];
         prepared.builder.guard(files, &prepared.builds);
-        let completion = spread::run_and_explain(&runner, &mut prepared.builder, self.attribution)?;
+        let completion = runner.run(&mut prepared.builder, self.attribution)?;
         prepared.builder.restore_guarded()?;
         match completion {
             Completion::Finished => note(true),

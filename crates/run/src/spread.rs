@@ -32,49 +32,27 @@ struct Assignment {
     tests: Vec<(CellId, String)>,
 }
 
-/// Runs all cells, and then the changed ones with call stacks. With a pool, each test gets a device.
-/// Until all are done, the folder says so.
-pub fn run_and_explain(
-    runner: &Runner<'_>,
-    tree: &mut dyn TestTree,
-    chosen: Attribution,
-) -> anyhow::Result<Completion> {
-    unfinished::note(runner.folder, "the run has not finished")?;
-    let completion = on_devices(runner, tree, chosen)?;
-    match &completion {
-        Completion::Finished => unfinished::forget(runner.folder)?,
-        Completion::Interrupted(interrupted) => unfinished::note(runner.folder, &interrupted.to_string())?,
-    }
-    Ok(completion)
-}
-
-fn on_devices(
-    runner: &Runner<'_>,
-    tree: &mut dyn TestTree,
-    chosen: Attribution,
-) -> anyhow::Result<Completion> {
-    let Some(names) = &runner.plan.request.device_pool else {
-        return plain(runner, tree, chosen);
-    };
-    let pool = runner.devices.pool(names)?;
-    let mut spread =
-        Spread { runner, usable: pool.clone(), pool, lost: BTreeMap::new(), told: RefCell::default() };
-    spread.leave_taken();
-    loop {
-        let cells = spread.assigned()?;
-        let runner = Runner { cells: &cells, ..runner.clone() };
-        match plain(&runner, tree, chosen) {
-            Err(error) => spread.lose(error.downcast::<DeviceGone>()?)?,
-            completion => return completion,
+impl Runner<'_> {
+    /// Runs all cells, and then the changed ones with call stacks. With a pool, each test gets a
+    /// device. Until all are done, the folder says so.
+    pub fn run(&self, tree: &mut dyn TestTree, chosen: Attribution) -> anyhow::Result<Completion> {
+        unfinished::note(self.folder, "the run has not finished")?;
+        let mut spread = Spread::open(self)?;
+        let completion = loop {
+            let cells = spread.as_ref().map(Spread::assigned).transpose()?;
+            let runner = Runner { cells: cells.as_deref().unwrap_or(self.cells), ..self.clone() };
+            match (runner.rounds(tree), &mut spread) {
+                (Ok(Completion::Finished), _) => break attribution::attribute(&runner, tree, chosen),
+                (Err(error), Some(spread)) => spread.lose(error.downcast::<DeviceGone>()?)?,
+                (ended, _) => break ended?,
+            }
+        };
+        match &completion {
+            Completion::Finished => unfinished::forget(self.folder)?,
+            Completion::Interrupted(interrupted) => unfinished::note(self.folder, &interrupted.to_string())?,
         }
+        Ok(completion)
     }
-}
-
-fn plain(runner: &Runner<'_>, tree: &mut dyn TestTree, chosen: Attribution) -> anyhow::Result<Completion> {
-    Ok(match runner.run(tree)? {
-        Completion::Finished => attribution::attribute(runner, tree, chosen),
-        interrupted @ Completion::Interrupted(_) => interrupted,
-    })
 }
 
 struct Spread<'s, 'r> {
@@ -88,20 +66,29 @@ struct Spread<'s, 'r> {
     told: RefCell<BTreeSet<String>>,
 }
 
-impl Spread<'_, '_> {
-    /// Leaves out the devices that others use, if any is free. If another run has locked all of them,
-    /// the runs wait for it as without a pool.
-    fn leave_taken(&mut self) {
-        let runner = self.runner;
-        let locked: Vec<Option<String>> = self.pool.iter().map(|one| runner.devices.holder(one)).collect();
+impl<'s, 'r> Spread<'s, 'r> {
+    /// Opens the pool of a request, if it has one. Leaves out the devices that others use, if any is
+    /// free. If another run has locked all of them, the runs wait for it as without a pool.
+    fn open(runner: &'s Runner<'r>) -> anyhow::Result<Option<Self>> {
+        let Some(names) = &runner.plan.request.device_pool else { return Ok(None) };
+        let pool = runner.devices.pool(names)?;
+        let locked: Vec<Option<String>> = pool.iter().map(|one| runner.devices.holder(one)).collect();
         let all_locked = locked.iter().all(Option::is_some);
-        for (device, holder) in self.pool.clone().iter().zip(locked) {
+        let mut spread = Self {
+            runner,
+            usable: pool.clone(),
+            pool: pool.clone(),
+            lost: BTreeMap::new(),
+            told: RefCell::default(),
+        };
+        for (device, holder) in pool.iter().zip(locked) {
             let by_run =
                 holder.filter(|_| !all_locked).map(|holder| format!("used by another run: {holder}"));
             if let Some(reason) = by_run.or_else(|| runner.devices.trouble(device)) {
-                self.leave_out(device, reason);
+                spread.leave_out(device, reason);
             }
         }
+        Ok(Some(spread))
     }
 
     fn leave_out(&mut self, device: &CudaDevice, reason: String) {

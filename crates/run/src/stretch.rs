@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
-use crate::estimate::TimeLeft;
 use crate::executables::ProvenExecutables;
-use crate::finished::FinishedRuns;
 use crate::home::{self, RunHome};
 use crate::one_run::OneRun;
 use crate::runner::{Pending, Progress, Runner};
@@ -42,77 +40,6 @@ pub(crate) struct DeviceGone {
     pub device: CudaDevice,
     /// Why.
     pub reason: String,
-}
-
-/// Runs these, beside each other where that changes no figure. Returns `false` if the user
-/// interrupted them.
-pub(super) fn run_all<'p>(
-    runner: &Runner<'_>,
-    tree: &mut dyn TestTree,
-    pending: &[Pending<'p>],
-    done: usize,
-    progress: &mut Progress<'p>,
-) -> anyhow::Result<bool> {
-    let jobs = runner.jobs();
-    let total = done + pending.len();
-    let mut done = done;
-    for runs in pending.chunk_by(|one, next| one.repeat == next.repeat && revision(one) == revision(next)) {
-        let mut schedule = Schedule::new(jobs, in_order(runner, runs, jobs, progress)?);
-        let Progress { executables, finished, time_left, cut_off, apart, alone } = progress;
-        let mut stretch = Stretch {
-            runner,
-            tree: &mut *tree,
-            runs,
-            jobs,
-            executables,
-            finished,
-            time_left,
-            cut_off,
-            apart,
-            alone,
-            before: HashMap::new(),
-            unchecked: Vec::new(),
-            retried: HashMap::new(),
-            outcomes: HashMap::new(),
-            done,
-            total,
-            last_end: Instant::now(),
-        };
-        let is_complete = side_by_side::run(&mut stretch, &mut schedule, runner.interrupt, runner.sink)?;
-        done = stretch.done;
-        if !is_complete {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn revision(pending: &Pending<'_>) -> usize {
-    pending.planned.revision
-}
-
-/// Returns the runs with what they need. Beside others, those that take longest start first, so that
-/// none of them is left at the end.
-fn in_order(
-    runner: &Runner<'_>,
-    runs: &[Pending<'_>],
-    jobs: usize,
-    progress: &Progress<'_>,
-) -> anyhow::Result<Vec<(usize, Needs)>> {
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    if jobs > 1 {
-        let longest =
-            |run: &usize| progress.time_left.expected(&runs[*run].planned.cell).unwrap_or(Duration::MAX);
-        order.sort_by_key(|run| std::cmp::Reverse(longest(run)));
-    }
-    let needs = |run: usize| {
-        let planned = runs[run].planned;
-        let (_, executable) = runner.executable(planned)?;
-        let machine = progress.alone.contains(&planned.cell) || progress.apart.contains(&planned.cell);
-        let devices = runner.devices_of(planned, executable)?.places.into_iter().collect();
-        Ok((run, Needs { machine, devices }))
-    };
-    order.into_iter().map(needs).collect()
 }
 
 impl Runner<'_> {
@@ -159,17 +86,13 @@ impl Runner<'_> {
     }
 }
 
-struct Stretch<'s, 't, 'r, 'p> {
+/// The runs of one revision and one round.
+pub(super) struct Stretch<'s, 't, 'r, 'p> {
     runner: &'s Runner<'r>,
     tree: &'t mut dyn TestTree,
     runs: &'s [Pending<'p>],
-    jobs: usize,
     executables: &'s Mutex<ProvenExecutables>,
-    finished: &'t mut FinishedRuns,
-    time_left: &'t mut TimeLeft<'p>,
-    cut_off: &'t mut Vec<RunRecord>,
-    apart: &'t mut HashSet<CellId>,
-    alone: &'s HashSet<CellId>,
+    progress: &'t mut Progress<'p>,
     /// What was on the devices of the runs that are under way.
     before: HashMap<usize, (OccupancyBefore, Utf8PathBuf, Option<Vec<String>>)>,
     /// The runs that were under way since the checkout was last found unchanged.
@@ -178,26 +101,73 @@ struct Stretch<'s, 't, 'r, 'p> {
     retried: HashMap<usize, String>,
     /// The outcomes of the runs that are being written.
     outcomes: HashMap<usize, Outcome>,
-    done: usize,
-    total: usize,
     last_end: Instant,
 }
 
-impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
-    type Outcome = RunRecord;
-
-    fn settle(&mut self) -> anyhow::Result<Vec<usize>> {
-        let Some(first) = self.unchecked.first().filter(|_| self.jobs > 1) else { return Ok(Vec::new()) };
-        let planned = self.runs[*first].planned;
-        let (entry, _) = self.runner.executable(planned)?;
-        if self.tree.holds(planned.revision, entry, true)? {
-            self.unchecked.clear();
-            return Ok(Vec::new());
+impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
+    pub(super) fn new(
+        runner: &'s Runner<'r>,
+        tree: &'t mut dyn TestTree,
+        runs: &'s [Pending<'p>],
+        executables: &'s Mutex<ProvenExecutables>,
+        progress: &'t mut Progress<'p>,
+    ) -> Self {
+        Self {
+            runner,
+            tree,
+            runs,
+            executables,
+            progress,
+            before: HashMap::new(),
+            unchecked: Vec::new(),
+            retried: HashMap::new(),
+            outcomes: HashMap::new(),
+            last_end: Instant::now(),
         }
-        self.disturbed()
     }
 
-    fn begin(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<Work<'s, RunRecord>>> {
+    /// Runs these one after the other, in this thread. Returns `false` if the user interrupted them.
+    pub(super) fn in_turn(mut self) -> anyhow::Result<bool> {
+        let (sink, interrupt) = (self.runner.sink, self.runner.interrupt);
+        for run in 0..self.runs.len() {
+            let begun = if interrupt.load(Ordering::Relaxed) { None } else { self.prepare(run, &[])? };
+            let Some(one) = begun else { return Ok(false) };
+            let record = one.perform(sink, interrupt)?;
+            let Some(record) = self.ended(run, record)? else { return Ok(false) };
+            home::record(&self.runner.folder.0, &self.run_folder(run), &record)?;
+            self.finish(run, &record.outcome);
+        }
+        Ok(true)
+    }
+
+    /// Runs these beside each other where that changes no figure. Returns `false` if the user
+    /// interrupted them.
+    pub(super) fn side_by_side(mut self) -> anyhow::Result<bool> {
+        let mut schedule = Schedule::new(self.progress.jobs, self.longest_first()?);
+        let (interrupt, sink) = (self.runner.interrupt, self.runner.sink);
+        side_by_side::run(&mut self, &mut schedule, interrupt, sink)
+    }
+
+    /// Returns the runs with what they need. Those that take longest start first, so that none of them
+    /// is left at the end.
+    fn longest_first(&self) -> anyhow::Result<Vec<(usize, Needs)>> {
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        let cell = |run: usize| &self.runs[run].planned.cell;
+        let longest = |run: &usize| self.progress.time_left.expected(cell(*run)).unwrap_or(Duration::MAX);
+        order.sort_by_key(|run| std::cmp::Reverse(longest(run)));
+        let needs = |run: usize| {
+            let planned = self.runs[run].planned;
+            let (_, executable) = self.runner.executable(planned)?;
+            let machine = self.is_alone(run) || self.progress.apart.contains(&planned.cell);
+            let devices = self.runner.devices_of(planned, executable)?.places.into_iter().collect();
+            Ok((run, Needs { machine, devices }))
+        };
+        order.into_iter().map(needs).collect()
+    }
+
+    /// Prepares a run. `None` if it can only start when nothing else runs, or if the user interrupts
+    /// the pause before it.
+    fn prepare(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<OneRun<'s>>> {
         let runner = self.runner;
         let Pending { planned, repeat } = self.runs[run];
         runner.delay.before_run(runner.interrupt, runner.sink);
@@ -229,7 +199,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         }
         let devices = runner.devices_of(planned, executable)?;
         self.check_devices(&devices.places)?;
-        let home = RunHome::create(&runner.folder.0, &runner.run_folder(planned, repeat))?;
+        let home = RunHome::create(&runner.folder.0, &self.run_folder(run))?;
         let (key, log) = (LogKey::random(), home.0.path.join(file::LOG));
         let recording = match runner.recording {
             Some(recording) => recording.variables(&entry.folder.join(&executable.file)),
@@ -251,45 +221,77 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         self.before.insert(run, (runner.devices.before(devices.places), log, uuids));
         let (executables, follow) = (self.executables, runner.follow);
-        let one =
-            OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow };
-        Ok(Some(Box::new(move |sink, stop| one.perform(sink, stop))))
+        Ok(Some(OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow }))
     }
 
-    fn end(&mut self, run: usize, record: RunRecord, is_beside: bool) -> anyhow::Result<Ending<'s>> {
+    /// Completes the record of a run that has ended. `None` if the user interrupted it.
+    fn ended(&mut self, run: usize, record: RunRecord) -> anyhow::Result<Option<RunRecord>> {
         let record = self.completed(run, record)?;
         let Pending { planned, repeat } = self.runs[run];
-        let status = &record.outcome.status;
-        if *status == Status::Interrupted {
+        if record.outcome.status == Status::Interrupted {
             // Later repeats and call stacks would add nothing to the report.
             if repeat == 0 && self.runner.recording.is_none() {
-                self.cut_off.push(record);
+                self.progress.cut_off.push(record);
             }
-            return Ok(Ending::Interrupted);
+            return Ok(None);
         }
-        if !status.is_ok() {
+        if !record.outcome.status.is_ok() {
             let (_, executable) = self.runner.executable(planned)?;
             self.check_devices(&self.runner.devices_of(planned, executable)?.places)?;
         }
+        Ok(Some(record))
+    }
+
+    /// Notes a run whose record was written.
+    fn finish(&mut self, run: usize, outcome: &Outcome) {
+        self.progress.finished.add(&self.run_folder(run));
+        self.emit_end(self.runs[run].planned, outcome);
+    }
+
+    fn run_folder(&self, run: usize) -> Utf8PathBuf {
+        let Pending { planned, repeat } = self.runs[run];
+        self.runner.run_folder(planned, repeat)
+    }
+}
+
+impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
+    type Outcome = RunRecord;
+
+    fn settle(&mut self) -> anyhow::Result<Vec<usize>> {
+        let Some(first) = self.unchecked.first() else { return Ok(Vec::new()) };
+        let planned = self.runs[*first].planned;
+        let (entry, _) = self.runner.executable(planned)?;
+        if self.tree.holds(planned.revision, entry, true)? {
+            self.unchecked.clear();
+            return Ok(Vec::new());
+        }
+        self.disturbed()
+    }
+
+    fn begin(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<Work<'s, RunRecord>>> {
+        let one = self.prepare(run, running)?;
+        Ok(one.map(|one| -> Work<'s, RunRecord> { Box::new(move |sink, stop| one.perform(sink, stop)) }))
+    }
+
+    fn end(&mut self, run: usize, record: RunRecord, is_beside: bool) -> anyhow::Result<Ending<'s>> {
+        let Some(record) = self.ended(run, record)? else { return Ok(Ending::Interrupted) };
+        let status = &record.outcome.status;
         if is_beside && !status.is_ok() {
             // Perhaps because of the others: a port, a file, the machine's memory, the time limit.
             self.retried.insert(run, status.to_string());
             return Ok(Ending::Again);
         }
         if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
-            self.keep_apart(planned, &beside);
+            self.keep_apart(self.runs[run].planned, &beside);
         }
         self.outcomes.insert(run, record.outcome.clone());
-        let runner = self.runner;
-        let (root, folder) = (runner.folder.0.as_path(), runner.run_folder(planned, repeat));
+        let (root, folder) = (self.runner.folder.0.as_path(), self.run_folder(run));
         Ok(Ending::Done(Box::new(move || home::record(root, &folder, &record))))
     }
 
     fn kept(&mut self, run: usize) {
-        let Pending { planned, repeat } = self.runs[run];
-        self.finished.add(&self.runner.run_folder(planned, repeat));
         if let Some(outcome) = self.outcomes.remove(&run) {
-            self.emit_end(planned, &outcome);
+            self.finish(run, &outcome);
         }
     }
 }
@@ -306,22 +308,22 @@ impl Stretch<'_, '_, '_, '_> {
     }
 
     fn is_alone(&self, run: usize) -> bool {
-        self.alone.contains(&self.runs[run].planned.cell)
+        self.progress.alone.contains(&self.runs[run].planned.cell)
     }
 
     fn emit_start(&self, planned: &PlannedCell, name: &str, running: usize) {
         let (test, name) = (self.runner.shown_title(&planned.cell), name.to_owned());
-        let index = self.done + running + 1;
-        let (total, left) = (self.total, self.time_left.left());
+        let Progress { done, total, .. } = *self.progress;
+        let (index, left) = (done + running + 1, self.progress.time_left.left());
         self.runner.sink.emit(Event::RunStarted { test, name, index, total, left });
     }
 
     fn emit_end(&mut self, planned: &PlannedCell, outcome: &Outcome) {
-        self.done += 1;
-        let (index, total) = (self.done, self.total);
+        self.progress.done += 1;
+        let (index, total) = (self.progress.done, self.progress.total);
         let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
-        self.time_left.end(&planned.cell, took);
-        let busy = if self.jobs > 1 { self.last_end.elapsed() } else { took };
+        self.progress.time_left.end(&planned.cell, took);
+        let busy = if self.progress.jobs > 1 { self.last_end.elapsed() } else { took };
         self.last_end = Instant::now();
         let name = self.runner.plan.revisions[planned.revision].name.clone();
         let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
@@ -336,7 +338,7 @@ impl Stretch<'_, '_, '_, '_> {
             format!("{} at {name} {beside} beside other tests, and passed alone", planned.cell.title);
         let help = Some("it runs alone from here on; to run all tests alone: --jobs 1".to_owned());
         self.runner.sink.emit(Event::Warning { message, help });
-        self.apart.insert(planned.cell.clone());
+        self.progress.apart.insert(planned.cell.clone());
     }
 
     /// Removes the outcomes of runs that a changed checkout may have disturbed, and returns them.
@@ -344,7 +346,7 @@ impl Stretch<'_, '_, '_, '_> {
         let disturbed = std::mem::take(&mut self.unchecked);
         if let [only] = disturbed[..] {
             // It was alone, so it has changed the files.
-            self.apart.insert(self.runs[only].planned.cell.clone());
+            self.progress.apart.insert(self.runs[only].planned.cell.clone());
             return Ok(Vec::new());
         }
         let message = format!(
@@ -355,15 +357,14 @@ impl Stretch<'_, '_, '_, '_> {
         self.runner.sink.emit(Event::Warning { message, help });
         let mut again = Vec::new();
         for run in disturbed {
-            let Pending { planned, repeat } = self.runs[run];
-            let folder = self.runner.run_folder(planned, repeat);
+            let folder = self.run_folder(run);
             // One that did not pass is repeated anyway.
-            if self.finished.remove(&folder) {
+            if self.progress.finished.remove(&folder) {
                 regular_file::remove(&folder.join(file::OUTCOME))?;
                 again.push(run);
-                self.done -= 1;
-                let beside = if self.is_alone(run) { 1 } else { self.jobs };
-                self.time_left.add(&planned.cell, self.runner.past, beside);
+                self.progress.done -= 1;
+                let beside = if self.is_alone(run) { 1 } else { self.progress.jobs };
+                self.progress.time_left.add(&self.runs[run].planned.cell, self.runner.past, beside);
             }
         }
         Ok(again)
@@ -379,7 +380,7 @@ impl Stretch<'_, '_, '_, '_> {
         record.marks = marks;
         record.withdrawn = withdrawn;
         record.devices = devices;
-        if self.jobs > 1 && !self.is_alone(run) {
+        if self.progress.jobs > 1 && !self.is_alone(run) {
             let request = &self.runner.plan.request;
             let flag = match &request.device_pool {
                 Some(names) => format!("--devices {}", names.join(",")),

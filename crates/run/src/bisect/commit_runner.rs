@@ -547,7 +547,7 @@ impl<'a> CommitRunner<'a> {
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
         self.count_memory();
         let runner = self.common.runner(self.plan, self.folder, &self.builds, &cells)?;
-        let ran = runner.run(&mut self.builder);
+        let ran = runner.rounds(&mut self.builder);
         // Others may use the devices while the next commit is built.
         self.common.devices.release();
         match ran? {
