@@ -9,7 +9,9 @@ use crate::arguments::request::RequestArguments;
 use crate::arguments::values;
 use crate::arguments::waiting::WaitingArguments;
 use memprof_plan::request::RefRequest;
+use memprof_plan::resolved::Plan;
 use memprof_plan::shard::Shard;
+use memprof_plan::sharding;
 use memprof_run::follow::Follow;
 use memprof_run::saved_baselines;
 
@@ -110,6 +112,17 @@ pub struct ExecutionArguments {
 }
 
 impl ExecutionArguments {
+    /// Puts the devices and the shard into a plan.
+    pub fn apply(&self, plan: &mut Plan) {
+        if !self.device.is_empty() {
+            plan.request.give_devices(&self.device);
+        }
+        plan.request.spread_over(&self.devices);
+        if let Some(shard) = self.shard {
+            sharding::take(plan, shard);
+        }
+    }
+
     /// Returns what to show of a test while it runs.
     pub fn follow(&self) -> Follow {
         // The tests' own output has no line for a checkpoint.

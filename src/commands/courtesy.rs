@@ -1,18 +1,16 @@
-//! `yield` and `restore`, and what `--courtesy` does around a comparison.
+//! `yield` and `restore`.
 
 use std::fmt::Write as _;
 
-use crate::arguments::courtesy::{CourtesyTarget, RestoreArguments, YieldArguments};
+use crate::arguments::courtesy::{RestoreArguments, YieldArguments};
 use crate::commands::context::CommandContext;
 use memprof_gpu::courtesy::candidate::Place;
 use memprof_gpu::courtesy::note::{Note, Notes};
 use memprof_gpu::courtesy::process::{CONSENT, ProcessFacts};
 use memprof_gpu::courtesy::refusal::{Refusal, Stopped};
-use memprof_gpu::courtesy::taking::{Courtesy, Selection, SetAside, Wanted, outcome};
+use memprof_gpu::courtesy::taking::{Courtesy, Selection, Wanted, outcome};
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::visible_devices;
-use memprof_gpu::watch::DeviceWatch;
-use memprof_plan::resolved::Plan;
 use memprof_support::bytes::Bytes;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -110,7 +108,8 @@ fn named(courtesy: &Courtesy<'_>, notes: &[Note], ids: &[u32]) -> anyhow::Result
     ids.iter().map(note).collect()
 }
 
-fn list_refused(context: CommandContext<'_>, selection: &Selection) {
+/// Says which processes cannot be set aside, and why.
+pub fn list_refused(context: CommandContext<'_>, selection: &Selection) {
     for refusal in &selection.refused {
         let (message, help) = (refusal.reason.clone(), refusal.help.clone());
         context.console.emit(Event::Warning { message, help });
@@ -136,91 +135,4 @@ fn differences(before: &[Place], after: &[Place]) -> String {
         }
     }
     text
-}
-
-/// Says which processes a killed run of this program left aside.
-fn offer_abandoned(sink: &dyn Sink) {
-    for note in Notes::open().own().into_iter().filter(Note::is_abandoned) {
-        sink.emit(Event::Warning {
-            message: format!("{note} is still set aside, since {}: {} was killed", note.since, note.by),
-            help: Some(format!("cargo memprof restore {}", note.process)),
-        });
-    }
-}
-
-/// Checks `--courtesy` before anything is built, and says what an earlier run left aside.
-pub fn check(
-    context: CommandContext<'_>,
-    target: Option<&CourtesyTarget>,
-    plan: &Plan,
-    devices: &DeviceWatch<'_>,
-) -> anyhow::Result<()> {
-    offer_abandoned(context.console);
-    let Some(target) = target else { return Ok(()) };
-    Courtesy::open(context.console, context.interrupt)?.select(&wanted(target, plan, devices)?)?;
-    Ok(())
-}
-
-/// Sets aside what `--courtesy` names, until the result is dropped.
-pub fn take<'a>(
-    context: CommandContext<'a>,
-    target: Option<&CourtesyTarget>,
-    plan: &Plan,
-    devices: &DeviceWatch<'_>,
-) -> anyhow::Result<Option<SetAside<'a>>> {
-    let Some(target) = target else { return Ok(None) };
-    if plan.request.device_pool.is_none() {
-        // First in line, then set aside: processes need not wait for this run's turn. Of a pool, the
-        // run takes what is free.
-        devices.hold(&used(plan, devices)?.into_iter().collect())?;
-    }
-    let courtesy = Courtesy::open(context.console, context.interrupt)?;
-    let selection = courtesy.select(&wanted(target, plan, devices)?)?;
-    list_refused(context, &selection);
-    if selection.candidates.is_empty() {
-        context.console.emit(Event::Warning {
-            message: "no process is set aside: none on the tests' GPUs can be".to_owned(),
-            help: Some(format!("start it with {CONSENT}=1 in its environment, or name it: --courtesy PID")),
-        });
-        return Ok(None);
-    }
-    let aside = courtesy.set_aside(&selection.candidates)?;
-    for text in aside.lines() {
-        context.console.emit(Event::MemorySetAside { text });
-    }
-    Ok(Some(aside))
-}
-
-/// Restores what was set aside. Returns the code for processes that could not be restored.
-pub fn put_back(aside: Option<SetAside<'_>>) -> ExitCode {
-    if aside.is_none_or(SetAside::put_back) { ExitCode::Success } else { ExitCode::Incomplete }
-}
-
-fn wanted(target: &CourtesyTarget, plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Wanted, UserError> {
-    match target {
-        CourtesyTarget::Processes(ids) => Ok(Wanted::Processes(ids.clone())),
-        CourtesyTarget::OptedIn => Ok(Wanted::OptedIn(used(plan, devices)?)),
-    }
-}
-
-/// Returns the devices that the tests can use, as far as this is known before they are built.
-fn used(plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Vec<CudaDevice>, UserError> {
-    let variable = |name: &str| plan.request.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let given: Vec<_> = plan.request.tests.iter().map(|test| test.devices.as_ref()).collect();
-    let mut used = Vec::new();
-    let pool = plan.request.device_pool.as_ref();
-    if let Some(pool) = pool {
-        used.extend(devices.pool(pool)?);
-    }
-    for names in if given.is_empty() { vec![None] } else { given } {
-        used.extend(match names {
-            Some(names) => devices.given(names)?,
-            // It runs on a device of the pool, whatever else it could see.
-            None if pool.is_some() => Vec::new(),
-            None => devices.visible(variable),
-        });
-    }
-    used.sort();
-    used.dedup();
-    Ok(used)
 }

@@ -23,8 +23,8 @@ use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored;
 use memprof_judge::why::chosen::Why;
 use memprof_run::attribution::Attribution;
-use memprof_run::follow::Follow;
-use memprof_run::session::{Session, create_folder, runs_folder};
+use memprof_run::conditions::Conditions;
+use memprof_run::session::{Session, create_folder, past_times, runs_folder};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::file_lock::WhenHeld;
 use memprof_support::user_error::UserError;
@@ -96,19 +96,14 @@ fn measure(
     let folder = create_folder(&runs_folder(repository, &plan.workspace)?, &plan)?;
     let cache = Cache::open(cache, repository)?;
     let CommandContext { console, interrupt } = context;
-    let session = Session {
-        repository,
-        cache,
-        sink: console,
-        interrupt,
-        follow: Follow::default(),
-        // Of the tests that changed, the demo shows why.
-        attribution: Attribution { why: Why::Changed, ..WhyArguments::default().attribution() },
-    };
+    // Of the tests that changed, the demo shows why.
+    let attribution = Attribution { why: Why::Changed, ..WhyArguments::default().attribution() };
+    let session = Session { repository, cache, sink: console, interrupt, attribution };
     let lock = session.lock(WhenHeld::Fail)?;
     let mut prepared = session.prepare(&plan, &folder)?;
-    let devices = DeviceWatch::open(WhenHeld::Wait, context.console, context.interrupt);
-    session.run(&plan, &folder, &mut prepared, &devices)?;
-    drop((prepared, devices, lock));
+    let devices = DeviceWatch::open(WhenHeld::Wait, console, interrupt);
+    let mut conditions = Conditions::new(&plan, past_times(&folder), devices, console, interrupt);
+    prepared.run(&plan, &folder, &mut conditions, attribution, Vec::new())?;
+    drop((prepared, conditions, lock));
     Ok(folder)
 }

@@ -10,6 +10,7 @@ pub mod completions;
 pub mod context;
 pub mod courtesy;
 pub mod demo;
+pub mod devices;
 pub mod dispatch;
 pub mod doctor;
 pub mod history;

@@ -7,6 +7,7 @@ use camino::Utf8Path;
 use crate::arguments::notebook::NotebookArguments;
 use crate::arguments::presentation::PresentationArguments;
 use crate::commands::context::CommandContext;
+use crate::commands::devices;
 use crate::notebook::commits::{self, NotebookPlan};
 use crate::notebook::place::Place;
 use crate::output::destinations::{Output, outputs};
@@ -19,7 +20,6 @@ use memprof_build::notebook::document::report_output;
 use memprof_build::notebook::error_places;
 use memprof_build::trace::notebook_cells;
 use memprof_gpu::nvml;
-use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::RunFolder;
@@ -28,7 +28,8 @@ use memprof_plan::config::matrix::Matrix;
 use memprof_plan::metric::derived;
 use memprof_plan::request::{LockfileRequest, Request};
 use memprof_report::options::View;
-use memprof_run::session::{Session, create_folder, runs_folder};
+use memprof_run::conditions::Conditions;
+use memprof_run::session::{Session, create_folder, past_times, runs_folder};
 use memprof_run::stored_plan;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -147,18 +148,16 @@ impl NotebookRun<'_> {
         let CommandContext { console, interrupt } = self.context;
         let plan = &self.planned.plan;
         let sink = |event: Event| console.emit(self.in_cells(event));
-        let when_held = self.arguments.waiting.when_held();
-        let devices = DeviceWatch::open(when_held, console, interrupt);
-        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let session = Session {
-            follow: self.arguments.follow(),
-            ..Session::open(&self.place.repository, &sink, interrupt)?
-        };
-        let lock = session.lock(when_held)?;
+        let waiting = self.arguments.waiting;
+        let (devices, _) = devices::open(self.context, waiting, None, plan)?;
+        let session = Session::open(&self.place.repository, &sink, interrupt)?;
+        let lock = session.lock(waiting.when_held())?;
         let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
-        let ran = session.run(plan, folder, &mut prepared, &devices);
-        let built = prepared.builds.iter().all(|build| build.entry().is_some());
-        drop((prepared, devices, lock));
+        let mut conditions = Conditions::new(plan, past_times(folder), devices, &sink, interrupt);
+        conditions.follow = self.arguments.follow();
+        let ran = prepared.run(plan, folder, &mut conditions, session.attribution, Vec::new());
+        let built = prepared.is_built();
+        drop((prepared, conditions, lock));
         ran.map_err(|error| presented.presentation().as_far_as_it_got(console, folder, error))?;
         Ok(built)
     }

@@ -13,6 +13,7 @@ use crate::terminal::filtered::filtered;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::noise;
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::RunFolder;
@@ -28,7 +29,7 @@ use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_run::runner::Interrupted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
-use memprof_support::output_file::{OutputFile, Target};
+use memprof_support::output_file::{self, OutputFile, Target};
 use memprof_support::whole_file::write_streamed;
 use memprof_support::workflow_commands::Notation;
 
@@ -84,6 +85,19 @@ impl Presentation<'_> {
         read.map(|read| Arc::new(Explanations { frames: flags.shown_frames(), ..read }))
     }
 
+    /// Reports a run that has ended, perhaps by an interrupt. `ended` has the code of what surrounded it.
+    pub fn of_ended(
+        &self,
+        console: &Console,
+        folder: &RunFolder,
+        ended: anyhow::Result<ExitCode>,
+        is_built: bool,
+    ) -> anyhow::Result<ExitCode> {
+        let code = ended.map_err(|error| self.as_far_as_it_got(console, folder, error))?;
+        let code = self.of_run(console, &stored::read(folder)?, folder)?.worst(code);
+        Ok(if is_built { code } else { code.worst(ExitCode::Incomplete) })
+    }
+
     /// Reports an interrupted run as far as it got. Returns the error that ended it.
     pub fn as_far_as_it_got(
         &self,
@@ -102,6 +116,27 @@ impl Presentation<'_> {
             Ok(_) => error,
             Err(unreported) => unreported,
         }
+    }
+
+    /// Prints by how much the baseline varied, and writes the noise file. Any difference is noise, and not
+    /// a regression.
+    pub fn of_noise(
+        &self,
+        console: &Console,
+        folder: &RunFolder,
+        file: Option<&Utf8Path>,
+        code: ExitCode,
+    ) -> anyhow::Result<ExitCode> {
+        let record = noise::measured(&compare(&stored::read(folder)?));
+        if let Some(file) = file {
+            output_file::write(file, &serde_json::to_vec_pretty(&record)?)?;
+        }
+        if self.arguments.format.is_empty() {
+            let mut text = Vec::new();
+            memprof_report::noise::render(&record, &mut text)?;
+            console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
+        }
+        Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
     }
 
     /// Writes the report of a comparison. `folder` is its run's, if it is of one run.

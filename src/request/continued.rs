@@ -4,12 +4,73 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arguments::request::EnvironmentArguments;
+use crate::arguments::run::RunArguments;
 use crate::arguments::values::Variable;
-use crate::request::refs::ref_name;
+use crate::kept_runs;
+use crate::request::asked::Asked;
+use crate::request::refs::{RefsNeeded, ref_name};
+use crate::request::secrets::SecretSources;
+use memprof_build::git::repository::Repository;
+use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::axis_labels::in_words;
+use memprof_plan::config::matrix;
 use memprof_plan::request::{RefRequest, Request};
 use memprof_plan::resolved::Plan;
+use memprof_run::same_machine;
+use memprof_run::session::{find_run, read_plan};
+use memprof_run::stdin_files;
+use memprof_support::event::{Event, Sink};
 use memprof_support::user_error::UserError;
+
+/// Finds the run that the user wants to continue, and puts the secrets back into its plan.
+///
+/// # Errors
+///
+/// There is none, or it needs another machine, other variables or other devices.
+pub fn run(
+    name: &str,
+    arguments: &RunArguments,
+    repository: &Repository,
+    sink: &dyn Sink,
+) -> anyhow::Result<(Plan, RunFolder)> {
+    let request = &arguments.request;
+    let runs = kept_runs::runs(repository, request.build.manifest_path.as_deref())?;
+    let folder = find_run(&runs, repository.start(), name)?;
+    kept_runs::refuse_search(&folder)?;
+    same_machine::expect(&folder)?;
+    let mut plan = read_plan(&folder)?;
+    let sources = SecretSources {
+        environment: &request.environment,
+        config: &request.build.config,
+        arguments: &request.build.arg,
+        matrix: request.refs.matrix.as_deref(),
+        repository,
+    };
+    sources.restore(&mut plan)?;
+    refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
+    refuse_new_pool(&arguments.execution.devices, &plan)?;
+    plan.request.spread_over(&arguments.execution.devices);
+    note_changed_sides(arguments, repository, &plan, sink);
+    stdin_files::warn_of_changed(&plan, sink);
+    Ok((plan, folder))
+}
+
+/// Warns if memprof.yaml has other sides now. A run continues as it was planned.
+fn note_changed_sides(arguments: &RunArguments, repository: &Repository, plan: &Plan, sink: &dyn Sink) {
+    let RunArguments { request, presentation, .. } = arguments;
+    if request.refs.matrix.is_none() && matrix::find(repository.start(), repository.root()).is_none() {
+        return;
+    }
+    let message = match Asked::read(request, presentation, repository, RefsNeeded::Any) {
+        Ok(asked) => changed_sides(&asked.request, plan)
+            .map(|changed| format!("memprof.yaml has {changed}; the run continues as planned")),
+        Err(error) => Some(format!("the run continues as planned, without memprof.yaml: {error:#}")),
+    };
+    if let Some(message) = message {
+        let help = Some("to measure what memprof.yaml says now, leave out --resume".to_owned());
+        sink.emit(Event::Warning { message, help });
+    }
+}
 
 /// Refuses `--devices` for a run without it. Its finished runs may be of any device, and figures of two
 /// devices are not compared.
@@ -24,7 +85,7 @@ pub fn refuse_new_pool(devices: &[String], plan: &Plan) -> Result<(), UserError>
 
 /// Returns what memprof.yaml asks of the sides now, if that is not what the run was planned with. The run
 /// continues as planned.
-pub fn changed_sides(asked: &Request, plan: &Plan) -> Option<String> {
+fn changed_sides(asked: &Request, plan: &Plan) -> Option<String> {
     let planned = &plan.request;
     let is_changed = |one: &&RefRequest| {
         let known = planned.refs.iter().find(|other| ref_name(other) == ref_name(one));
@@ -109,7 +170,6 @@ mod tests {
     use super::*;
     use crate::arguments::request::RequestArguments;
     use crate::request::reconcile::reconcile;
-    use crate::request::refs::RefsNeeded;
     use crate::request::surroundings::Surroundings;
     use memprof_plan::config::matrix::Matrix;
 

@@ -1,12 +1,14 @@
 //! Flags and memprof.yaml put together: what the user asks for.
 //! Reads memprof.yaml and the noise file (`asked`); the rest is pure.
 
+pub mod archived;
 pub mod asked;
 pub mod axes;
 pub mod cargo_options;
 pub mod continued;
 pub mod explanation;
 pub mod judging;
+pub mod new_run;
 pub mod overlay_paths;
 pub mod pairs;
 pub mod programs;

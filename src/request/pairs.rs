@@ -7,6 +7,8 @@ use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::pair_pattern::PairPattern;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::test_pairs::Pairs;
+use memprof_run::guards::Guard;
+use memprof_run::runner::Runner;
 use memprof_support::user_error::UserError;
 
 /// Returns the first `--pair` of the command line.
@@ -34,13 +36,18 @@ pub fn check(arguments: &RequestArguments, plan: &mut Plan) -> Result<(), UserEr
     }
 }
 
+/// Checks before the first run that the tests are pairs, if pairs are asked for.
+pub struct PairsOfTests<'a>(pub &'a RequestArguments);
+
+impl Guard for PairsOfTests<'_> {
+    fn enter(&mut self, runner: &Runner<'_>) -> anyhow::Result<()> {
+        Ok(check_tests(self.0, runner.plan, runner.cells)?)
+    }
+}
+
 /// Refuses `--pair` if no two tests are a pair. Without a pair, the patterns of memprof.yaml change
 /// nothing: the revision is shown alone, and `--threshold` has nothing to compare.
-pub fn check_tests(
-    arguments: &RequestArguments,
-    plan: &Plan,
-    cells: &[PlannedCell],
-) -> Result<(), UserError> {
+fn check_tests(arguments: &RequestArguments, plan: &Plan, cells: &[PlannedCell]) -> Result<(), UserError> {
     let ids: Vec<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
     if plan.request.pairs.is_empty() || !Pairs::find(&plan.request.pairs, &ids).pairs.is_empty() {
         return Ok(());

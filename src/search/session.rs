@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::arguments::search::MeasuringArguments;
 use crate::arguments::why::WhyArguments;
 use crate::commands::context::CommandContext;
-use crate::commands::courtesy;
+use crate::commands::devices;
 use crate::kept_runs::repository;
 use crate::output::destinations::outputs;
 use crate::request::explanation;
@@ -18,7 +18,6 @@ use crate::search::report::present_search;
 use crate::search::resume::resumed;
 use memprof_build::git::lineage::Lineage;
 use memprof_build::git::repository::Repository;
-use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
@@ -70,17 +69,15 @@ pub fn search(
             .into());
     }
     let repository = repository()?;
-    let (search, folder, runs) = if let Some(name) = &measuring.resume {
-        let (search, folder) = resumed(name, command, measuring, &repository)?;
-        (search, folder, None)
+    let (search, folder) = if let Some(name) = &measuring.resume {
+        resumed(name, command, measuring, &repository)?
     } else {
         let search = plan(&repository)?;
         if measuring.dry_run {
             return context.print_plan(&search.plan, &search.sealed());
         }
-        let runs = runs_folder(&repository, &search.plan.workspace)?;
-        let folder = create_folder(&runs, &search)?;
-        (search, folder, Some(runs))
+        let folder = create_folder(&runs_folder(&repository, &search.plan.workspace)?, &search)?;
+        (search, folder)
     };
     let attribution = explanation::attribution(why, &outputs, &search.plan);
     let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
@@ -93,10 +90,10 @@ pub fn search(
         present_search(console, &folder, &outputs, why)?;
         return Err(error);
     }
-    if let Some(runs) = runs.filter(|_| error.is::<UserError>() && !folder.cells().exists()) {
+    if measuring.resume.is_none() && error.is::<UserError>() && !folder.cells().exists() {
         // For example, -k matched no test. `latest` must still be the last run that measured
         // something.
-        session::discard(&runs, &folder)?;
+        session::discard(&folder)?;
     }
     let end = error.downcast::<EndWithoutFigure>()?;
     console.show_error(&end_not_measured(&end));
@@ -154,16 +151,13 @@ impl SearchSession<'_> {
     ) -> anyhow::Result<()> {
         let SearchPlan { search: record, plan } = search;
         let CommandContext { console, interrupt } = self.context;
-        let when_held = measuring.waiting.when_held();
         let session = Session::open(self.repository, console, interrupt)?;
-        let lock = session.lock(when_held)?;
+        let lock = session.lock(measuring.waiting.when_held())?;
         let notes = BuildNotes::on(console);
         console.emit(Event::SearchBegan { text: announcement(&record) });
-        let devices = DeviceWatch::open(when_held, console, interrupt);
-        devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-        let courtesy = measuring.courtesy.as_ref();
-        courtesy::check(self.context, courtesy, &plan, &devices)?;
-        let aside = courtesy::take(self.context, courtesy, &plan, &devices)?;
+        let (devices, mut courtesy) =
+            devices::open(self.context, measuring.waiting, measuring.courtesy.as_ref(), &plan)?;
+        courtesy.take(&plan, &devices)?;
         let runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
         let searched = match &runner.record.task {
             Task::Prove(parts) => {
@@ -172,7 +166,7 @@ impl SearchSession<'_> {
             }
             Task::Bisect { .. } | Task::History { .. } => self.measure(runner, &plan),
         };
-        *restored = courtesy::put_back(aside);
+        *restored = courtesy.put_back();
         drop(lock);
         searched
     }

@@ -91,7 +91,7 @@ impl Synthetic {
     pub fn shard(mut self, shard: Shard, all: &AllTests) -> Self {
         sharding::take(&mut self.plan, shard);
         write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
-        ShardRecord::write(&self.folder, Some(shard), Some(all), true).unwrap();
+        ShardRecord::write(&self.folder, shard, all, true).unwrap();
         self
     }
 

@@ -42,7 +42,6 @@ use memprof_plan::resolved::Plan;
 use memprof_plan::side;
 use memprof_support::advice;
 use memprof_support::event::{Event, Sink};
-use memprof_support::guarded_files::GuardedFiles;
 use memprof_support::process::Command;
 
 /// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
@@ -53,8 +52,6 @@ pub struct Builder<'a> {
     tree: BuildTree<'a>,
     lockfile: SharedLockfile,
     toolchains: Toolchains,
-    /// The files that a test must not take away.
-    guarded: GuardedFiles,
     /// Whether the user knows that not all targets are built.
     has_told: Cell<bool>,
     /// The errors that were reported, and the revision that had them first.
@@ -105,21 +102,9 @@ impl<'a> Builder<'a> {
             tree,
             lockfile,
             toolchains: Toolchains::default(),
-            guarded: GuardedFiles::default(),
             has_told: Cell::new(false),
             reported: RefCell::default(),
         })
-    }
-
-    /// Guards what the runs and the report read from now on: these files, and the builds' own.
-    pub fn guard(&mut self, files: impl IntoIterator<Item = Utf8PathBuf>, builds: &[Build]) {
-        let of_builds = builds.iter().filter_map(Build::entry).flat_map(Entry::files);
-        self.guarded = GuardedFiles::open(files.into_iter().chain(of_builds));
-    }
-
-    /// Puts back the guarded files that a test has removed.
-    pub fn restore_guarded(&mut self) -> anyhow::Result<()> {
-        self.guarded.restore()
     }
 
     /// Finds a revision's build in the store, or makes it.
@@ -347,18 +332,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
-    pub fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
-        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.injection(&toolchain, self.inputs.plan.request.build.target.as_deref())
-    }
-
-    /// Returns the library that counts the C library's allocator, or why it is missing.
-    pub fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
-        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.malloc(&toolchain, self.inputs.plan.request.build.target.as_deref())
-    }
-
     fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline)?;
@@ -566,12 +539,21 @@ impl TestTree for Builder<'_> {
     /// Restores the checkout to the state of the build, and its companions to the paths where tests
     /// look for them.
     fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        self.guarded.restore()?;
         self.tree.restore(&self.inputs, index, entry)?;
         entry.place_companions()
     }
 
     fn holds(&mut self, _: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
         self.tree.is_restored(&self.inputs, entry, is_idle)
+    }
+
+    fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, self.inputs.plan.request.build.target.as_deref())
+    }
+
+    fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.malloc(&toolchain, self.inputs.plan.request.build.target.as_deref())
     }
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::follow::Follow;
 use crate::recording::{Blocks, Recording};
 use crate::runner::{Completion, Interrupted, Runner};
 use memprof_build::test_tree::TestTree;
@@ -69,7 +68,7 @@ pub(crate) fn attribute(
             Completion::Finished => Completion::Finished,
         },
         Err(error) => {
-            runner.sink.emit(warning(&error));
+            runner.conditions.sink.emit(warning(&error));
             Completion::Finished
         }
     }
@@ -94,9 +93,11 @@ pub(crate) fn record(
     let work = Work { runner, folder: &folder, attribution };
     match work.record_all(tree, chosen) {
         Ok(completion) => completion,
-        Err(_) if runner.interrupt.load(Ordering::Relaxed) => Completion::Interrupted(Interrupted::default()),
+        Err(_) if runner.conditions.interrupt.load(Ordering::Relaxed) => {
+            Completion::Interrupted(Interrupted::default())
+        }
         Err(error) => {
-            runner.sink.emit(warning(&error));
+            runner.conditions.sink.emit(warning(&error));
             Completion::Finished
         }
     }
@@ -129,7 +130,7 @@ impl Work<'_> {
         fs_err::create_dir_all(&folder.0)?;
         let begin = Instant::now();
         let mut stored = StoredTests::default();
-        runner.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
+        runner.conditions.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
         let mut completion = Completion::Finished;
         for (index, one) in chosen.iter().enumerate() {
             let rest = chosen.len() - index;
@@ -153,14 +154,17 @@ impl Work<'_> {
             };
             stored.tests.push(StoredTest { cell: one.cell.clone(), candidate: one.candidate, problem });
         }
-        runner.sink.emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
+        runner
+            .conditions
+            .sink
+            .emit(Event::ExplanationEnded { tests: stored.tests.len(), took: begin.elapsed() });
         sealed::write(&folder.tests(), &stored)?;
         Ok(completion)
     }
 
     /// Runs both sides of a test, unless the user interrupts it. An error concerns this test alone.
     fn record_one(&self, tree: &mut dyn TestTree, one: &Chosen) -> Attempt {
-        let is_interrupted = || self.runner.interrupt.load(Ordering::Relaxed);
+        let is_interrupted = || self.runner.conditions.interrupt.load(Ordering::Relaxed);
         if is_interrupted() {
             return Attempt::Interrupted;
         }
@@ -197,14 +201,7 @@ impl Work<'_> {
         blocks: Blocks,
     ) -> anyhow::Result<Attempt> {
         let recording = Recording { blocks, sample: self.attribution.sample };
-        let again = Runner {
-            folder: self.folder,
-            cells,
-            recording: Some(recording),
-            // What the tests print was shown before.
-            follow: Follow::default(),
-            ..self.runner.clone()
-        };
+        let again = Runner { folder: self.folder, cells, recording: Some(recording), ..self.runner.clone() };
         if let Completion::Interrupted(_) = again.rounds(tree)? {
             return Ok(Attempt::Interrupted);
         }

@@ -10,7 +10,9 @@ use anyhow::Context;
 use camino::Utf8Path;
 use serde_json::Value;
 
+use crate::guards::Guard;
 use crate::merging::copy_tree;
+use crate::runner::Runner;
 use crate::saved_baselines;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
@@ -141,13 +143,23 @@ impl KeptRun {
         sealed::write(&folder.kept(), &self.record)
     }
 
+    /// Returns the plan of what is built: all but the kept revision.
+    pub fn without(plan: &Plan) -> Plan {
+        let mut built = plan.clone();
+        built.revisions.truncate(plan.baseline);
+        built.request.refs.truncate(plan.baseline);
+        built.request.baseline = BaselineRequest::First;
+        built.baseline = 0;
+        built
+    }
+
     /// Completes the folder of a run whose other revisions are built: the baseline's facts, and its
     /// runs of the planned cells.
     ///
     /// # Errors
     ///
     /// The builds do not fit, or a file of the saved baseline was changed.
-    pub fn complete(
+    fn complete(
         &self,
         plan: &Plan,
         folder: &RunFolder,
@@ -201,7 +213,7 @@ impl KeptRun {
         for (revision, facts) in stored::builds_of(folder)? {
             let differing = kept_baseline::of_builds(of_kept, &facts);
             if !differing.is_empty() && revision != plan.baseline {
-                return Err(self.refused(&without_kept(plan), None, &differing));
+                return Err(self.refused(&Self::without(plan), None, &differing));
             }
         }
         let mut facts = stored::build_facts_of(folder)?;
@@ -253,14 +265,10 @@ impl KeptRun {
     }
 }
 
-/// Returns the plan of what is built: all but the kept revision.
-pub fn without_kept(plan: &Plan) -> Plan {
-    let mut built = plan.clone();
-    built.revisions.truncate(plan.baseline);
-    built.request.refs.truncate(plan.baseline);
-    built.request.baseline = BaselineRequest::First;
-    built.baseline = 0;
-    built
+impl Guard for KeptRun {
+    fn enter(&mut self, runner: &Runner<'_>) -> anyhow::Result<()> {
+        self.complete(runner.plan, runner.folder, runner.builds, runner.cells)
+    }
 }
 
 /// Why a revision has no run of a cell that it did not leave out.

@@ -51,10 +51,10 @@ impl Runner<'_> {
             for one in &pending {
                 let cell = &one.planned.cell;
                 let beside = if progress.alone.contains(cell) { 1 } else { progress.jobs };
-                progress.time_left.add(cell, self.past, beside);
+                progress.time_left.add(cell, &self.conditions.past, beside);
             }
             progress.time_left.later = self.likely_later(&wanted, &progress);
-            self.devices.hold(&self.places(&pending)?)?;
+            self.conditions.devices.hold(&self.places(&pending)?)?;
             let (is_in_turn, mut is_complete) = (progress.jobs == 1, true);
             let place = |one: &Pending<'_>| (one.repeat, one.planned.revision);
             for runs in pending.chunk_by(|one, next| place(one) == place(next)) {
@@ -70,7 +70,7 @@ impl Runner<'_> {
             }
             if !self.raise_repeats(&mut wanted)? {
                 if progress.done > 0 {
-                    self.sink.emit(Event::AllRunsFinished { total: progress.done });
+                    self.conditions.sink.emit(Event::AllRunsFinished { total: progress.done });
                 }
                 return Ok(Completion::Finished);
             }
@@ -121,7 +121,7 @@ impl Runner<'_> {
                 "tests run one at a time: {metric} is shown or judged, and depends on the tests beside"
             );
             let help = Some(format!("for several at once, do without {metric}"));
-            self.sink.emit(Event::Warning { message, help });
+            self.conditions.sink.emit(Event::Warning { message, help });
         }
     }
 
@@ -135,13 +135,13 @@ impl Runner<'_> {
             cut_off: Vec::new(),
             apart: HashSet::new(),
             alone: self.alone()?,
-            time_left: TimeLeft::new(self.delay.length()),
+            time_left: TimeLeft::new(self.conditions.delay.length()),
         };
         let mut rebuilt: BTreeMap<usize, usize> = BTreeMap::new();
         for planned in self.cells {
             let first = self.run_folder(planned, 0);
             let of_cell = first.parent().unwrap_or(&first);
-            forget_damaged(of_cell, self.sink)?;
+            forget_damaged(of_cell, self.conditions.sink)?;
             self.record_if_not_run(planned)?;
             if planned.status == CellStatus::Run {
                 forget_not_run(&first)?;
@@ -163,7 +163,7 @@ impl Runner<'_> {
             let message = format!("{name} has another build than before, so {runs} will be repeated");
             let help = "figures of two builds are not compared; a toolchain, an overlay, a folder of --with or \
                         a variable has changed";
-            self.sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
+            self.conditions.sink.emit(Event::Warning { message, help: Some(help.to_owned()) });
         }
         Ok(progress)
     }

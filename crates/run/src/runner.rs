@@ -1,15 +1,13 @@
-//! What runs need: the plan, the builds, the cells, the devices. How an interrupted session ended.
+//! What runs need: the plan, the builds, the cells. How an interrupted session ended.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::collections::HashSet;
 
 use anyhow::Context;
 use camino::Utf8PathBuf;
 
-use crate::delay::Delay;
-use crate::estimate::{PastTimes, TimeLeft};
+use crate::conditions::Conditions;
+use crate::estimate::TimeLeft;
 use crate::finished::FinishedRuns;
-use crate::follow::Follow;
 use crate::home;
 use crate::recording::Recording;
 use memprof_build::attempts::Build;
@@ -17,13 +15,11 @@ use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::visible_devices;
-use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_support::counted::counted;
-use memprof_support::event::Sink;
 
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,23 +69,23 @@ pub struct Runner<'a> {
     pub builds: &'a [Build],
     /// The cells to run.
     pub cells: &'a [PlannedCell],
-    /// Variables that make test processes count GPU memory, on a machine with a GPU, and the C
-    /// library's allocator, if that was requested.
-    pub counting: &'a BTreeMap<&'static str, String>,
-    /// The devices that runs may use.
-    pub devices: &'a DeviceWatch<'a>,
-    /// The pause between two runs.
-    pub delay: &'a Delay,
-    /// How long tests took before.
-    pub past: &'a PastTimes,
-    /// Where events go.
-    pub sink: &'a dyn Sink,
-    /// Set by Ctrl-C.
-    pub interrupt: &'a AtomicBool,
-    /// What to show of a test while it runs.
-    pub follow: Follow,
+    /// What all runs have in common.
+    pub conditions: &'a Conditions<'a>,
     /// How the processes record call stacks; `None` if they do not.
-    pub recording: Option<Recording>,
+    pub(crate) recording: Option<Recording>,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner whose processes record no call stacks.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        folder: &'a RunFolder,
+        builds: &'a [Build],
+        cells: &'a [PlannedCell],
+        conditions: &'a Conditions<'a>,
+    ) -> Self {
+        Self { plan, folder, builds, cells, conditions, recording: None }
+    }
 }
 
 /// What is known of the runs so far.
@@ -148,14 +144,14 @@ impl Runner<'_> {
         executable: &Executable,
     ) -> anyhow::Result<CellDevices> {
         if let Some(names) = &planned.devices {
-            let places = self.devices.given(names)?;
+            let places = self.conditions.devices.given(names)?;
             return Ok(CellDevices { given: Some(visible_devices::value(&places)), places });
         }
         let variable = |name: &str| {
             let set = planned.env.get(name).or_else(|| executable.environment.get(name));
             set.cloned().or_else(|| std::env::var(name).ok())
         };
-        Ok(CellDevices { given: None, places: self.devices.visible(variable) })
+        Ok(CellDevices { given: None, places: self.conditions.devices.visible(variable) })
     }
 
     /// Writes an outcome, in the place of whatever is there.

@@ -12,13 +12,12 @@ use serde_json::json;
 
 use crate::attribution::Attribution;
 use crate::changed_sources;
-use crate::delay::Delay;
 use crate::estimate::PastTimes;
-use crate::follow::Follow;
-use crate::malloc_variables::malloc_variables;
 use crate::narrower_build;
 use crate::one_sided_tests::{self, AllCompleted};
-use crate::runner::{Completion, Interrupted, Runner};
+use crate::own_shard::OwnShard;
+use crate::prepared::Prepared;
+use crate::runner::Interrupted;
 use crate::same_builds;
 use crate::stdin_files;
 use crate::stored_plan;
@@ -32,20 +31,14 @@ use memprof_build::failure::{BuildFailure, Fault};
 use memprof_build::git::repository::Repository;
 use memprof_build::provenance::ListedTest;
 use memprof_build::store;
-use memprof_gpu::cupti;
-use memprof_gpu::nvml;
-use memprof_gpu::variables::{GpuTools, gpu_environment};
-use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::{self, RunFolder};
-use memprof_judge::results::shard_record::ShardRecord;
 use memprof_judge::results::stored::{self, FailureFacts};
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::resolved::{Plan, TestId};
-use memprof_plan::sharding::{self, AllTests};
 use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 use memprof_support::paths;
@@ -66,22 +59,8 @@ pub struct Session<'a> {
     pub sink: &'a dyn Sink,
     /// Set by Ctrl-C.
     pub interrupt: &'a AtomicBool,
-    /// What to show of a test while it runs.
-    pub follow: Follow,
     /// Which tests run once more with call stacks.
     pub attribution: Attribution,
-}
-
-/// The builds of a plan, and the cells that follow from them.
-pub struct Prepared<'a> {
-    /// Brings the checkout to a revision.
-    pub builder: Builder<'a>,
-    /// The build of each revision.
-    pub builds: Vec<Build>,
-    /// The cells to run.
-    pub cells: Vec<PlannedCell>,
-    /// The tests of all shards, if this is one of several.
-    pub all_tests: Option<AllTests>,
 }
 
 impl<'a> Session<'a> {
@@ -92,14 +71,7 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self {
-            repository,
-            cache,
-            sink,
-            interrupt,
-            follow: Follow::default(),
-            attribution: Attribution::NONE,
-        })
+        Ok(Self { repository, cache, sink, interrupt, attribution: Attribution::NONE })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -124,7 +96,7 @@ impl<'a> Session<'a> {
     }
 
     /// Builds every revision and finds the cells. The caller holds the lock.
-    pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<'a>> {
+    pub fn prepare(&'a self, plan: &'a Plan, folder: &'a RunFolder) -> anyhow::Result<Prepared<Builder<'a>>> {
         whole_file::sweep(&folder.0).with_context(|| format!("cannot clean up {}", folder.0))?;
         stdin_files::keep(folder, plan)?;
         let mut builder =
@@ -176,8 +148,8 @@ impl<'a> Session<'a> {
             self.sink.emit(Event::BuiltMore { text });
         }
         // Other machines have other pasts, and all must agree on who runs what.
-        let all_tests = plan.request.shard.map(|own| sharding::keep(&mut cells, own, &BTreeMap::new()));
-        Ok(Prepared { builder, builds, cells, all_tests })
+        let shard = OwnShard::keep(plan, &mut cells, &BTreeMap::new());
+        Ok(Prepared { tree: builder, builds, cells, shard })
     }
 
     /// Puts test files that only one revision has into the others.
@@ -269,62 +241,6 @@ impl<'a> Session<'a> {
         }
         Ok(cells.cells)
     }
-
-    /// Runs every cell that has no outcome yet.
-    pub fn run(
-        &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        prepared: &mut Prepared<'_>,
-        devices: &DeviceWatch<'_>,
-    ) -> anyhow::Result<()> {
-        let mut counting = gpu_variables(|| prepared.builder.injection_library());
-        counting.extend(malloc_variables(&plan.request, || prepared.builder.malloc_library()));
-        let runner = Runner {
-            plan,
-            counting: &counting,
-            devices,
-            delay: &Delay::from_request(&plan.request),
-            past: &past_times(folder),
-            folder,
-            builds: &prepared.builds,
-            cells: &prepared.cells,
-            sink: self.sink,
-            interrupt: self.interrupt,
-            follow: self.follow,
-            recording: None,
-        };
-        let note = |is_finished| {
-            ShardRecord::write(folder, plan.request.shard, prepared.all_tests.as_ref(), is_finished)
-        };
-        note(false)?;
-        let files = [folder.plan(), folder.environment(), folder.builds(), folder.trace(), folder.changes()];
-        prepared.builder.guard(files, &prepared.builds);
-        let completion = runner.run(&mut prepared.builder, self.attribution)?;
-        prepared.builder.restore_guarded()?;
-        match completion {
-            Completion::Finished => note(true),
-            Completion::Interrupted(interrupted) => Err(interrupted.into()),
-        }
-    }
-}
-
-/// Returns the variables that make test processes count GPU memory. Without a GPU driver, there are
-/// none, and nothing is searched.
-pub fn gpu_variables(
-    injection: impl FnOnce() -> Result<Utf8PathBuf, String>,
-) -> BTreeMap<&'static str, String> {
-    if !nvml::may_have_devices() {
-        return BTreeMap::new();
-    }
-    let (cupti, injection) = (cupti::find(), injection());
-    let inherited = std::env::var("CUDA_INJECTION64_PATH").ok();
-    let tools = GpuTools {
-        cupti: cupti.as_deref().map_err(String::as_str),
-        injection: injection.as_deref().map_err(String::as_str),
-        inherited: inherited.as_deref(),
-    };
-    gpu_environment(tools)
 }
 
 /// Returns the tests of a build, named as in the cells.
@@ -499,7 +415,8 @@ fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
 }
 
 /// Removes a run without results, and points `latest` to the run before it.
-pub fn discard(runs: &Utf8Path, folder: &RunFolder) -> anyhow::Result<()> {
+pub fn discard(folder: &RunFolder) -> anyhow::Result<()> {
+    let runs = folder.0.parent().context("a run's folder is in another one")?;
     fs_err::remove_dir_all(&folder.0)?;
     match kept_runs(runs).last() {
         Some(newest) => point_latest(runs, newest),

@@ -9,14 +9,11 @@ use std::time::Duration;
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::{self, Attribution};
-use crate::runner::{Completion, Runner};
+use crate::runner::Runner;
 use crate::stretch::DeviceGone;
-use memprof_build::test_tree::TestTree;
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::spreading::assign;
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
@@ -32,30 +29,8 @@ struct Assignment {
     tests: Vec<(CellId, String)>,
 }
 
-impl Runner<'_> {
-    /// Runs all cells, and then the changed ones with call stacks. With a pool, each test gets a
-    /// device. Until all are done, the folder says so.
-    pub fn run(&self, tree: &mut dyn TestTree, chosen: Attribution) -> anyhow::Result<Completion> {
-        unfinished::note(self.folder, "the run has not finished")?;
-        let mut spread = Spread::open(self)?;
-        let completion = loop {
-            let cells = spread.as_ref().map(Spread::assigned).transpose()?;
-            let runner = Runner { cells: cells.as_deref().unwrap_or(self.cells), ..self.clone() };
-            match (runner.rounds(tree), &mut spread) {
-                (Ok(Completion::Finished), _) => break attribution::attribute(&runner, tree, chosen),
-                (Err(error), Some(spread)) => spread.lose(error.downcast::<DeviceGone>()?)?,
-                (ended, _) => break ended?,
-            }
-        };
-        match &completion {
-            Completion::Finished => unfinished::forget(self.folder)?,
-            Completion::Interrupted(interrupted) => unfinished::note(self.folder, &interrupted.to_string())?,
-        }
-        Ok(completion)
-    }
-}
-
-struct Spread<'s, 'r> {
+/// The devices of a pool, and which test runs on which.
+pub(crate) struct Spread<'s, 'r> {
     runner: &'s Runner<'r>,
     pool: Vec<CudaDevice>,
     /// The devices of the pool that tests may use.
@@ -69,10 +44,11 @@ struct Spread<'s, 'r> {
 impl<'s, 'r> Spread<'s, 'r> {
     /// Opens the pool of a request, if it has one. Leaves out the devices that others use, if any is
     /// free. If another run has locked all of them, the runs wait for it as without a pool.
-    fn open(runner: &'s Runner<'r>) -> anyhow::Result<Option<Self>> {
+    pub fn open(runner: &'s Runner<'r>) -> anyhow::Result<Option<Self>> {
         let Some(names) = &runner.plan.request.device_pool else { return Ok(None) };
-        let pool = runner.devices.pool(names)?;
-        let locked: Vec<Option<String>> = pool.iter().map(|one| runner.devices.holder(one)).collect();
+        let pool = runner.conditions.devices.pool(names)?;
+        let locked: Vec<Option<String>> =
+            pool.iter().map(|one| runner.conditions.devices.holder(one)).collect();
         let all_locked = locked.iter().all(Option::is_some);
         let mut spread = Self {
             runner,
@@ -84,7 +60,7 @@ impl<'s, 'r> Spread<'s, 'r> {
         for (device, holder) in pool.iter().zip(locked) {
             let by_run =
                 holder.filter(|_| !all_locked).map(|holder| format!("used by another run: {holder}"));
-            if let Some(reason) = by_run.or_else(|| runner.devices.trouble(device)) {
+            if let Some(reason) = by_run.or_else(|| runner.conditions.devices.trouble(device)) {
                 spread.leave_out(device, reason);
             }
         }
@@ -97,7 +73,7 @@ impl<'s, 'r> Spread<'s, 'r> {
     }
 
     /// Leaves out a device on which a run could not begin.
-    fn lose(&mut self, gone: DeviceGone) -> Result<(), DeviceGone> {
+    pub fn lose(&mut self, gone: DeviceGone) -> Result<(), DeviceGone> {
         // A test with a device of its own cannot move.
         if !self.usable.contains(&gone.device) {
             return Err(gone);
@@ -108,7 +84,7 @@ impl<'s, 'r> Spread<'s, 'r> {
 
     /// Returns the cells with their devices, and keeps the assignment. Tests whose device cannot be
     /// used, and that have a run left, move to another device.
-    fn assigned(&self) -> anyhow::Result<Vec<PlannedCell>> {
+    pub fn assigned(&self) -> anyhow::Result<Vec<PlannedCell>> {
         let path = self.runner.folder.devices();
         let kept: Assignment = if path.exists() { sealed::read(&path)? } else { Assignment::default() };
         let kept: BTreeMap<CellId, String> = kept.tests.into_iter().collect();
@@ -120,7 +96,7 @@ impl<'s, 'r> Spread<'s, 'r> {
             // A test without a run left stays where its figures come from.
             let is_left = open.contains(&planned.cell) || !kept.contains_key(&planned.cell);
             if is_left && seen.insert(&planned.cell) {
-                tests.push((planned.cell.clone(), self.runner.past.of_cell(&planned.cell)));
+                tests.push((planned.cell.clone(), self.runner.conditions.past.of_cell(&planned.cell)));
             }
         }
         if self.usable.is_empty() && !tests.is_empty() {
@@ -156,7 +132,7 @@ impl<'s, 'r> Spread<'s, 'r> {
         kept: &BTreeMap<CellId, String>,
         assigned: &BTreeMap<CellId, String>,
     ) -> anyhow::Result<()> {
-        let name = |uuid: &str| self.runner.devices.name(uuid);
+        let name = |uuid: &str| self.runner.conditions.devices.name(uuid);
         let mut moves: BTreeMap<(&String, &String), (usize, usize)> = BTreeMap::new();
         for (cell, device) in assigned {
             let Some(before) = kept.get(cell).filter(|before| *before != device) else { continue };
@@ -175,12 +151,12 @@ impl<'s, 'r> Spread<'s, 'r> {
                 if *runs == 1 { "is" } else { "are" }
             );
             let help = (*runs > 0).then_some(again);
-            self.runner.sink.emit(Event::Warning { message, help });
+            self.runner.conditions.sink.emit(Event::Warning { message, help });
         }
         for (uuid, reason) in &self.lost {
             if !moves.keys().any(|(from, _)| *from == uuid) && self.told.borrow_mut().insert(uuid.clone()) {
                 let message = format!("{} gets no test: {reason}", name(uuid));
-                self.runner.sink.emit(Event::Warning { message, help: None });
+                self.runner.conditions.sink.emit(Event::Warning { message, help: None });
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::executables::ProvenExecutables;
+use crate::follow::Follow;
 use crate::home::{self, RunHome};
 use crate::one_run::OneRun;
 use crate::runner::{Pending, Progress, Runner};
@@ -128,7 +129,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
 
     /// Runs these one after the other, in this thread. Returns `false` if the user interrupted them.
     pub(super) fn in_turn(mut self) -> anyhow::Result<bool> {
-        let (sink, interrupt) = (self.runner.sink, self.runner.interrupt);
+        let (sink, interrupt) = (self.runner.conditions.sink, self.runner.conditions.interrupt);
         for run in 0..self.runs.len() {
             let begun = if interrupt.load(Ordering::Relaxed) { None } else { self.prepare(run, &[])? };
             let Some(one) = begun else { return Ok(false) };
@@ -144,7 +145,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
     /// interrupted them.
     pub(super) fn side_by_side(mut self) -> anyhow::Result<bool> {
         let mut schedule = Schedule::new(self.progress.jobs, self.longest_first()?);
-        let (interrupt, sink) = (self.runner.interrupt, self.runner.sink);
+        let (interrupt, sink) = (self.runner.conditions.interrupt, self.runner.conditions.sink);
         side_by_side::run(&mut self, &mut schedule, interrupt, sink)
     }
 
@@ -170,8 +171,8 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
     fn prepare(&mut self, run: usize, running: &[usize]) -> anyhow::Result<Option<OneRun<'s>>> {
         let runner = self.runner;
         let Pending { planned, repeat } = self.runs[run];
-        runner.delay.before_run(runner.interrupt, runner.sink);
-        if runner.interrupt.load(Ordering::Relaxed) {
+        runner.conditions.delay.before_run(runner.conditions.interrupt, runner.conditions.sink);
+        if runner.conditions.interrupt.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let (entry, executable) = runner.executable(planned)?;
@@ -180,6 +181,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         let is_idle = running.is_empty();
         if is_idle {
             self.emit_start(planned, name, 0);
+            runner.conditions.guarded.borrow_mut().restore()?;
             self.tree.bring_to(planned.revision, entry)?;
         } else if !self.tree.holds(planned.revision, entry, false)? {
             return Ok(None);
@@ -210,7 +212,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             entry,
             executable,
             request: &runner.plan.request,
-            counting: runner.counting,
+            counting: runner.conditions.counting()?,
             devices: devices.given.as_deref(),
             repeat,
             log: &log,
@@ -219,8 +221,10 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         let command = command.command()?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
-        self.before.insert(run, (runner.devices.before(devices.places), log, uuids));
-        let (executables, follow) = (self.executables, runner.follow);
+        self.before.insert(run, (runner.conditions.devices.before(devices.places), log, uuids));
+        // What the test prints was shown before it recorded call stacks.
+        let follow = if runner.recording.is_none() { runner.conditions.follow } else { Follow::default() };
+        let executables = self.executables;
         Ok(Some(OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow }))
     }
 
@@ -301,7 +305,7 @@ impl Stretch<'_, '_, '_, '_> {
     fn check_devices(&self, devices: &[CudaDevice]) -> Result<(), DeviceGone> {
         let is_spread = self.runner.plan.request.device_pool.is_some();
         let gone = |device: &CudaDevice| {
-            let reason = self.runner.devices.trouble(device)?;
+            let reason = self.runner.conditions.devices.trouble(device)?;
             Some(DeviceGone { device: device.clone(), reason })
         };
         devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
@@ -315,7 +319,7 @@ impl Stretch<'_, '_, '_, '_> {
         let (test, name) = (self.runner.shown_title(&planned.cell), name.to_owned());
         let Progress { done, total, .. } = *self.progress;
         let (index, left) = (done + running + 1, self.progress.time_left.left());
-        self.runner.sink.emit(Event::RunStarted { test, name, index, total, left });
+        self.runner.conditions.sink.emit(Event::RunStarted { test, name, index, total, left });
     }
 
     fn emit_end(&mut self, planned: &PlannedCell, outcome: &Outcome) {
@@ -328,7 +332,16 @@ impl Stretch<'_, '_, '_, '_> {
         let name = self.runner.plan.revisions[planned.revision].name.clone();
         let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
         let outcome = outcome.status.to_string();
-        self.runner.sink.emit(Event::RunFinished { test, name, index, total, outcome, ok, took, busy });
+        self.runner.conditions.sink.emit(Event::RunFinished {
+            test,
+            name,
+            index,
+            total,
+            outcome,
+            ok,
+            took,
+            busy,
+        });
     }
 
     /// Notes a test that passed alone after it had not passed beside others.
@@ -337,7 +350,7 @@ impl Stretch<'_, '_, '_, '_> {
         let message =
             format!("{} at {name} {beside} beside other tests, and passed alone", planned.cell.title);
         let help = Some("it runs alone from here on; to run all tests alone: --jobs 1".to_owned());
-        self.runner.sink.emit(Event::Warning { message, help });
+        self.runner.conditions.sink.emit(Event::Warning { message, help });
         self.progress.apart.insert(planned.cell.clone());
     }
 
@@ -354,7 +367,7 @@ impl Stretch<'_, '_, '_, '_> {
             counted(disturbed.len(), "test")
         );
         let help = Some("they run again, one at a time".to_owned());
-        self.runner.sink.emit(Event::Warning { message, help });
+        self.runner.conditions.sink.emit(Event::Warning { message, help });
         let mut again = Vec::new();
         for run in disturbed {
             let folder = self.run_folder(run);
@@ -364,7 +377,11 @@ impl Stretch<'_, '_, '_, '_> {
                 again.push(run);
                 self.progress.done -= 1;
                 let beside = if self.is_alone(run) { 1 } else { self.progress.jobs };
-                self.progress.time_left.add(&self.runs[run].planned.cell, self.runner.past, beside);
+                self.progress.time_left.add(
+                    &self.runs[run].planned.cell,
+                    &self.runner.conditions.past,
+                    beside,
+                );
             }
         }
         Ok(again)
@@ -375,7 +392,7 @@ impl Stretch<'_, '_, '_, '_> {
         let before = self.before.remove(&run);
         let (before, log, devices) = before.context("a run that ends has begun")?;
         let Interference { mut marks, withdrawn } =
-            self.runner.devices.after(before, &log, record.outcome.status.is_ok())?;
+            self.runner.conditions.devices.after(before, &log, record.outcome.status.is_ok())?;
         marks.append(&mut record.marks);
         record.marks = marks;
         record.withdrawn = withdrawn;

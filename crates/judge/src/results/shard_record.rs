@@ -46,13 +46,7 @@ impl ShardRecord {
     }
 
     /// Notes in the run's folder which shard it is.
-    pub fn write(
-        folder: &RunFolder,
-        shard: Option<Shard>,
-        all: Option<&AllTests>,
-        is_finished: bool,
-    ) -> anyhow::Result<()> {
-        let Some((shard, all)) = shard.zip(all) else { return Ok(()) };
+    pub fn write(folder: &RunFolder, shard: Shard, all: &AllTests, is_finished: bool) -> anyhow::Result<()> {
         let outcomes = if is_finished { Some(outcomes(folder)?) } else { None };
         if is_finished {
             // Logs and outputs are not synced while tests run.

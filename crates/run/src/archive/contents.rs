@@ -14,10 +14,11 @@ use crate::archive::writer::{ArchiveWriter, WrittenArchive};
 use crate::changed_sources;
 use crate::estimate::PastTimes;
 use crate::malloc_variables;
-use crate::session::Prepared;
+use crate::prepared::Prepared;
 use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
+use memprof_build::builder::Builder;
 use memprof_build::git::program::nul_separated;
 use memprof_build::git::repository::Repository;
 use memprof_build::inject::overlay::{self, OverlayFile};
@@ -72,7 +73,11 @@ impl ArchiveContents<'_> {
     /// # Errors
     ///
     /// No revision was built, a `--data` glob matches no file, or a file cannot be read or written.
-    pub fn write(&self, file: &Utf8Path, prepared: &mut Prepared<'_>) -> anyhow::Result<WrittenArchive> {
+    pub fn write(
+        &self,
+        file: &Utf8Path,
+        prepared: &mut Prepared<Builder<'_>>,
+    ) -> anyhow::Result<WrittenArchive> {
         let entries: Vec<&Entry> = prepared.builds.iter().filter_map(Build::entry).collect();
         let first = entries.first().context("no revision was built, so there is nothing to archive")?;
         let key_inputs = &first.provenance.key_inputs;
@@ -121,9 +126,9 @@ impl ArchiveContents<'_> {
             manifest.revisions.push(packer.add_revision(index, prepared)?);
         }
         packer.globs.check_all_matched(&packer.matched)?;
-        manifest.injection = packer.add_library(prepared.builder.injection_library())?;
+        manifest.injection = packer.add_library(prepared.tree.injection_library())?;
         if malloc_variables::is_requested(&self.plan.request) {
-            manifest.malloc = Some(packer.add_library(prepared.builder.malloc_library())?);
+            manifest.malloc = Some(packer.add_library(prepared.tree.malloc_library())?);
         }
         packer.writer.finish(manifest)
     }
@@ -167,7 +172,7 @@ impl Packer<'_> {
     fn add_revision(
         &mut self,
         index: usize,
-        prepared: &mut Prepared<'_>,
+        prepared: &mut Prepared<Builder<'_>>,
     ) -> anyhow::Result<ArchivedRevision> {
         let ArchiveContents { plan, folder, .. } = self.contents;
         let log = folder.build_log(plan, index);
@@ -181,11 +186,11 @@ impl Packer<'_> {
             }
             Build::Done(entry) => entry,
         };
-        prepared.builder.bring_to(index, entry)?;
+        prepared.tree.bring_to(index, entry)?;
         if self.added_builds.insert(entry.provenance.key.clone()) {
             add_entry(&mut self.writer, entry)?;
         }
-        let mut files = self.add_checkout_files(prepared.builder.git(), entry)?;
+        let mut files = self.add_checkout_files(prepared.tree.git(), entry)?;
         for file in &self.external {
             let path = Utf8Path::new(subfolder::EXTERNAL).join(&file.destination);
             files.insert(path, self.writer.place_bytes(&file.content)?);

@@ -13,8 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use crate::archive::file::{Unpacked, set_executable};
+use crate::archive::file::set_executable;
 use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
+use crate::archive::unpacked::Unpacked;
 use memprof_build::attempts::Build;
 use memprof_build::checkout::injected_files;
 use memprof_build::store::{self, Entry, Stored, hash_file};
@@ -257,6 +258,14 @@ impl TestTree for ExtractedTree<'_> {
                 Placed::Link(target) => path.read_link_utf8().is_ok_and(|found| found == *target),
             }
         }))
+    }
+
+    fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        self.unpacked.injection_library()
+    }
+
+    fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        self.unpacked.malloc_library()
     }
 }
 

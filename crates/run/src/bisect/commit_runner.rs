@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anyhow::Context;
+use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::attribution::{self, Attribution};
@@ -16,9 +16,8 @@ use crate::bisect::record::{Effort, SearchRecord, Task};
 use crate::bisect::step_comparison::StepPair;
 use crate::bisect::track::Track;
 use crate::changed_sources;
-use crate::delay::Delay;
+use crate::conditions::Conditions;
 use crate::estimate::PastTimes;
-use crate::malloc_variables::malloc_variables;
 use crate::rounds;
 use crate::runner::{Completion, Interrupted, Runner};
 use crate::same_builds;
@@ -61,47 +60,11 @@ pub struct CommitRunner<'a> {
     facts: BTreeMap<String, Value>,
     /// Whether the good commit was built in an earlier session, and not yet in this one.
     is_continued: bool,
-    common: CommonToRuns<'a>,
+    conditions: Conditions<'a>,
     /// What the user asked, and the time that each commit took.
     pub record: SearchRecord,
     /// What was observed of each test of the record. Empty before the ends are measured.
     pub tracks: Vec<Track>,
-}
-
-/// What the runs of all commits have in common.
-struct CommonToRuns<'a> {
-    session: &'a Session<'a>,
-    sink: &'a BuildNotes<'a>,
-    /// The variables that make processes count GPU memory and `malloc`, once they are known.
-    counting: Option<BTreeMap<&'static str, String>>,
-    devices: DeviceWatch<'a>,
-    delay: Delay,
-    past: PastTimes,
-}
-
-impl CommonToRuns<'_> {
-    fn runner<'r>(
-        &'r self,
-        plan: &'r Plan,
-        folder: &'r RunFolder,
-        builds: &'r [Build],
-        cells: &'r [PlannedCell],
-    ) -> anyhow::Result<Runner<'r>> {
-        Ok(Runner {
-            plan,
-            folder,
-            builds,
-            cells,
-            devices: &self.devices,
-            delay: &self.delay,
-            past: &self.past,
-            counting: self.counting.as_ref().context("what counts memory is not known yet")?,
-            sink: self.sink,
-            interrupt: self.session.interrupt,
-            follow: self.session.follow,
-            recording: None,
-        })
-    }
 }
 
 /// The checkout, for a plan that has only a step's two commits.
@@ -117,6 +80,14 @@ impl TestTree for TreeOfPair<'_, '_> {
 
     fn holds(&mut self, revision: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
         self.builder.holds(self.commits[revision], entry, is_idle)
+    }
+
+    fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        self.builder.injection_library()
+    }
+
+    fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        self.builder.malloc_library()
     }
 }
 
@@ -176,14 +147,7 @@ impl<'a> CommitRunner<'a> {
             is_built: vec![false; commits],
             is_continued: facts.contains_key(&record.lineage.good.to_string()),
             facts,
-            common: CommonToRuns {
-                session,
-                sink: notes,
-                counting: None,
-                devices,
-                delay: Delay::from_request(&plan.request),
-                past: PastTimes::default(),
-            },
+            conditions: Conditions::new(plan, PastTimes::default(), devices, notes, session.interrupt),
             record,
             tracks: Vec::new(),
         };
@@ -511,11 +475,11 @@ impl<'a> CommitRunner<'a> {
         changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
         let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1, is_alone: false }];
-        self.count_memory();
-        let runner = self.common.runner(&pair.plan, &pair.folder, &builds, &cells)?;
+        self.conditions.count_memory(&self.plan.request, &mut self.builder);
+        let runner = Runner::new(&pair.plan, &pair.folder, &builds, &cells, &self.conditions);
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };
         let recorded = attribution::record(&runner, &mut tree, attribution, &chosen);
-        self.common.devices.release();
+        self.conditions.devices.release();
         match recorded {
             Completion::Finished => Ok(()),
             Completion::Interrupted(_) => Err(Interrupted::of_call_stacks(self.count_runs()).into()),
@@ -532,24 +496,15 @@ impl<'a> CommitRunner<'a> {
         self.tracks.iter().map(|track| track.observations.count_runs()).sum()
     }
 
-    /// Finds the variables that make processes count GPU memory and `malloc`, once.
-    fn count_memory(&mut self) {
-        if self.common.counting.is_none() {
-            let mut counting = session::gpu_variables(|| self.builder.injection_library());
-            counting.extend(malloc_variables(&self.plan.request, || self.builder.malloc_library()));
-            self.common.counting = Some(counting);
-        }
-    }
-
     /// Runs cells until each of them has this many runs.
     fn run(&mut self, cells: &[PlannedCell], runs: u32) -> anyhow::Result<()> {
         let cells: Vec<PlannedCell> =
             cells.iter().map(|cell| PlannedCell { repeat: Repeat::Times(runs), ..cell.clone() }).collect();
-        self.count_memory();
-        let runner = self.common.runner(self.plan, self.folder, &self.builds, &cells)?;
+        self.conditions.count_memory(&self.plan.request, &mut self.builder);
+        let runner = Runner::new(self.plan, self.folder, &self.builds, &cells, &self.conditions);
         let ran = runner.rounds(&mut self.builder);
         // Others may use the devices while the next commit is built.
-        self.common.devices.release();
+        self.conditions.devices.release();
         match ran? {
             Completion::Finished => Ok(()),
             Completion::Interrupted(interrupted) => Err(interrupted.into()),

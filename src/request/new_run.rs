@@ -1,0 +1,175 @@
+//! A new run: its plan, from the flags and memprof.yaml, and its folder.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::arguments::command_line::CommandArguments;
+use crate::arguments::run::RunArguments;
+use crate::kept_runs;
+use crate::request::asked::Asked;
+use crate::request::judging::refuse_unchecked;
+use crate::request::pairs;
+use crate::request::refs::RefsNeeded;
+use crate::request::search_options;
+use crate::request::sides;
+use crate::search::plan::command_line;
+use memprof_build::git::repository::Repository;
+use memprof_build::git::resolve::{resolve_any, run_id};
+use memprof_build::git::resolve_error::ResolveError;
+use memprof_build::inject::hidden_changes;
+use memprof_build::inject::overlay_packages;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::verdict::significance::ENOUGH;
+use memprof_plan::config::matrix;
+use memprof_plan::repeat::Repeat;
+use memprof_plan::request::{BaselineRequest, Request};
+use memprof_plan::resolved::Plan;
+use memprof_plan::same_commit;
+use memprof_report::options::View;
+use memprof_run::kept_baseline::KeptRun;
+use memprof_run::saved_baselines;
+use memprof_run::session::{create_folder, runs_folder};
+use memprof_support::advice;
+use memprof_support::event::{Event, Sink};
+use memprof_support::output_file::Target;
+use memprof_support::suggest;
+use memprof_support::user_error::UserError;
+
+/// A run that has not begun.
+pub struct NewRun {
+    /// What will be measured.
+    pub plan: Plan,
+    /// The metrics to show; empty means the default ones.
+    pub metrics: Vec<String>,
+    /// The saved baseline that it is compared with.
+    kept: Option<KeptRun>,
+}
+
+impl NewRun {
+    /// Plans what the flags and memprof.yaml ask for.
+    pub fn plan(arguments: &RunArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Self> {
+        let RunArguments { request, execution, presentation, .. } = arguments;
+        // Check the noise file now, and not after an hour of building.
+        if let Some(file) = request.judging.noise.as_deref().filter(|_| request.refs.aa) {
+            Target::find(file)?;
+        }
+        let mut asked = Asked::read(request, presentation, repository, needed(arguments))?;
+        if presentation.is_test {
+            sides::refuse(request, "test")?;
+            // The baseline of memprof.yaml is for comparisons.
+            asked.request.baseline = BaselineRequest::First;
+            asked.request.pairs.clear();
+        }
+        if let Some(text) = asked.chosen {
+            sink.emit(Event::RefsChosen { text });
+        }
+        let mut plan = resolve_any(&asked.request, repository, sink)
+            .map_err(|error| or_command(error, file_of_refs(arguments, repository).as_deref()))?;
+        if execution.save_baseline.is_some() && plan.revisions.len() == 1 {
+            saved_often(&mut plan.request);
+        }
+        pairs::check(request, &mut plan)?;
+        if plan.request.pairs.is_empty() {
+            let kept = usize::from(execution.baseline_run.is_some());
+            refuse_unchecked(&request.judging, plan.revisions.len() + kept)?;
+            merge_same(&mut plan, sink);
+        }
+        overlay_packages::complete(&mut plan, repository, sink)?;
+        hidden_changes::note(&mut plan, repository, sink)?;
+        execution.apply(&mut plan);
+        if execution.shard.is_some() && !plan.request.pairs.is_empty() {
+            return Err(UserError::new(
+                "--shard and --pair: the two tests of a pair may be in different shards",
+            )
+            .help("leave one of them out")
+            .into());
+        }
+        let kept = join_kept(arguments, repository, &mut plan)?;
+        Ok(Self { plan, metrics: asked.metrics, kept })
+    }
+
+    /// Creates the folder of the run.
+    pub fn create_folder(&mut self, repository: &Repository) -> anyhow::Result<RunFolder> {
+        self.plan.search = search_options::for_plan(&command_line(std::env::args()), &self.plan, repository)?;
+        let folder = create_folder(&runs_folder(repository, &self.plan.workspace)?, &self.plan)?;
+        if let Some(kept) = &self.kept {
+            kept.note(&folder)?;
+        }
+        Ok(folder)
+    }
+}
+
+/// How many refs the command needs. Without refs, some views show the working tree.
+fn needed(arguments: &RunArguments) -> RefsNeeded {
+    let RunArguments { request, execution, presentation, .. } = arguments;
+    match presentation.view {
+        _ if presentation.is_test => RefsNeeded::Alike,
+        // The baseline is there already.
+        _ if execution.baseline_run.is_some() => RefsNeeded::Any,
+        // Pairs are compared within one ref, by default the working tree.
+        _ if request.cells.settings.pairs.is_some() => RefsNeeded::Any,
+        View::Checkpoints => RefsNeeded::Usual,
+        _ => RefsNeeded::Any,
+    }
+}
+
+/// Returns the memprof.yaml that has the refs, if it has them.
+fn file_of_refs(arguments: &RunArguments, repository: &Repository) -> Option<Utf8PathBuf> {
+    let refs = &arguments.request.refs;
+    let found = || matrix::find(repository.start(), repository.root());
+    refs.refs.is_empty().then(|| refs.matrix.clone().or_else(found)).flatten()
+}
+
+/// Adds to the error about a ref that does not exist what else the word may have meant: a command or
+/// a test.
+fn or_command(error: anyhow::Error, file: Option<&Utf8Path>) -> anyhow::Error {
+    let Some(ResolveError::NoRef { spec, .. }) = advice::find::<ResolveError>(&error) else { return error };
+    let help = advice::help(&error).unwrap_or_default();
+    let place =
+        file.and_then(|file| Some((file, matrix::place_of(&fs_err::read_to_string(file).ok()?, spec)?)));
+    if let Some((file, (line, column))) = place {
+        return UserError::new(format!("{file}:{line}:{column}: {error:#}")).help(help).into();
+    }
+    let commands = CommandArguments::names();
+    let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
+        .first()
+        .map_or_else(String::new, |name| format!("\nfor the command: cargo memprof {name}"));
+    let message = format!("{error:#}");
+    UserError::new(message).help(format!("{help}\nto select tests: -k {spec}{command}")).into()
+}
+
+/// Raises `repeat: auto`: a saved baseline cannot run again when a later comparison needs it.
+fn saved_often(request: &mut Request) {
+    let repeats = request.tests.iter_mut().filter_map(|test| test.repeat.as_mut());
+    for repeat in repeats.chain([&mut request.repeat]).filter(|repeat| **repeat == Repeat::Auto) {
+        *repeat = Repeat::Times(ENOUGH);
+    }
+}
+
+/// Plans one run for each commit, whatever its names are.
+fn merge_same(plan: &mut Plan, sink: &dyn Sink) {
+    let merged = same_commit::merge(plan);
+    if merged.is_empty() {
+        return;
+    }
+    plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+    for one in merged {
+        let nothing = if plan.revisions.len() == 1 { ", so there is nothing to compare" } else { "" };
+        let text = format!("{}: one commit, {}, measured once{nothing}", one.names.join(" and "), one.commit);
+        sink.emit(Event::SameCommit { text });
+    }
+}
+
+/// Puts the saved baseline of `--baseline-run` into the plan, in the place of the one it has.
+fn join_kept(
+    arguments: &RunArguments,
+    repository: &Repository,
+    plan: &mut Plan,
+) -> anyhow::Result<Option<KeptRun>> {
+    let Some(name) = &arguments.execution.baseline_run else { return Ok(None) };
+    let runs = kept_runs::runs(repository, arguments.request.build.manifest_path.as_deref())?;
+    let folder = saved_baselines::find(&runs, repository.start(), name)?;
+    let mut kept = KeptRun::open(folder, name)?;
+    kept.join(plan, plan.revisions.len() > 1)?;
+    plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+    Ok(Some(kept))
+}
