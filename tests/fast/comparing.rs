@@ -5,6 +5,7 @@ use memprof_judge::compare::aggregate::Availability;
 use memprof_judge::compare::comparison::{Comparability, Comparison, PairView};
 use memprof_judge::compare::from_results::{compare, merge};
 use memprof_judge::compare::matching::RowChange;
+use memprof_judge::results::build_facts::Fact;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::file;
 use memprof_judge::results::stored;
@@ -380,7 +381,7 @@ fn a_damaged_file_of_builds_is_refused_with_what_to_do() {
     let synthetic = Synthetic::new(&["main", "pr/1"]).builds(&builds);
     let file = synthetic.folder().builds();
     let written = fs_err::read(&file).unwrap();
-    assert_eq!(synthetic.results().builds[&1]["toolchain"], "rustc 1.95.0");
+    assert_eq!(synthetic.results().builds[&1].get(Fact::Toolchain), Some("rustc 1.95.0"));
     for bit in (0..written.len() * 8).step_by(3) {
         let mut damaged = written.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -392,5 +393,5 @@ fn a_damaged_file_of_builds_is_refused_with_what_to_do() {
     }
     // Runs of earlier versions have no hash.
     fs_err::write(&file, builds.to_string()).unwrap();
-    assert_eq!(synthetic.results().builds[&1]["toolchain"], "rustc 1.95.0");
+    assert_eq!(synthetic.results().builds[&1].get(Fact::Toolchain), Some("rustc 1.95.0"));
 }

@@ -64,7 +64,7 @@ fn one_machine_is_not_spoken_of() {
 #[test]
 fn builds_of_different_toolchains_are_refused() {
     let error = open(&shards(["rustc 1.95.0", "rustc 1.94.0"], ["EPYC 9454"; 2])).err().expect("an error");
-    assert!(error.to_string().contains("have different builds of main: toolchain"), "{error}");
+    assert!(error.to_string().contains("have different builds of main: the toolchain"), "{error}");
 }
 
 #[test]

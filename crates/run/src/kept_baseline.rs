@@ -16,6 +16,7 @@ use crate::runner::Runner;
 use crate::saved_baselines;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
+use memprof_judge::results::build_facts;
 use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
 use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
@@ -29,7 +30,6 @@ use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
-use memprof_support::whole_file::write_whole;
 
 /// A saved baseline, opened.
 pub struct KeptRun {
@@ -182,8 +182,8 @@ impl KeptRun {
             copy_tree(&home, &place)?;
             sealed::write(&place.join(file::OUTCOME), &RunRecord { revision: plan.baseline, ..record })?;
         }
-        let gaps = stored::not_measured_of(&self.folder)?;
-        let gaps = gaps.get(&self.record.revision).map_or(&[][..], Vec::as_slice);
+        let gaps = build_facts::read(&self.folder)?.remove(&self.record.revision).unwrap_or_default();
+        let gaps = &gaps.not_measured[..];
         for cell in planned.iter().filter(|cell| !kept.contains(**cell)) {
             let status = if selects_the_same {
                 absent(gaps, cell)
@@ -206,20 +206,19 @@ impl KeptRun {
 
     /// Adds the kept build to `builds.json` and `trace.json`, if it fits the others.
     fn add_facts(&self, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
-        let kept_facts = stored::builds_of(&self.folder)?;
-        let of_kept = kept_facts.get(&self.record.revision).with_context(|| {
+        let own = build_facts::read(&self.folder)?.remove(&self.record.revision);
+        let own = own.filter(|own| own.failure.is_none()).with_context(|| {
             format!("the saved baseline {} has no build of {}", self.record.name, self.revision().name)
         })?;
-        for (revision, facts) in stored::builds_of(folder)? {
-            let differing = kept_baseline::of_builds(of_kept, &facts);
-            if !differing.is_empty() && revision != plan.baseline {
+        let mut builds = build_facts::read(folder)?;
+        for (revision, build) in &builds {
+            let differing = kept_baseline::of_builds(&own.facts, &build.facts);
+            if build.failure.is_none() && !differing.is_empty() && *revision != plan.baseline {
                 return Err(self.refused(&Self::without(plan), None, &differing));
             }
         }
-        let mut facts = stored::build_facts_of(folder)?;
-        let own = stored::build_facts_of(&self.folder)?.remove(&self.record.revision.to_string());
-        facts.insert(plan.baseline.to_string(), own.unwrap_or_default());
-        write_whole(&folder.builds(), &sealed::sealed(&facts)?)?;
+        builds.insert(plan.baseline, own);
+        build_facts::write(folder, &builds)?;
         if folder.trace().exists() && self.folder.trace().exists() {
             let mut traces: BTreeMap<usize, Value> = sealed::read(&folder.trace())?;
             let mut kept: BTreeMap<usize, Value> = sealed::read(&self.folder.trace())?;

@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::stored_plan;
+use memprof_judge::results::build_facts::{self, Purpose, StoredBuild};
 use memprof_judge::results::comparability;
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
@@ -22,7 +23,6 @@ use memprof_support::durable::{sync_names, sync_tree};
 use memprof_support::paths;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
-use memprof_support::whole_file::write_whole;
 
 /// The shards of one comparison, which fit together.
 pub struct Shards {
@@ -37,7 +37,7 @@ struct Part {
     outcomes: usize,
     plan: Plan,
     environment: Value,
-    builds: BTreeMap<String, Value>,
+    builds: BTreeMap<usize, StoredBuild>,
 }
 
 impl Shards {
@@ -140,15 +140,13 @@ impl Shards {
                     .help("run all shards with the same refs and flags, best from one archive")
                     .into());
             }
-            for (revision, facts) in &self.parts[0].builds {
-                let facts = comparable_build(facts);
-                let other = part.builds.get(revision).map(comparable_build).unwrap_or_default();
-                if let Some(key) = first_difference(&facts, &other) {
-                    let name = revision.parse().ok().and_then(|index: usize| first_name(&part.plan, index));
+            for (revision, build) in &self.parts[0].builds {
+                let other = part.builds.get(revision).cloned().unwrap_or_default();
+                if let Some(what) = difference(build, &other) {
+                    let name = part.plan.revisions.get(*revision).map_or("", |revision| &revision.name);
                     let (one, other) = (id(&self.parts[0].folder), id(&part.folder));
                     return Err(UserError::new(format!(
-                        "{one} and {other} have different builds of {}: {key}",
-                        name.unwrap_or_default()
+                        "{one} and {other} have different builds of {name}: {what}"
                     ))
                     .help("run all shards from one archive, or with the same toolchain and lock file")
                     .into());
@@ -260,7 +258,7 @@ impl Shards {
     fn fill(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
         let first = &self.parts[0];
         sealed::write(&folder.environment(), &self.environment())?;
-        write_whole(&folder.builds(), &sealed::sealed(&first.builds)?)?;
+        build_facts::write(folder, &first.builds)?;
         for path in [first.folder.trace(), first.folder.changes()] {
             if path.exists() {
                 fs_err::copy(&path, folder.0.join(path.file_name().unwrap_or_default()))?;
@@ -308,7 +306,7 @@ impl Part {
     fn read(folder: RunFolder, shard: Shard, outcomes: usize) -> anyhow::Result<Self> {
         let plan: Plan = sealed::read(&folder.plan())?;
         let environment = stored::environment_of(&folder)?;
-        let builds = stored::build_facts_of(&folder)?;
+        let builds = build_facts::read(&folder)?;
         Ok(Self { folder, shard, outcomes, plan, environment, builds })
     }
 
@@ -351,10 +349,6 @@ fn id(folder: &RunFolder) -> String {
     folder.0.file_name().unwrap_or(folder.0.as_str()).to_owned()
 }
 
-fn first_name(plan: &Plan, revision: usize) -> Option<String> {
-    plan.revisions.get(revision).map(|revision| revision.name.clone())
-}
-
 /// The parts of a plan that all shards share.
 fn comparable_plan(plan: &Plan) -> anyhow::Result<Value> {
     let mut plan = plan.clone();
@@ -372,16 +366,14 @@ fn comparable_plan(plan: &Plan) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// The facts of a build that must be equal. Keys, variables and configuration contain paths of the
-/// machine.
-fn comparable_build(facts: &Value) -> Value {
-    let mut facts = facts.clone();
-    if let Value::Object(fields) = &mut facts {
-        for name in ["key", "notes", "environment", "configuration", "overlay"] {
-            fields.remove(name);
-        }
+/// Returns what differs between the builds of two shards, if they are not of one kind.
+fn difference(one: &StoredBuild, other: &StoredBuild) -> Option<&'static str> {
+    if let Some((_, words)) = one.facts.differing(&other.facts, Purpose::Merge).next() {
+        return Some(words);
     }
-    facts
+    let rest =
+        |build: &StoredBuild| (build.failure.clone(), build.not_measured.clone(), build.added_tests.clone());
+    (rest(one) != rest(other)).then_some("what could not be built or measured")
 }
 
 /// Returns the path of the first value that differs, `request.build.profile`.

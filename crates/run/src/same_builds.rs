@@ -2,46 +2,34 @@
 //! figure.
 
 use camino::Utf8Path;
-use serde_json::Value;
 
+use memprof_judge::results::build_facts::{self, BuildFacts, Fact, Purpose};
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
-use memprof_judge::results::stored;
 use memprof_plan::resolved::Plan;
 use memprof_support::regular_file;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
-/// The facts of `builds.json` that decide a build, and what to call them.
-const FACTS: [(&str, &str); 12] = [
-    ("toolchain", "the toolchain"),
-    ("profile", "the profile"),
-    ("features", "the features"),
-    ("target", "the target"),
-    ("lock", "the lock file"),
-    ("packages", "the versions of dependencies"),
-    ("configuration", "cargo's configuration"),
-    ("environment", "variables"),
-    ("flags", "RUSTFLAGS"),
-    ("overlay", "the overlay's files"),
-    ("shim", "the version of cargo-memprof"),
-    ("sources", "the sources"),
-];
-
 /// Refuses a build that differs from the one that finished runs of this revision were measured with.
-/// `now` is the build's entry in `builds.json`, which is not written yet.
+/// `now` is not in `builds.json` yet.
 ///
 /// If that file is damaged, it is written anew. Runs of another build are then found one by one
 /// ([`forget_others`]), because each has the key of its own.
 ///
 /// # Errors
 /// The message says what differs.
-pub(crate) fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Value) -> anyhow::Result<()> {
-    if now["key"].is_null() || !has_outcome(&folder.cells_of(plan, revision))? {
+pub(crate) fn check(
+    plan: &Plan,
+    folder: &RunFolder,
+    revision: usize,
+    now: &BuildFacts,
+) -> anyhow::Result<()> {
+    if now.get(Fact::Key).is_none() || !has_outcome(&folder.cells_of(plan, revision))? {
         return Ok(());
     }
-    let Ok(known) = stored::build_facts_of(folder) else { return Ok(()) };
-    match known.get(&revision.to_string()).and_then(|known| differences(known, now)) {
+    let Ok(known) = build_facts::read(folder) else { return Ok(()) };
+    match known.get(&revision).and_then(|known| differences(&known.facts, now)) {
         Some(differences) => {
             let (id, name) = (&plan.id, &plan.revisions[revision].name);
             let message =
@@ -58,14 +46,11 @@ pub(crate) fn check(plan: &Plan, folder: &RunFolder, revision: usize, now: &Valu
 
 /// Returns what differs between two builds, by their facts; `None` if it is one build, or if there was
 /// none.
-fn differences(known: &Value, now: &Value) -> Option<String> {
-    let keys = [known, now].map(|facts| facts["key"].as_str());
-    let [Some(old), Some(new)] = keys else { return None };
-    if old == new {
+fn differences(known: &BuildFacts, now: &BuildFacts) -> Option<String> {
+    if known.get(Fact::Key)? == now.get(Fact::Key)? {
         return None;
     }
-    let differs = FACTS.iter().filter(|(fact, _)| known[*fact] != now[*fact]);
-    let words: Vec<&str> = differs.map(|(_, word)| *word).collect();
+    let words: Vec<&str> = known.differing(now, Purpose::Continue).map(|(_, words)| words).collect();
     Some(match words.as_slice() {
         [] => "an option of the build differs".to_owned(),
         [one] if !one.ends_with('s') || one.ends_with("RUSTFLAGS") => format!("{one} differs"),
@@ -113,25 +98,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use memprof_judge::results::build_facts::StoredBuild;
     use memprof_judge::results::outcome::{self, Outcome, Status};
     use memprof_plan::request::{Request, TargetKind};
     use memprof_plan::resolved::{CellId, TestId};
 
     #[test]
     fn another_build_is_said_with_what_differs() {
-        let old = json!({"key": "a", "configuration": "1", "environment": {"X": "1"}, "profile": "dev"});
-        let with = |key: &str, fact: &str, value: Value| {
-            let mut facts = old.clone();
-            facts["key"] = json!(key);
-            facts[fact] = value;
-            differences(&old, &facts)
+        let known = BTreeMap::from([
+            (Fact::Key, "a"),
+            (Fact::Configuration, "1"),
+            (Fact::Environment, "X 1"),
+            (Fact::Profile, "dev"),
+        ]);
+        let build = |facts: BTreeMap<Fact, &str>| -> BuildFacts {
+            facts.into_iter().map(|(fact, text)| (fact, text.to_owned())).collect()
         };
-        assert_eq!(with("a", "profile", json!("release")), None, "the key decides");
-        assert_eq!(with("b", "configuration", json!("2")).unwrap(), "cargo's configuration differs");
-        assert_eq!(with("b", "environment", json!({})).unwrap(), "variables differ");
-        assert_eq!(with("b", "x", json!(1)).unwrap(), "an option of the build differs");
-        assert_eq!(differences(&json!({"build_failed": "no"}), &old), None, "it failed before");
-        assert_eq!(differences(&Value::Null, &old), None);
+        let old = build(known.clone());
+        let with = |key: &'static str, fact: Fact, text: &'static str| {
+            let mut facts = known.clone();
+            facts.extend([(Fact::Key, key), (fact, text)]);
+            differences(&old, &build(facts))
+        };
+        assert_eq!(with("a", Fact::Profile, "release"), None, "the key decides");
+        assert_eq!(with("b", Fact::Configuration, "2").unwrap(), "cargo's configuration differs");
+        assert_eq!(with("b", Fact::Environment, "").unwrap(), "the build's variables differ");
+        assert_eq!(with("b", Fact::Profile, "dev").unwrap(), "an option of the build differs");
+        assert_eq!(differences(&BuildFacts::default(), &old), None, "it failed before");
     }
 
     #[test]
@@ -145,9 +138,11 @@ mod tests {
         let run = folder.cells_of(&plan, 0).join("cell/0");
         fs_err::create_dir_all(&run).unwrap();
         fs_err::write(run.join(file::OUTCOME), "{}").unwrap();
-        let facts = |key: &str| json!({"key": key, "toolchain": key});
-        let kept = BTreeMap::from([("0".to_owned(), facts("a"))]);
-        fs_err::write(folder.builds(), sealed::sealed(&kept).unwrap()).unwrap();
+        let facts = |key: &str| -> BuildFacts {
+            [Fact::Key, Fact::Toolchain].map(|fact| (fact, key.to_owned())).into_iter().collect()
+        };
+        let kept = StoredBuild { facts: facts("a"), ..StoredBuild::default() };
+        build_facts::write(&folder, &BTreeMap::from([(0, kept)])).unwrap();
         assert!(check(&plan, &folder, 0, &facts("a")).is_ok());
         let refused = check(&plan, &folder, 0, &facts("b")).unwrap_err().to_string();
         assert!(refused.ends_with("another build than it gets now: the toolchain differs"), "{refused}");

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err::os::unix::fs::symlink;
-use serde_json::json;
 
 use crate::attribution::Attribution;
 use crate::changed_sources;
@@ -29,11 +28,11 @@ use memprof_build::checkout::kept;
 use memprof_build::checkout::size_limit;
 use memprof_build::failure::{BuildFailure, Fault};
 use memprof_build::git::repository::Repository;
-use memprof_build::provenance::ListedTest;
+use memprof_build::provenance::{KeyInputs, ListedTest, Provenance};
 use memprof_build::store;
+use memprof_judge::results::build_facts::{self, BuildFacts, Fact, FailureFacts, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::{self, RunFolder};
-use memprof_judge::results::stored::{self, FailureFacts};
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
@@ -133,11 +132,11 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        let facts = facts_of(plan, &builds, completed);
-        for revision in 0..builds.len() {
-            same_builds::check(plan, folder, revision, &facts[&revision.to_string()])?;
+        let stored = stored_builds(plan, &builds, completed);
+        for (revision, build) in &stored {
+            same_builds::check(plan, folder, *revision, &build.facts)?;
         }
-        write_whole(&folder.builds(), &sealed::sealed(&facts)?)?;
+        build_facts::write(folder, &stored)?;
         self.store_trace(plan, folder, &builds)?;
         if self.attribution.why != Why::Never {
             changed_sources::keep(self.repository, plan, folder)?;
@@ -285,64 +284,65 @@ fn listed_revisions<'a>(
 }
 
 /// Returns the content of `builds.json`: what a report needs to know which builds are comparable.
-fn facts_of(plan: &Plan, builds: &[Build], completed: AllCompleted) -> BTreeMap<String, serde_json::Value> {
-    let mut all: BTreeMap<String, serde_json::Value> =
-        builds.iter().enumerate().map(|(index, build)| (index.to_string(), facts(build))).collect();
-    for (index, build) in builds.iter().enumerate() {
-        let own = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
-        if let Some(facts) = all.get_mut(&index.to_string()).filter(|_| !own.is_empty()) {
-            facts["notes"] = json!(own);
+fn stored_builds(plan: &Plan, builds: &[Build], mut completed: AllCompleted) -> BTreeMap<usize, StoredBuild> {
+    let stored = |(index, build): (usize, &Build)| {
+        let mut stored = stored_build(build);
+        stored.notes = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
+        if let Some(completed) = completed.remove(&index) {
+            stored.added_tests = completed.added;
+            stored.notes.extend(completed.notes);
         }
-    }
-    for (index, completed) in completed {
-        if let Some(serde_json::Value::Object(facts)) = all.get_mut(&index.to_string()) {
-            if !completed.added.is_empty() {
-                facts.insert(stored::ADDED_TESTS.to_owned(), json!(completed.added));
-            }
-            let known = facts.entry("notes").or_insert_with(|| json!([]));
-            if let Some(known) = known.as_array_mut() {
-                known.extend(completed.notes.into_iter().map(serde_json::Value::from));
-            }
-        }
-    }
-    all
+        (index, stored)
+    };
+    builds.iter().enumerate().map(stored).collect()
 }
 
-/// Returns a revision's entry in `builds.json`.
-pub(crate) fn facts(build: &Build) -> serde_json::Value {
+/// Returns a revision's entry in `builds.json`, without notes.
+pub(crate) fn stored_build(build: &Build) -> StoredBuild {
     match build {
-        Build::Done(entry) => {
-            let provenance = &entry.provenance;
-            let toolchain = provenance.key_inputs.toolchain.lines().find(|line| line.starts_with("rustc "));
-            // As they are stored: a build may be new, or of the store.
-            let inputs = provenance.key_inputs.redacted();
-            let is_run = provenance.key_inputs.arguments.first().is_some_and(|command| command == "run");
-            let usual_profile = if is_run { "dev" } else { "test" };
-            let profile = provenance.key_inputs.arguments.windows(2).find(|pair| pair[0] == "--profile");
-            json!({
-                "key": provenance.key,
-                "commit": provenance.commit,
-                "sources": provenance.sources,
-                "toolchain": toolchain,
-                "profile": profile.map_or(usual_profile, |pair| pair[1].as_str()),
-                "target": provenance.target,
-                "features": provenance.key_inputs.overlay.get("external").cloned()
-                    .unwrap_or_else(|| features_of(&provenance.key_inputs.arguments)),
-                "lock": provenance.lock,
-                "packages": Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty()),
-                "shim": provenance.key_inputs.shim,
-                "environment": hashes_of(&inputs.environment),
-                "configuration": inputs.configuration,
-                "overlay": (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay)),
-                "flags": provenance.key_inputs.environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags)),
-                "not_measured": entry.not_measured(),
-            })
-        }
-        Build::Failed(failure) => json!(FailureFacts {
-            build_failed: failure.first_errors.clone(),
-            lockfile: failure.lockfile.clone(),
-        }),
+        Build::Done(entry) => StoredBuild {
+            facts: facts(&entry.provenance),
+            not_measured: entry.not_measured(),
+            ..StoredBuild::default()
+        },
+        Build::Failed(failure) => StoredBuild {
+            failure: Some(FailureFacts {
+                build_failed: failure.first_errors.clone(),
+                lockfile: failure.lockfile.clone(),
+            }),
+            ..StoredBuild::default()
+        },
     }
+}
+
+fn facts(provenance: &Provenance) -> BuildFacts {
+    let KeyInputs { arguments, toolchain, overlay, environment, shim, .. } = &provenance.key_inputs;
+    // As they are stored: a build may be new, or of the store.
+    let inputs = provenance.key_inputs.redacted();
+    let is_run = arguments.first().is_some_and(|command| command == "run");
+    let usual_profile = if is_run { "dev" } else { "test" };
+    let profile = arguments.windows(2).find(|pair| pair[0] == "--profile");
+    let profile = profile.map_or(usual_profile, |pair| pair[1].as_str());
+    let toolchain = toolchain.lines().find(|line| line.starts_with("rustc "));
+    let features = overlay.get("external").cloned().unwrap_or_else(|| features_of(arguments));
+    let packages = Some(provenance.packages.join("\n")).filter(|packages| !packages.is_empty());
+    let facts = [
+        (Fact::Key, Some(provenance.key.clone())),
+        (Fact::Commit, Some(provenance.commit.clone())),
+        (Fact::Sources, Some(provenance.sources.clone())),
+        (Fact::Toolchain, toolchain.map(str::to_owned)),
+        (Fact::Profile, Some(profile.to_owned())),
+        (Fact::Target, provenance.target.clone()),
+        (Fact::Features, Some(features)),
+        (Fact::Lock, provenance.lock.clone()),
+        (Fact::Packages, packages),
+        (Fact::Shim, Some(shim.clone())),
+        (Fact::Environment, Some(hashes_of(&inputs.environment))),
+        (Fact::Configuration, Some(inputs.configuration.clone())),
+        (Fact::Overlay, (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay))),
+        (Fact::Flags, environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags).into_owned())),
+    ];
+    facts.into_iter().filter_map(|(fact, text)| Some((fact, text?))).collect()
 }
 
 /// Returns a line for each input, with a hash in the place of its value: `RUSTC 0123456789abcdef`.

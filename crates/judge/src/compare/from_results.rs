@@ -16,6 +16,7 @@ use crate::compare::one_sided;
 use crate::compare::paired_tests::PairedResults;
 use crate::compare::settling;
 use crate::compare::side_differences;
+use crate::results::build_facts::{Fact, Purpose};
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::stored::{Builds, Results, Run};
@@ -24,9 +25,6 @@ use memprof_plan::metric::{Unit, order};
 use memprof_plan::request::{BuildOptions, RefRequest, Request};
 use memprof_plan::search_options::SearchOptions;
 use memprof_plan::side;
-
-/// Facts in `builds.json` whose differences get a note.
-const BUILD_FACTS: [&str; 6] = ["toolchain", "profile", "features", "lock", "target", "flags"];
 
 /// Lists at most this many differing facts of two environments.
 const MOST_ENVIRONMENT_NOTES: usize = 12;
@@ -102,7 +100,7 @@ fn has_own_settings(request: &Request) -> bool {
 /// revision into the others.
 fn search(results: &Results) -> Option<SearchOptions> {
     let mut search = results.plan.search.clone()?;
-    let overlay = |revision: usize| results.builds.get(&revision).map(|facts| facts.get("overlay"));
+    let overlay = |revision: usize| results.builds.get(&revision).map(|facts| facts.get(Fact::Overlay));
     search.candidates.retain(|&candidate| overlay(candidate) == overlay(results.plan.baseline));
     Some(search)
 }
@@ -217,22 +215,21 @@ fn build_notes(results: &Results, candidate: usize) -> Vec<String> {
     let [old_ref, new_ref] = [plan.baseline, candidate]
         .map(|index| plan.revisions[index].request_in(&plan.request).unwrap_or(&none));
     // The headline says what the user asked for.
-    let is_asked = |fact: &str| match fact {
-        "lock" => has_packages,
-        "profile" => old_ref.profile != new_ref.profile,
-        "features" => {
+    let is_asked = |fact: Fact| match fact {
+        Fact::Lock => has_packages,
+        Fact::Profile => old_ref.profile != new_ref.profile,
+        Fact::Features => {
             let of = |one: &RefRequest| (one.features.clone(), one.no_default_features);
             of(old_ref) != of(new_ref)
         }
         _ => false,
     };
-    let differing = BUILD_FACTS.iter().filter(|fact| old.get(**fact) != new.get(**fact));
+    let differing = old.differing(new, Purpose::Report).map(|(fact, _)| fact);
     differing
-        .filter(|fact| !is_asked(fact))
+        .filter(|fact| !is_asked(*fact))
         .map(|fact| {
-            let [old, new] =
-                [old, new].map(|facts| facts.get(*fact).map_or("none", |value| short_fact(value)));
-            format!("differs: {fact} {old} / {new}")
+            let [old, new] = [old, new].map(|facts| facts.get(fact).map_or("none", short_fact));
+            format!("differs: {} {old} / {new}", fact.name())
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compare::comparison::{Comparison, PairView, Ruling};
+use crate::results::build_facts::Fact;
 use crate::results::measurement::Causes;
 use crate::results::stored::Builds;
 use crate::verdict::significance::ENOUGH;
@@ -106,7 +107,7 @@ struct Packages<'a>(BTreeSet<&'a str>);
 
 impl<'a> Packages<'a> {
     fn from_builds(builds: &'a Builds) -> Self {
-        let packages = builds.values().filter_map(|facts| facts.get("packages"));
+        let packages = builds.values().filter_map(|facts| facts.get(Fact::Packages));
         Self(
             packages
                 .flat_map(|packages| packages.lines())
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     fn words(packages: &str, causes: &[Cause]) -> String {
-        let facts = BTreeMap::from([("packages".to_owned(), packages.replace("; ", "\n"))]);
+        let facts = [(Fact::Packages, packages.replace("; ", "\n"))].into_iter().collect();
         let builds = Builds::from([(0, facts)]);
         Packages::from_builds(&builds).in_words(&causes.iter().copied().collect(), RandomNumbers::Same)
     }

@@ -1,8 +1,7 @@
 //! What differs between the sides of a comparison, in words: dependencies, by the two lock files that
 //! the builds used, and settings.
 
-use std::collections::BTreeMap;
-
+use crate::results::build_facts::{BuildFacts, Fact};
 use crate::results::stored::Results;
 use memprof_plan::dependency_change::{DependencyChange, Replacement, short_rev};
 use memprof_plan::lock_differences::{self, MovedDependency};
@@ -66,11 +65,8 @@ fn replaced(change: &DependencyChange, not: &str) -> Option<String> {
 
 /// Returns the packages that differ between two builds, by their facts; `None` if a build of an earlier
 /// version does not say them.
-pub(crate) fn moved(
-    old: &BTreeMap<String, String>,
-    new: &BTreeMap<String, String>,
-) -> Option<Vec<MovedDependency>> {
-    let (old, new) = (old.get("packages")?, new.get("packages")?);
+pub(crate) fn moved(old: &BuildFacts, new: &BuildFacts) -> Option<Vec<MovedDependency>> {
+    let (old, new) = (old.get(Fact::Packages)?, new.get(Fact::Packages)?);
     let [old, new] = [old, new].map(|packages| packages.lines().filter_map(|line| line.split_once(' ')));
     Some(lock_differences::moved(old, new))
 }
@@ -94,8 +90,8 @@ impl SideDifference {
 mod tests {
     use super::*;
 
-    fn facts(packages: &str) -> BTreeMap<String, String> {
-        BTreeMap::from([("packages".to_owned(), packages.replace("; ", "\n"))])
+    fn facts(packages: &str) -> BuildFacts {
+        [(Fact::Packages, packages.replace("; ", "\n"))].into_iter().collect()
     }
 
     #[test]
@@ -113,7 +109,7 @@ mod tests {
         let nothing = SideDifference { is_asked: true, ..SideDifference::default() };
         assert_eq!(nothing.words().unwrap(), "nothing: both sides have the same dependencies");
         assert_eq!(SideDifference::default().words(), None);
-        assert_eq!(moved(&BTreeMap::new(), &facts("a 1.0.0")), None, "builds of earlier versions");
+        assert_eq!(moved(&BuildFacts::default(), &facts("a 1.0.0")), None, "builds of earlier versions");
     }
 
     #[test]

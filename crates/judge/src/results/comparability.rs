@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::results::build_facts::{BuildFacts, Fact};
 use serde_json::Value;
 
 use memprof_support::glob;
@@ -74,15 +75,12 @@ fn of_two_machines(a: &Value, b: &Value) -> Vec<IncomparableMetrics> {
 }
 
 /// Compares two builds by their facts in `builds.json`.
-pub(crate) fn of_builds(
-    a: &BTreeMap<String, String>,
-    b: &BTreeMap<String, String>,
-) -> Vec<IncomparableMetrics> {
-    let (a, b) = (a.get("target"), b.get("target"));
+pub(crate) fn of_builds(a: &BuildFacts, b: &BuildFacts) -> Vec<IncomparableMetrics> {
+    let (a, b) = (a.get(Fact::Target), b.get(Fact::Target));
     if a == b {
         return Vec::new();
     }
-    let [a, b] = [a, b].map(|target| target.map_or("the host's", String::as_str));
+    let [a, b] = [a, b].map(|target| target.unwrap_or("the host's"));
     vec![IncomparableMetrics { metrics: "*".to_owned(), reason: format!("the targets differ: {a} / {b}") }]
 }
 
@@ -146,9 +144,9 @@ mod tests {
 
     #[test]
     fn figures_of_two_targets_are_never_compared() {
-        let target = |name: &str| BTreeMap::from([("target".to_owned(), name.to_owned())]);
+        let target = |name: &str| BuildFacts::from_iter([(Fact::Target, name.to_owned())]);
         assert_eq!(of_builds(&target("a"), &target("a")), []);
-        let apart = of_builds(&target("a"), &BTreeMap::new());
+        let apart = of_builds(&target("a"), &BuildFacts::default());
         assert_eq!(apart[0].reason, "the targets differ: a / the host's");
     }
 }

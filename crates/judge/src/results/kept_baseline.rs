@@ -1,12 +1,13 @@
 //! `kept.json` in the folder of a run whose baseline was measured earlier, and `baseline.json` in the
 //! folder of a saved baseline. Also why a saved baseline does not fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::results::build_facts::{BuildFacts, Fact, Purpose};
 use crate::results::comparability;
 use crate::results::run_folder::RunFolder;
 use memprof_plan::request::{BuildOptions, Request, Selection};
@@ -59,19 +60,6 @@ impl KeptBaseline {
     }
 }
 
-/// The facts about builds that must be equal, with their names in messages.
-const BUILD_FACTS: [(&str, &str); 9] = [
-    ("toolchain", "the toolchain"),
-    ("profile", "the profile"),
-    ("target", "the target"),
-    ("features", "the features"),
-    ("flags", "RUSTFLAGS"),
-    ("shim", "cargo-memprof's shim (another version of the tool)"),
-    ("environment", "the build's variables"),
-    ("configuration", "cargo's configuration outside the repository"),
-    ("overlay", "the overlay's files"),
-];
-
 /// Returns how two machines differ in what figures may depend on.
 pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
     let mut differing: Vec<String> =
@@ -100,22 +88,20 @@ pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
 }
 
 /// Returns how two builds differ in what is not of their revisions.
-pub fn of_builds(kept: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
-    let differing = BUILD_FACTS.iter().filter(|(fact, _)| kept.get(*fact) != now.get(*fact));
-    differing
-        .map(|(fact, what)| {
-            let [kept, now] = [kept, now].map(|facts| facts.get(*fact).map_or("", String::as_str));
-            let is_hash = |text: &str| text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if is_hash(kept) || is_hash(now) {
-                return (*what).to_owned();
-            }
-            if ["environment", "overlay"].contains(fact) {
-                return format!("{what}: {}", differing_names(kept, now));
-            }
-            let [kept, now] = [kept, now].map(|text| if text.is_empty() { "none" } else { text });
-            format!("{what}: {kept} / {now}")
-        })
-        .collect()
+pub fn of_builds(kept: &BuildFacts, now: &BuildFacts) -> Vec<String> {
+    let in_words = |(fact, what): (Fact, &str)| {
+        let [kept, now] = [kept, now].map(|facts| facts.get(fact).unwrap_or_default());
+        let is_hash = |text: &str| text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_hash(kept) || is_hash(now) {
+            return what.to_owned();
+        }
+        if matches!(fact, Fact::Environment | Fact::Overlay) {
+            return format!("{what}: {}", differing_names(kept, now));
+        }
+        let [kept, now] = [kept, now].map(|text| if text.is_empty() { "none" } else { text });
+        format!("{what}: {kept} / {now}")
+    };
+    kept.differing(now, Purpose::Keep).map(in_words).collect()
 }
 
 /// Returns the names of the lines that only one side has: `NAME 0123456789abcdef`.
@@ -223,16 +209,15 @@ mod tests {
     #[test]
     fn builds_differ_by_toolchain_and_shim_and_not_by_sources() {
         let variables = |hash: &str| format!("CARGO_PROFILE_DEV_LTO {hash}\nRUSTC 0123456789abcdef");
-        let build = |toolchain: &str, shim: &str, sources: &str| {
-            let of_shim = variables(&shim[..16]);
+        let build = |toolchain: &str, shim: &str, sources: &str| -> BuildFacts {
             let facts = [
-                ("toolchain", toolchain),
-                ("shim", shim),
-                ("sources", sources),
-                ("lock", sources),
-                ("environment", &of_shim),
+                (Fact::Toolchain, toolchain.to_owned()),
+                (Fact::Shim, shim.to_owned()),
+                (Fact::Sources, sources.to_owned()),
+                (Fact::Lock, sources.to_owned()),
+                (Fact::Environment, variables(&shim[..16])),
             ];
-            facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+            facts.into_iter().collect()
         };
         let (old, new) = ("0123456789abcdef0123", "fedcba9876543210fedc");
         assert_eq!(of_builds(&build("rustc 1.95.0", old, "a"), &build("rustc 1.95.0", old, "b")), [""; 0]);
@@ -240,7 +225,7 @@ mod tests {
             of_builds(&build("rustc 1.95.0", old, "a"), &build("rustc 1.96.0", new, "a")),
             [
                 "the toolchain: rustc 1.95.0 / rustc 1.96.0",
-                "cargo-memprof's shim (another version of the tool)",
+                "the version of cargo-memprof",
                 "the build's variables: CARGO_PROFILE_DEV_LTO"
             ]
         );

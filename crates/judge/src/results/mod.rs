@@ -2,6 +2,7 @@
 //! Reads and writes the run's folder.
 
 pub mod added_test;
+pub mod build_facts;
 pub mod comparability;
 pub mod environment;
 pub mod file_seal;

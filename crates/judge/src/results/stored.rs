@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::results::added_test::AddedTest;
+use crate::results::build_facts::{self, BuildFacts, FailureFacts};
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::file_seal::{self, Hashing};
 use crate::results::log_file;
@@ -65,28 +64,15 @@ pub struct FailedBuild {
     pub lockfile: Option<String>,
 }
 
-/// The entry of a failed build in `builds.json`, apart from notes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailureFacts {
-    /// The first errors of the compiler or of cargo.
-    pub build_failed: String,
-    /// Which lock file the build used, if the revision has committed none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lockfile: Option<String>,
-}
-
-impl FailureFacts {
-    /// Reads an entry. `None` if it is one of a build that did not fail.
-    fn from_facts(facts: &Value) -> Option<Self> {
-        // Earlier versions wrote a text.
-        let text = facts.as_str().and_then(|text| text.strip_prefix("build failed: "));
-        let old = text.map(|errors| Self { build_failed: errors.to_owned(), lockfile: None });
-        old.or_else(|| Self::deserialize(facts).ok())
+impl FailedBuild {
+    fn from_facts(facts: FailureFacts, folder: &RunFolder, log: &Utf8Path) -> Self {
+        let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(log).to_string());
+        Self { errors: facts.build_failed, log, lockfile: facts.lockfile }
     }
 }
 
-/// Toolchain, profile and other facts about builds, as text, by revision.
-pub type Builds = BTreeMap<usize, BTreeMap<String, String>>;
+/// The facts about builds, by revision.
+pub type Builds = BTreeMap<usize, BuildFacts>;
 
 /// One finished run.
 #[derive(Clone, Debug)]
@@ -147,12 +133,26 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         return Err(sealed::damaged(&folder.plan(), "the baseline is not among the revisions"));
     }
     let environment = environment_of(folder)?;
-    let mut facts = build_facts_of(folder)?;
-    let not_measured = take_not_measured(folder, &mut facts)?;
-    let added_tests = take_lists(folder, &mut facts, ADDED_TESTS)?;
-    let failed_builds = failed_builds(folder, &plan, &facts);
-    let notes = take_notes(folder, &mut facts)?;
-    let builds = builds(facts);
+    let (mut builds, mut failed_builds) = (Builds::new(), BTreeMap::new());
+    let (mut not_measured, mut added_tests) = (BTreeMap::new(), BTreeMap::new());
+    let mut notes = Vec::new();
+    for (revision, build) in build_facts::read(folder)? {
+        not_measured.insert(revision, build.not_measured);
+        if !build.added_tests.is_empty() {
+            added_tests.insert(revision, build.added_tests);
+        }
+        notes.extend(build.notes);
+        match build.failure {
+            None => drop(builds.insert(revision, build.facts)),
+            Some(failure) if revision < plan.revisions.len() => {
+                failed_builds.insert(
+                    revision,
+                    FailedBuild::from_facts(failure, folder, &folder.build_log(&plan, revision)),
+                );
+            }
+            Some(_) => {}
+        }
+    }
     let traces = if folder.trace().exists() { sealed::read(&folder.trace())? } else { BTreeMap::new() };
     let mut records = records(folder, &folder.cells(), &plan)?;
     records.retain(|(record, _)| wanted(record));
@@ -189,101 +189,8 @@ pub fn environment_of(folder: &RunFolder) -> anyhow::Result<Value> {
 
 /// Returns the facts about the builds of revisions that were built.
 pub fn builds_of(folder: &RunFolder) -> anyhow::Result<Builds> {
-    let mut facts = build_facts_of(folder)?;
-    take_not_measured(folder, &mut facts)?;
-    take_lists::<AddedTest>(folder, &mut facts, ADDED_TESTS)?;
-    take_notes(folder, &mut facts)?;
-    Ok(builds(facts))
-}
-
-/// Returns the executables that cannot be measured, by revision.
-pub fn not_measured_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
-    take_not_measured(folder, &mut build_facts_of(folder)?)
-}
-
-/// Returns the revisions that did not build, with their errors.
-fn failed_builds(
-    folder: &RunFolder,
-    plan: &Plan,
-    facts: &BTreeMap<String, Value>,
-) -> BTreeMap<usize, FailedBuild> {
-    let failed = facts.iter().filter_map(|(revision, facts)| {
-        let FailureFacts { build_failed: errors, lockfile } = FailureFacts::from_facts(facts)?;
-        let revision = revision.parse().ok().filter(|revision| *revision < plan.revisions.len())?;
-        let log = folder.build_log(plan, revision);
-        let log = log.exists().then(|| log.strip_prefix(&folder.0).unwrap_or(&log).to_string());
-        Some((revision, FailedBuild { errors, log, lockfile }))
-    });
-    failed.collect()
-}
-
-/// The key in `builds.json` of the test files of other revisions.
-pub const ADDED_TESTS: &str = "added_tests";
-
-/// Takes the executables that cannot be measured from the facts about the builds.
-fn take_not_measured(
-    folder: &RunFolder,
-    revisions: &mut BTreeMap<String, Value>,
-) -> anyhow::Result<BTreeMap<usize, Vec<NotMeasured>>> {
-    take_lists(folder, revisions, "not_measured")
-}
-
-/// Takes each revision's list of this key from the facts about the builds.
-fn take_lists<T: DeserializeOwned>(
-    folder: &RunFolder,
-    revisions: &mut BTreeMap<String, Value>,
-    key: &str,
-) -> anyhow::Result<BTreeMap<usize, Vec<T>>> {
-    let mut all = BTreeMap::new();
-    for (revision, facts) in revisions {
-        let list = facts.as_object_mut().and_then(|facts| facts.remove(key));
-        if let (Some(list), Ok(revision)) = (list, revision.parse()) {
-            let list = serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
-            all.insert(revision, list);
-        }
-    }
-    Ok(all)
-}
-
-/// Takes the notes on the builds from the facts about them.
-fn take_notes(folder: &RunFolder, revisions: &mut BTreeMap<String, Value>) -> anyhow::Result<Vec<String>> {
-    let mut notes = Vec::new();
-    for facts in revisions.values_mut() {
-        if let Some(list) = facts.as_object_mut().and_then(|facts| facts.remove("notes")) {
-            let list: Vec<String> =
-                serde_json::from_value(list).with_context(|| folder.builds().to_string())?;
-            notes.extend(list);
-        }
-    }
-    Ok(notes)
-}
-
-/// Reads `builds.json`: the facts about each revision's build, by its index in the plan. Empty if
-/// there is no such file.
-///
-/// # Errors
-/// The file is not as it was written.
-pub fn build_facts_of(folder: &RunFolder) -> anyhow::Result<BTreeMap<String, Value>> {
-    let path = folder.builds();
-    let text = match regular_file::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
-    };
-    sealed::unsealed(&text).or_else(|damage| {
-        // Before files had a hash, all their keys were revisions.
-        let old: Option<BTreeMap<String, Value>> = serde_json::from_slice(&text).ok();
-        let is_old = |facts: &BTreeMap<String, Value>| facts.keys().all(|key| key.parse::<usize>().is_ok());
-        old.filter(is_old).ok_or_else(|| damaged_builds(folder, &damage).into())
-    })
-}
-
-fn damaged_builds(folder: &RunFolder, damage: &sealed::Damage) -> UserError {
-    let user_error = UserError::new(format!("{} is damaged: {damage}", folder.builds()));
-    match folder.0.file_name().filter(|_| !folder.search().exists()) {
-        Some(id) => user_error.help(format!("write it again: cargo memprof run --resume {id}")),
-        None => user_error.help("start the search again, without --resume"),
-    }
+    let built = build_facts::read(folder)?.into_iter().filter(|(_, build)| build.failure.is_none());
+    Ok(built.map(|(revision, build)| (revision, build.facts)).collect())
 }
 
 impl Results {
@@ -300,21 +207,6 @@ impl Results {
 
 fn read_optional(path: &Utf8Path) -> anyhow::Result<Value> {
     if path.exists() { sealed::read(path) } else { Ok(Value::Null) }
-}
-
-/// Returns the facts as text. A build that failed has none.
-fn builds(revisions: BTreeMap<String, Value>) -> Builds {
-    let entries = revisions.into_iter().filter(|(_, facts)| FailureFacts::from_facts(facts).is_none());
-    let entries = entries.filter_map(|(revision, facts)| {
-        let Value::Object(facts) = facts else { return None };
-        let facts = facts.into_iter().filter_map(|(key, fact)| match fact {
-            Value::Null => None,
-            Value::String(text) => Some((key, text)),
-            other => Some((key, other.to_string())),
-        });
-        Some((revision.parse().ok()?, facts.collect()))
-    });
-    entries.collect()
 }
 
 fn records(

@@ -9,6 +9,7 @@ use camino::Utf8Path;
 use crate::compare::aggregate::Figure;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
+use crate::results::build_facts::Fact;
 use crate::results::log_file;
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::stack_log::{Module, StackLog};
@@ -400,7 +401,7 @@ impl Reader<'_> {
             .results
             .builds
             .get(&revision)?
-            .get("packages")?
+            .get(Fact::Packages)?
             .lines()
             .filter_map(|line| line.split_once(' '))
         {

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use camino::Utf8PathBuf;
-use serde_json::Value;
 
 use crate::attribution::{self, Attribution};
 use crate::bisect::end_without_figure::EndWithoutFigure;
@@ -30,6 +29,7 @@ use memprof_build::store::Entry;
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::compare::{evaluation, noise};
+use memprof_judge::results::build_facts::{self, StoredBuild};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Run};
 use memprof_judge::verdict::limits::{self, Limits};
@@ -45,7 +45,6 @@ use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
-use memprof_support::whole_file::write_whole;
 
 /// Builds and measures the commits of a plan.
 pub struct CommitRunner<'a> {
@@ -57,7 +56,7 @@ pub struct CommitRunner<'a> {
     /// By commit. A commit that was not built yet holds an empty failure, which nothing reads.
     builds: Vec<Build>,
     is_built: Vec<bool>,
-    facts: BTreeMap<String, Value>,
+    stored: BTreeMap<usize, StoredBuild>,
     /// Whether the good commit was built in an earlier session, and not yet in this one.
     is_continued: bool,
     conditions: Conditions<'a>,
@@ -135,7 +134,7 @@ impl<'a> CommitRunner<'a> {
             Builder::new(plan, session.repository, &session.cache, folder, notes, session.interrupt)?;
         stdin_files::keep(folder, plan)?;
         let commits = plan.revisions.len();
-        let facts = stored::build_facts_of(folder)?;
+        let stored = build_facts::read(folder)?;
         rounds::forget_damaged(&folder.cells(), notes)?;
         let mut runner = Self {
             session,
@@ -145,8 +144,8 @@ impl<'a> CommitRunner<'a> {
             builder,
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
-            is_continued: facts.contains_key(&record.lineage.good.to_string()),
-            facts,
+            is_continued: stored.contains_key(&record.lineage.good),
+            stored,
             conditions: Conditions::new(plan, PastTimes::default(), devices, notes, session.interrupt),
             record,
             tracks: Vec::new(),
@@ -433,15 +432,15 @@ impl<'a> CommitRunner<'a> {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
-        let facts = session::facts(&self.builds[commit]);
-        same_builds::check(self.plan, self.folder, commit, &facts)?;
+        let stored = session::stored_build(&self.builds[commit]);
+        same_builds::check(self.plan, self.folder, commit, &stored.facts)?;
         if self.builds[commit].entry().is_some() {
             // What is measured from now on is compared with this build.
             self.builder.settle_lockfile();
         }
         self.is_built[commit] = true;
-        self.facts.insert(commit.to_string(), facts);
-        write_whole(&self.folder.builds(), &sealed::sealed(&self.facts)?)
+        self.stored.insert(commit, stored);
+        build_facts::write(self.folder, &self.stored)
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
