@@ -6,7 +6,7 @@ use memprof_build::cargo::resolution::Unresolved;
 use memprof_run::runner::Interrupted;
 use memprof_support::advice;
 use memprof_support::exit_code::ExitCode;
-use memprof_support::process::ProcessError;
+use memprof_support::process_error::ProcessError;
 use memprof_support::regular_file;
 use memprof_support::user_error::UserError;
 

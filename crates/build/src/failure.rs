@@ -11,7 +11,7 @@ use crate::store::UnreadableArtifact;
 use memprof_plan::request::{OverlayMode, OverlayRequest};
 use memprof_plan::resolved::Revision;
 use memprof_support::advice;
-use memprof_support::process::ProcessError;
+use memprof_support::process_error::ProcessError;
 use memprof_support::redaction;
 use memprof_support::user_error::UserError;
 

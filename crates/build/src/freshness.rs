@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages;
 use memprof_support::regular_file::followed;
+use memprof_support::stamp::file_id;
 
 /// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
 /// target folder.
@@ -153,10 +154,8 @@ fn original_in(folder: &Utf8Path, program: &Utf8Path) -> Option<Utf8PathBuf> {
 }
 
 fn is_same_file(one: &Utf8Path, other: &Utf8Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     let (Ok(one_metadata), Ok(other_metadata)) = (one.metadata(), other.metadata()) else { return false };
-    let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
-    identity(&one_metadata) == identity(&other_metadata)
+    file_id(&one_metadata) == file_id(&other_metadata)
         || (one_metadata.len() == other_metadata.len()
             && matches!((followed::read_within(one, followed::MOST_OF_BINARY), followed::read_within(other, followed::MOST_OF_BINARY)), (Ok(one), Ok(other)) if one == other))
 }

@@ -10,7 +10,8 @@ use crate::noting_runner::LIBRARY_PATHS;
 use crate::provenance::ListedTest;
 use memprof_plan::clean_env::{Child, CleanEnv};
 use memprof_support::child_output::Limits;
-use memprof_support::process::{Command, ProcessError};
+use memprof_support::process::Command;
+use memprof_support::process_error::ProcessError;
 
 /// The message of Linux's loader for a missing library.
 pub(crate) const LOADER_ERROR: &str = "error while loading shared libraries";

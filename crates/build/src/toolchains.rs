@@ -10,7 +10,7 @@ use crate::checkout::cache::Cache;
 use crate::git::links::{self, Linked};
 use crate::git::repository::Repository;
 use memprof_plan::resolved::{Plan, Revision};
-use memprof_support::process::ProcessError;
+use memprof_support::process_error::ProcessError;
 use memprof_support::user_error::UserError;
 
 /// With more revisions, their toolchain files are not listed: a search over a history would print

@@ -17,6 +17,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::devices::CudaDevice;
 use crate::locks;
 use memprof_support::run_identity::{RunIdentity, own_user, user_name};
+use memprof_support::stamp::is_at;
 
 /// How every ticket's name ends.
 const ENDING: &str = ".ticket";
@@ -122,12 +123,7 @@ impl Ticket {
 
     /// Whether others see it. A program that cleans up `/tmp` may have removed it.
     pub fn is_in_place(&self) -> bool {
-        let own = self.file.metadata().map(|own| own.ino());
-        let is_own = |name: &Utf8PathBuf| {
-            let there = name.symlink_metadata().map(|there| there.ino());
-            matches!((&own, &there), (Ok(own), Ok(there)) if own == there)
-        };
-        self.names.iter().all(is_own)
+        self.names.iter().all(|name| is_at(&self.file, name))
     }
 }
 

@@ -2,15 +2,14 @@
 //! test deletes it.
 
 use std::collections::HashMap;
-use std::fs::{File, Permissions};
-use std::io::{self, Seek};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
 
 use anyhow::Context;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 
 use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
+use memprof_support::guarded_files::put_back;
 use memprof_support::regular_file;
 use memprof_support::stamp::Stamp;
 
@@ -38,7 +37,7 @@ impl ProvenExecutables {
             if !may_write {
                 return Ok(false);
             }
-            put_back(&mut proven.file, &path).with_context(|| format!("cannot put {path} back"))?;
+            put_back(&mut proven.file, &path, 0o755).with_context(|| format!("cannot put {path} back"))?;
         }
         entry.verified(executable)?;
         let file = regular_file::open(&path).with_context(|| format!("cannot open {path}"))?;
@@ -60,16 +59,4 @@ impl ProvenExecutables {
         let is_there = executable.directory.symlink_metadata().is_ok_and(|found| found.is_dir());
         (!is_there).then(|| "the test deleted its current folder".to_owned())
     }
-}
-
-/// Writes the content of a file that is still open, although it may have no name any more.
-fn put_back(file: &mut File, path: &Utf8Path) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    regular_file::remove(path)?;
-    file.rewind()?;
-    let mut copy = regular_file::create(path)?;
-    io::copy(file, &mut copy)?;
-    copy.set_permissions(Permissions::from_mode(0o755))
 }

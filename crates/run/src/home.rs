@@ -11,6 +11,7 @@ use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::file;
 use memprof_support::bytes::Bytes;
 use memprof_support::sealed;
+use memprof_support::stamp::file_id;
 use memprof_support::{redacted_file, redaction, regular_file};
 
 /// How many bytes of a test's standard output, and of its standard error, are kept.
@@ -113,7 +114,7 @@ fn make_accessible(file: &File, needed: u32) -> io::Result<()> {
 
 /// Whether an open file is what was found at a path.
 fn is_same(file: &File, found: &Metadata) -> bool {
-    file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
+    file.metadata().is_ok_and(|own| file_id(&own) == file_id(found))
 }
 
 fn replaced(what: &str, by: &Metadata) -> String {

@@ -13,7 +13,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use memprof_support::counted::grouped;
-use memprof_support::process::{Command, INTERRUPT_POLL, ProcessError};
+use memprof_support::process::{Command, INTERRUPT_POLL};
+use memprof_support::process_error::ProcessError;
 use memprof_support::terminal_mode;
 
 /// How a child ended.

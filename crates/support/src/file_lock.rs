@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use crate::elapsed::shown;
 use crate::event::{Event, Sink};
 use crate::regular_file;
 use crate::run_identity::{RunIdentity, described};
+use crate::stamp::is_at;
 
 /// How often a waiting run tries again.
 pub const RETRY: Duration = Duration::from_millis(100);
@@ -153,7 +154,7 @@ impl Lock {
         loop {
             let Some(mut file) = (target.open)(path)? else { continue };
             match file.try_lock() {
-                Ok(()) if is_still_at(&file, path) => {
+                Ok(()) if is_at(&file, path) => {
                     file.set_len(0)?;
                     file.write_all(RunIdentity::of_this_process().line().as_bytes())?;
                     return Ok(Attempt::Acquired(Self { file }));
@@ -210,12 +211,6 @@ impl Drop for Lock {
         // Closing the file frees the lock. A holder's name that stays behind is only misleading.
         let _ = self.file.set_len(0);
     }
-}
-
-fn is_still_at(file: &File, path: &Utf8Path) -> bool {
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let (ours, there) = (file.metadata().map(identity), path.metadata().map(identity));
-    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
 }
 
 /// Returns what the holder wrote about itself. It may not have done so yet.

@@ -10,6 +10,7 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::regular_file;
+use crate::stamp::is_at;
 
 /// How many files are kept open. The usual limit of a process is 1024.
 const MOST: usize = 400;
@@ -32,23 +33,17 @@ impl GuardedFiles {
     pub fn restore(&mut self) -> anyhow::Result<()> {
         for (path, file) in &mut self.0 {
             if !is_at(file, path) {
-                put_back(file, path).with_context(|| format!("cannot put {path} back"))?;
+                let mode = file.metadata()?.mode() & 0o777;
+                put_back(file, path, mode).with_context(|| format!("cannot put {path} back"))?;
             }
         }
         Ok(())
     }
 }
 
-fn is_at(file: &File, path: &Utf8Path) -> bool {
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let (open, found) = (file.metadata().map(identity), path.symlink_metadata().map(identity));
-    matches!((open, found), (Ok(open), Ok(found)) if open == found)
-}
-
-/// Writes the content of a file that is still open, although it may have no name any more, and
-/// continues with the copy.
-fn put_back(file: &mut File, path: &Utf8Path) -> io::Result<()> {
-    let mode = file.metadata()?.mode() & 0o777;
+/// Writes the content of a file that is still open, although it may have no name any more, with these
+/// permissions. The file is then the copy.
+pub fn put_back(file: &mut File, path: &Utf8Path, mode: u32) -> io::Result<()> {
     make_folder(path.parent().unwrap_or(path))?;
     regular_file::remove(path)?;
     file.rewind()?;

@@ -21,6 +21,7 @@ pub mod nesting;
 pub mod output_file;
 pub mod paths;
 pub mod process;
+pub mod process_error;
 #[cfg(target_os = "linux")]
 pub mod process_tree;
 pub mod redacted_file;

@@ -1,15 +1,29 @@
-//! The stamp of a file or folder, which shows without reading the content whether it was changed.
+//! Which file is at a path, and its stamp, which shows without reading the content whether it was changed.
 
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+
+/// The device and the inode of a file or folder.
+pub type FileId = (u64, u64);
+
+/// Returns which file or folder this is, whatever its name.
+pub fn file_id(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether an open file is still the one at a path, and no link to it.
+pub fn is_at(file: &File, path: impl AsRef<Path>) -> bool {
+    let (open, found) = (file.metadata(), path.as_ref().symlink_metadata());
+    matches!((open, found), (Ok(open), Ok(found)) if file_id(&open) == file_id(&found))
+}
 
 /// What changes when a file is changed or replaced. A folder's stamp changes when an entry is added or
 /// removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Device and inode.
-    file: (u64, u64),
+    file: FileId,
     length: u64,
     /// The time of the last change, which no program can set: seconds and nanoseconds since the epoch.
     changed: (i64, i64),
@@ -21,7 +35,7 @@ impl Stamp {
     pub fn read(path: impl AsRef<Path>) -> Option<Self> {
         let metadata = path.as_ref().symlink_metadata().ok()?;
         Some(Self {
-            file: (metadata.dev(), metadata.ino()),
+            file: file_id(&metadata),
             length: metadata.len(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         })

@@ -39,6 +39,7 @@ use memprof_support::process::shell_quoted;
 use memprof_support::redaction;
 use memprof_support::regular_file;
 use memprof_support::regular_file::followed;
+use memprof_support::stamp::file_id;
 use memprof_support::user_error::UserError;
 
 /// The variable that sets where the cache is.
@@ -370,7 +371,7 @@ pub fn bytes_on_disk(folder: &Utf8Path) -> u64 {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.metadata().ok())
-        .filter(|metadata| metadata.nlink() == 1 || seen.insert((metadata.dev(), metadata.ino())))
+        .filter(|metadata| metadata.nlink() == 1 || seen.insert(file_id(metadata)))
         // The unit of `st_blocks` is 512 bytes, regardless of the file system's block size
         // (stat(2)).
         .map(|metadata| metadata.blocks() * 512)

@@ -2,7 +2,8 @@
 
 use crate::checkout::lfs::quoted_list;
 use memprof_support::advice::Advice;
-use memprof_support::process::{ProcessError, shell_quoted};
+use memprof_support::process::shell_quoted;
+use memprof_support::process_error::ProcessError;
 
 /// Why a revision could not be checked out.
 #[derive(Debug, thiserror::Error)]

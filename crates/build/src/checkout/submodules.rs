@@ -19,7 +19,8 @@ use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::Repository;
 use memprof_support::advice::Advice;
-use memprof_support::process::{Command, ProcessError};
+use memprof_support::process::Command;
+use memprof_support::process_error::ProcessError;
 use memprof_support::regular_file;
 
 /// A repository in the checkout whose submodules are checked out: the checkout itself, or one of

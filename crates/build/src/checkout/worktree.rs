@@ -26,7 +26,8 @@ use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{Lookup, Repository};
 use memprof_plan::resolved::Revision;
 use memprof_support::advice::{Advice, Advised};
-use memprof_support::process::{Command, ProcessError};
+use memprof_support::process::Command;
+use memprof_support::process_error::ProcessError;
 use memprof_support::regular_file;
 use memprof_support::user_error::UserError;
 

@@ -2,7 +2,7 @@
 
 use crate::git::repository::{Lookup, Repository};
 use memprof_support::advice::Advice;
-use memprof_support::process::ProcessError;
+use memprof_support::process_error::ProcessError;
 
 /// Where the tool's own refs are. `clean` deletes all of them.
 pub(crate) const OUR_REFS: &str = "refs/memprof/";

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::MetadataExt;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
@@ -25,7 +24,7 @@ use memprof_support::paths;
 use memprof_support::redaction;
 use memprof_support::regular_file;
 use memprof_support::salt::Salt;
-use memprof_support::stamp::Stamp;
+use memprof_support::stamp::{FileId, Stamp, file_id, is_at};
 
 /// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
@@ -40,13 +39,10 @@ pub struct ExtractedTree<'a> {
     /// The locked mark in `root`, as long as it is ours.
     claim: Option<File>,
     /// The file system's identity of `root`. Nothing else is removed in its place.
-    identity: Option<Identity>,
+    identity: Option<FileId>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
     verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
 }
-
-/// A folder's device and inode.
-type Identity = (u64, u64);
 
 /// The name of a file that marks a folder as ours, in case a killed run could not remove it. The
 /// file holds the outermost folder that was created, and a proof that this tool created it.
@@ -326,19 +322,18 @@ fn proof(root: &Utf8Path, outermost: &Utf8Path, salt: &Salt) -> String {
 }
 
 /// Returns a folder's identity. `None` if there is no folder; a link is none.
-fn identity(folder: &Utf8Path) -> Option<Identity> {
+fn identity(folder: &Utf8Path) -> Option<FileId> {
     let metadata = folder.symlink_metadata().ok().filter(std::fs::Metadata::is_dir)?;
-    Some((metadata.dev(), metadata.ino()))
+    Some(file_id(&metadata))
 }
 
 /// Locks the mark of a folder, unless another run has it.
 fn locked(mark: &Utf8Path) -> Result<File, String> {
     const IN_USE: &str = "another run uses it";
     let file = regular_file::open(mark).map_err(|_| IN_USE.to_owned())?;
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     match file.try_lock() {
         // The other run may have removed it in the meantime.
-        Ok(()) if file.metadata().map(identity).ok() == mark.metadata().map(identity).ok() => Ok(file),
+        Ok(()) if is_at(&file, mark) => Ok(file),
         Ok(()) | Err(TryLockError::WouldBlock) => Err(IN_USE.to_owned()),
         Err(TryLockError::Error(error)) => Err(format!("it cannot be locked ({error})")),
     }

@@ -15,7 +15,8 @@ use memprof_gpu::nvml::{self, Nvml, ProcessIds};
 use memprof_gpu::tickets;
 use memprof_gpu::visible_devices::{ORDER, VISIBLE};
 use memprof_support::file_lock;
-use memprof_support::process::{Command, ProcessError};
+use memprof_support::process::Command;
+use memprof_support::process_error::ProcessError;
 
 /// Gathers all facts.
 pub fn gather() -> MachineFacts {

@@ -7,7 +7,8 @@ use camino::Utf8Path;
 
 use crate::slurm::task::{self, Task};
 use memprof_support::child_output::Limits;
-use memprof_support::process::{Command, ProcessError};
+use memprof_support::process::Command;
+use memprof_support::process_error::ProcessError;
 use memprof_support::user_error::UserError;
 
 /// Where the documentation says how to do without Slurm's commands.

@@ -11,7 +11,7 @@ use crate::slurm::progress::{self, Status};
 use crate::slurm::task::{Phase, Task};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_support::event::{Event, Sink};
-use memprof_support::process::ProcessError;
+use memprof_support::process_error::ProcessError;
 use memprof_support::user_error::UserError;
 
 /// How often the interrupt flag is looked at.
