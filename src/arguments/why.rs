@@ -21,8 +21,8 @@ const FRAMES: usize = 1;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Call sites")]
 pub struct WhyArguments {
-    /// Which tests run once more with call stacks: never, changed, or always (if nothing follows)
-    /// [default: changed on a terminal and in markdown, else never]
+    /// Which tests run once more with call stacks: never, always (if nothing follows), or changed: those
+    /// that changed or exceed a limit [default: changed, if a report shows causes]
     #[arg(
         long,
         value_name = "WHICH",
@@ -84,10 +84,9 @@ impl PartialEq for WhyArguments {
 impl Eq for WhyArguments {}
 
 impl WhyArguments {
-    /// Returns which tests run with call stacks. `is_shown` says whether a report for people is asked
-    /// for, which shows the call sites of changed tests.
-    pub fn which(&self, is_shown: bool, is_comparison: bool) -> Why {
-        self.why.unwrap_or(if is_shown && is_comparison { Why::Changed } else { Why::Never })
+    /// Returns which tests run with call stacks. `is_shown` says whether a report shows causes.
+    pub fn which(&self, is_shown: bool) -> Why {
+        self.why.unwrap_or(if is_shown { Why::Changed } else { Why::Never })
     }
 
     /// Whether a flag asks for call sites, or says which ones and how.

@@ -78,7 +78,7 @@ impl Run<'_> {
         let attribution = if kept.is_some() || request.refs.aa || !plan.request.pairs.is_empty() {
             Attribution::NONE
         } else {
-            explanation::attribution(&presentation.why, self.outputs, plan)
+            explanation::attribution(&presentation.why, self.outputs)
         };
         let session = Session { attribution, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(execution.waiting.when_held())?;

@@ -57,7 +57,7 @@ pub fn run_archive(
         folder_of_run::create(&unpacked, &mut packed.plan, &runs, named)?
     };
     let plan = &packed.plan;
-    let attribution = explanation::attribution(&presentation.why, outputs, plan);
+    let attribution = explanation::attribution(&presentation.why, outputs);
     let mut prepared = packed.prepare()?;
     warn_about_paths(console, &prepared.tree, &unpacked.manifest.root);
     let mut conditions = Conditions::new(plan, past_times(&folder), devices, console, interrupt);

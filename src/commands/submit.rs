@@ -92,7 +92,7 @@ impl Submit<'_> {
         let lock = self.lock(&folder)?;
         let file = current_directory()?.join(file).canonicalize_utf8()?;
         let tool = memprof_support::paths::utf8(std::env::current_exe()?)?;
-        let flags = self.flags(&plan)?;
+        let flags = self.flags()?;
         let script = Script { tool: &tool, archive: &file, run: &folder.0, shards, flags: &flags };
         write_whole(&folder.script(), script.text().as_bytes())?;
         sync_tree(folder.0.as_std_path()).with_context(|| format!("cannot sync {}", folder.0))?;
@@ -284,7 +284,7 @@ impl Submit<'_> {
     }
 
     /// Returns the flags of `run --archive` that decide what a shard measures.
-    fn flags(&self, plan: &Plan) -> anyhow::Result<Vec<String>> {
+    fn flags(&self) -> anyhow::Result<Vec<String>> {
         let presentation = &self.arguments.presentation;
         let mut flags = judging_flags(std::env::args());
         if let Some(noise) = &self.arguments.judging.noise {
@@ -293,7 +293,7 @@ impl Submit<'_> {
         if !presentation.metrics.is_empty() {
             flags.extend(["--metrics".to_owned(), presentation.metrics.join(",")]);
         }
-        let why = explanation::attribution(&presentation.why, self.outputs, plan).why;
+        let why = explanation::attribution(&presentation.why, self.outputs).why;
         let why = why.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
         flags.extend(["--why".to_owned(), why]);
         if let Some(tests) = presentation.why.why_tests {

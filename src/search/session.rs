@@ -79,7 +79,7 @@ pub fn search(
         let folder = create_folder(&runs_folder(&repository, &search.plan.workspace)?, &search)?;
         (search, folder)
     };
-    let attribution = explanation::attribution(why, &outputs, &search.plan);
+    let attribution = explanation::of_search(why, &outputs);
     let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
     let mut restored = ExitCode::Success;
     let Err(error) = session.run(search, measuring, &mut restored) else {

@@ -159,6 +159,114 @@ fn a_test_shows_in_each_of_its_causes_and_sides_have_causes_of_their_own() {
 }
 
 #[test]
+fn each_row_of_a_test_has_its_causes() {
+    let mut synthetic = Synthetic::new(&["main", "pr/7"]);
+    for (revision, [parsed, done]) in [[100, 90], [200, 150]].into_iter().enumerate() {
+        let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+        let log = log.checkpoint("parsed", &[("heap.peak", parsed * KIB)]);
+        let log = log.checkpoint("done", &[("heap.peak", done * KIB)]);
+        synthetic = synthetic.passed("a", revision, 0, &log).passed("a", revision, 1, &log);
+    }
+    let comparison = compare(&synthetic.results());
+    let at = |label: &str, sites: &[(u32, i64, Class)]| {
+        let mut difference = difference(sites);
+        difference.checkpoints =
+            [0, 1].map(|_| Some(CheckpointName { label: label.to_owned(), occurrence: 1 }));
+        ExplainedRow { difference, agreements: [None, None] }
+    };
+    let rows = vec![
+        at("parsed", &[(9, 100 * KIB, changed(9))]),
+        at("done", &[(9, 20 * KIB, changed(9)), (20, 40 * KIB, changed(20))]),
+    ];
+    let why = explanations(vec![Explained { rows, ..explained("a", 1, difference(&[])) }]);
+    let causes = causes(&comparison, &why);
+    assert_eq!(
+        shown(&comparison, &causes),
+        ["src/lib.rs:9 a::grow_9: a 100", "src/lib.rs:20 a::grow_20: a 40"]
+    );
+    let options = Options { why: Some(Arc::new(why)), ..Options::default() };
+    let table = rendered(Format::Table, &comparison, &options);
+    assert!(table.contains("by two lines") && table.contains("+40.0 KiB of +60.0 KiB heap.peak"), "{table}");
+}
+
+#[test]
+fn what_others_outweigh_comes_last_and_is_left_to_json() {
+    let tests = [("a", vec![300 * KIB, 200 * KIB])];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let sites = difference(&[(9, -150 * KIB, changed(9)), (20, 50 * KIB, changed(20))]);
+    let why = explanations(vec![explained("a", 1, sites)]);
+    let causes = causes(&comparison, &why);
+    assert_eq!(
+        shown(&comparison, &causes),
+        ["src/lib.rs:9 a::grow_9: a -150", "src/lib.rs:20 a::grow_20: a 50"]
+    );
+    let outweighed: Vec<bool> = causes.iter().map(Cause::is_outweighed).collect();
+    assert_eq!(outweighed, [false, true]);
+    let options = Options { why: Some(Arc::new(why)), ..Options::default() };
+    let table = rendered(Format::Table, &comparison, &options);
+    assert!(table.contains("by one line") && !table.contains("src/lib.rs:20"), "{table}");
+    assert!(table.contains("-150 KiB (-100 KiB in all) heap.peak in 1 test"), "{table}");
+    assert_eq!(github::annotations(&comparison, &options), Vec::<String>::new());
+    let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
+    assert_eq!(json["causes"]["entries"][1]["tests"][0]["is_outweighed"], true);
+}
+
+#[test]
+fn tests_over_a_limit_have_a_cause_in_common() {
+    let log = |peak: i64| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+        log.checkpoint("done", &[("heap.peak", peak)])
+    };
+    let message = "tests/a.rs:5:9: assert_heap_peak! at tests/a.rs:5: the heap rose by 200 KiB";
+    let mut synthetic = Synthetic::new(&["main", "pr/7"]);
+    for test in ["a", "b", "c"] {
+        synthetic = synthetic.passed(test, 0, 0, &log(100 * KIB));
+        synthetic = synthetic.failed(test, 1, Status::OverLimit, message, Some(&log(200 * KIB)));
+    }
+    let comparison = compare(&synthetic.results());
+    let mut at_peak = difference(&[(9, 190 * KIB, changed(9)), (20, 10 * KIB, Class::Unchanged)]);
+    (at_peak.checkpoints[0], at_peak.totals[0]) = (None, None);
+    let limits = vec![ExplainedRow { difference: at_peak, agreements: [None, None] }];
+    let explained = |test: &str| Explained {
+        rows: Vec::new(),
+        limits: limits.clone(),
+        ..explained(test, 1, difference(&[]))
+    };
+    let why = explanations(["a", "b", "c"].map(explained).to_vec());
+    assert_eq!(
+        shown(&comparison, &causes(&comparison, &why)),
+        ["src/lib.rs:9 a::grow_9: a 190, b 190, c 190"]
+    );
+    let options = Options { why: Some(Arc::new(why)), ..Options::default() };
+    let table = rendered(Format::Table, &comparison, &options);
+    assert!(table.contains("all 3 tests over a limit, by one line"), "{table}");
+    assert!(table.contains("190 KiB of 200 KiB heap.peak in 3 tests over a limit"), "{table}");
+    assert_eq!(table.matches("at the peak, 200 KiB").count(), 1, "the worst test has all sites: {table}");
+    let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
+    assert_eq!(json["causes"]["entries"][0]["effect"], "limit");
+}
+
+#[test]
+fn a_dependency_is_named_at_its_line_and_every_result_of_sarif_has_a_place() {
+    let tests = [("a", vec![100 * KIB, 200 * KIB]), ("b", vec![100 * KIB, 300 * KIB])];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let mut why = explanations(vec![explained("a", 1, difference(&[(30, 100 * KIB, dependency())]))]);
+    let paths = [0, 1].map(|_| Some("Cargo.toml".to_owned()));
+    let texts = ["1.0", "1.1"].map(|version| Some(format!("[dependencies]\nserde = \"{version}\"\n")));
+    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts }]));
+    let options = Options { why: Some(Arc::new(why)), ..Options::default() };
+    let annotations = github::annotations(&comparison, &options);
+    assert!(
+        annotations[0].starts_with("::error file=Cargo.toml,line=2,title=Memory regressed::"),
+        "{annotations:?}"
+    );
+    let log: Value = serde_json::from_str(&rendered(Format::Sarif, &comparison, &options)).unwrap();
+    let results = log["runs"][0]["results"].as_array().unwrap();
+    let line = |result: &Value| result["locations"][0]["physicalLocation"]["region"]["startLine"].clone();
+    assert_eq!(results.iter().map(line).collect::<Vec<_>>(), [json!(2), json!(1)]);
+}
+
+#[test]
 fn tests_that_cancel_out_or_were_not_recorded_have_no_cause() {
     let tests = [("a", vec![100 * KIB, 200 * KIB]), ("b", vec![100 * KIB, 300 * KIB])];
     let comparison = comparison(&["main", "pr/7"], tests);
@@ -293,7 +401,12 @@ fn machines_read_the_same_causes() {
     let annotations = github::annotations(&comparison, &options).join("\n");
     insta::assert_snapshot!("causes_annotations", annotations);
     let junit = rendered(Format::Junit, &comparison, &options);
-    assert!(junit.contains("cause: src/lib.rs:9 a::grow_9, changed in pr/7: +70.0 KiB heap.peak"), "{junit}");
+    assert!(
+        junit.contains(
+            "cause: src/lib.rs:9 a::grow_9, changed in pr/7: +70.0 KiB of +100 KiB heap.peak at 'done'"
+        ),
+        "{junit}"
+    );
     assert!(junit.contains("cause: serde 1.0.0 → 1.1.0 a::grow_30: -200 KiB heap.peak"), "{junit}");
 }
 

@@ -57,7 +57,7 @@ impl Page {
             writeln!(out)?;
             self.causes(causes, answer.candidate, options, out)?;
             let is_listed = |finding: &&Finding| options.all_rows() || !causes.says(finding);
-            self.findings(answer.findings.iter().filter(is_listed), options, out)?;
+            self.findings(answer.findings.iter().filter(is_listed), Some(causes), options, out)?;
             self.failures(answer, options, out)?;
         }
         self.whole_troubles(comparison, out)
@@ -76,13 +76,14 @@ impl Page {
         let is_reason =
             |finding: &Finding| matches!(finding.standing, Standing::Regressed | Standing::OverLimit);
         let reasons: Vec<Finding> = alone.chain(compared).filter(is_reason).collect();
-        self.findings(reasons.iter(), options, out)
+        self.findings(reasons.iter(), None, options, out)
     }
 
     /// Writes a line for each test that changed, the worst first.
     pub(super) fn findings<'a>(
         self,
         findings: impl Iterator<Item = &'a Finding<'a>>,
+        causes: Option<&CauseSheet<'_>>,
         options: &Options,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -91,7 +92,8 @@ impl Page {
         let mut left_out: Vec<(usize, Standing)> = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
             let most = if options.rows == Rows::All { of_one.len() } else { MOST_FINDINGS };
-            lines.extend(of_one.iter().take(most).map(|finding| FindingLine::from_finding(finding, options)));
+            let line = |finding: &&Finding| FindingLine::from_finding(finding, causes, options);
+            lines.extend(of_one.iter().take(most).map(line));
             if of_one.len() > most {
                 left_out.push((of_one.len() - most, of_one[0].standing));
             }
@@ -219,13 +221,18 @@ struct FindingLine {
 }
 
 impl FindingLine {
-    fn from_finding(finding: &Finding, options: &Options) -> Self {
+    fn from_finding(finding: &Finding, causes: Option<&CauseSheet<'_>>, options: &Options) -> Self {
         // Of one revision, call sites have a block of their own.
         let has_block = finding.view.is_alone() && !options.is_brief();
         let tone = match finding.standing {
             Standing::Regressed | Standing::OverLimit => Tone::Growth,
             Standing::Improved => Tone::Shrinkage,
             _ => Tone::Plain,
+        };
+        let limits = match causes {
+            _ if has_block => Vec::new(),
+            Some(causes) => causes.limits_of(&finding.view, options),
+            None => limits::sentences(&finding.view, options),
         };
         let shown = |text: &str| one_line(text).into_owned();
         let cells = [&finding.metric, &finding.figures, &finding.difference, &finding.percent];
@@ -235,7 +242,7 @@ impl FindingLine {
             test: finding.test(),
             cells: cells.map(|cell| shown(cell)),
             place: finding.place_and_remark(),
-            limits: if has_block { Vec::new() } else { limits::sentences(&finding.view, options) },
+            limits,
         }
     }
 

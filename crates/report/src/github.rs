@@ -4,15 +4,15 @@
 
 use std::io::{self, Write};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::answer::Answer;
 use crate::answer_table;
-use crate::causes::entry::Entry;
+use crate::causes::entry::{Entry, Notice};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Format, Options};
-use crate::source_path::from_root;
+use crate::source_path::{from_root, inside};
 use crate::troubles;
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
@@ -67,7 +67,9 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
     let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
     commands.extend(
-        alone.take(MOST_ANNOTATIONS).filter_map(|finding| annotation(comparison, &finding, options, "")),
+        alone
+            .take(MOST_ANNOTATIONS)
+            .filter_map(|finding| annotation(comparison, &causes, &finding, options, "")),
     );
     for answer in Answer::of_all(comparison) {
         let of = if comparison.revisions.len() > 2 {
@@ -80,30 +82,42 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
             let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
             commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
         }
-        let entries =
-            causes.causes_of(answer.candidate).filter(|entry| entry.sign == '▲').take(MOST_ANNOTATIONS);
-        commands.extend(entries.map(|entry| of_cause(comparison, &entry, &of)));
+        let entries = causes
+            .causes_of(answer.candidate)
+            .filter_map(|entry| of_cause(&entry, &of))
+            .take(MOST_ANNOTATIONS);
+        commands.extend(entries);
         let others: Vec<&Finding> = answer.findings.iter().filter(|finding| !causes.says(finding)).collect();
         for of_one in others.chunk_by(|a, b| a.standing == b.standing) {
-            let annotate = |finding: &&Finding| annotation(comparison, finding, options, &of);
+            let annotate = |finding: &&Finding| annotation(comparison, &causes, finding, options, &of);
             commands.extend(of_one.iter().take(MOST_ANNOTATIONS).filter_map(annotate));
         }
     }
     commands
 }
 
-fn of_cause(comparison: &Comparison, entry: &Entry<'_>, of: &str) -> String {
-    let is_expected = entry.is_expected;
-    let level = if is_expected { "notice" } else { "error" };
-    let title = if is_expected { "Memory grew as expected" } else { "Memory regressed" };
-    let place = entry.cause.location().and_then(|(path, line)| property(comparison, path, line));
+/// Returns the annotation of a cause, at its line; `None` for what a reviewer need not look at.
+fn of_cause(entry: &Entry<'_>, of: &str) -> Option<String> {
+    let (level, title) = match entry.notice {
+        Notice::Regressed => ("error", "Memory regressed"),
+        Notice::OverLimit => ("error", "Memory over its limit"),
+        Notice::Expected => ("notice", "Memory grew as expected"),
+        Notice::Improved => return None,
+    };
+    let place = entry.cause.location().and_then(|(path, line)| Some(property(inside(path)?, line)));
     let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
     let about = [&entry.place, &entry.function, &entry.words].map(String::as_str).join(" ");
     let text = format!("{what}{of} · {}: {most}", about.trim_end());
-    format!("::{level} {}title={title}::{}", place.unwrap_or_default(), escape(&text))
+    Some(format!("::{level} {}title={title}::{}", place.unwrap_or_default(), escape(&text)))
 }
 
-fn annotation(comparison: &Comparison, finding: &Finding, options: &Options, of: &str) -> Option<String> {
+fn annotation(
+    comparison: &Comparison,
+    causes: &CauseSheet<'_>,
+    finding: &Finding,
+    options: &Options,
+    of: &str,
+) -> Option<String> {
     let (level, title) = match finding.standing {
         Standing::Regressed => ("error", "Memory regressed"),
         Standing::OverLimit => ("error", "Memory over its limit"),
@@ -111,9 +125,11 @@ fn annotation(comparison: &Comparison, finding: &Finding, options: &Options, of:
         Standing::Expected => ("notice", "Memory grew as expected"),
         _ => return None,
     };
-    let place = finding.source.as_deref().and_then(|source| place(comparison, source)).unwrap_or_default();
+    let place = finding.source.as_deref().and_then(|source| place(comparison, source));
+    let of_limit = || limits::place(&finding.view, options).map(|(path, line)| property(&path, line));
+    let place = place.or_else(of_limit).unwrap_or_default();
     let text = format!("{}{of}: {}", finding.test(), finding.sentence());
-    let text = std::iter::once(text).chain(limits::sentences(&finding.view, options)).collect::<Vec<_>>();
+    let text = std::iter::once(text).chain(causes.limits_of(&finding.view, options)).collect::<Vec<_>>();
     let text = text.join("\n");
     Some(format!("::{level} {place}title={title}::{}", escape(&text)))
 }
@@ -122,12 +138,11 @@ fn annotation(comparison: &Comparison, finding: &Finding, options: &Options, of:
 /// annotation there. `None` for a file of another crate.
 fn place(comparison: &Comparison, source: &str) -> Option<String> {
     let (file, line) = source.rsplit_once(':')?;
-    property(comparison, file, line.parse().ok()?)
+    Some(property(&from_root(comparison, file)?, line.parse().ok()?))
 }
 
-fn property(comparison: &Comparison, file: &str, line: u32) -> Option<String> {
-    let file = from_root(comparison, file)?;
-    Some(format!("file={},line={line},", escape_property(file.as_str())))
+fn property(file: &Utf8Path, line: u32) -> String {
+    format!("file={},line={line},", escape_property(file.as_str()))
 }
 
 /// Escapes what would end a property.

@@ -22,7 +22,6 @@ use crate::titles;
 use crate::trace::markdown as traced;
 use crate::troubles;
 use crate::why::explained;
-use crate::why::limits;
 use memprof_judge::compare::aggregate::Figure;
 use memprof_judge::compare::comparison::{Breach, Comparison, PairView, RowFigures};
 use memprof_judge::compare::matching::{Match, RowChange};
@@ -312,7 +311,7 @@ impl Comment {
                     finding.place_and_remark(),
                 ];
                 let mut cells = cells.map(|cell| escape(&cell)).join(" | ");
-                for limit in limits::sentences(&finding.view, options) {
+                for limit in causes.limits_of(&finding.view, options) {
                     _ = write!(cells, "<br>{}", escape(&limit));
                 }
                 let row = format!("| {} | {cells} |\n", finding.sign);

@@ -41,6 +41,12 @@ pub struct Options {
 }
 
 impl Format {
+    /// Whether it shows what moved memory.
+    pub fn shows_causes(self) -> bool {
+        let is_report = matches!(self, Self::Table | Self::Markdown | Self::Html | Self::Json | Self::Junit);
+        is_report || matches!(self, Self::CsvCauses | Self::Sarif) || self.is_of_call_sites()
+    }
+
     /// Whether it shows nothing but call sites.
     pub fn is_of_call_sites(self) -> bool {
         matches!(self, Self::Pprof | Self::Dhat | Self::Folded)

@@ -6,14 +6,15 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::causes::entry::Entry;
+use crate::causes::entry::{Entry, Notice};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::Options;
-use crate::source_path::from_root;
+use crate::source_path::{from_root, inside};
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
@@ -38,10 +39,10 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     for answer in Answer::of_all(comparison) {
         results.extend(causes.causes_of(answer.candidate).map(|entry| of_cause(comparison, &entry)));
         let others = answer.findings.iter().filter(|finding| !causes.says(finding));
-        results.extend(others.filter_map(|finding| of_finding(comparison, finding, options)));
+        results.extend(others.filter_map(|finding| of_finding(comparison, &causes, finding, options)));
     }
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
-    results.extend(alone.filter_map(|finding| of_finding(comparison, &finding, options)));
+    results.extend(alone.filter_map(|finding| of_finding(comparison, &causes, &finding, options)));
     let rule = |(id, text): (&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
     let driver = json!({
         "name": "cargo-memprof",
@@ -58,18 +59,25 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 fn of_cause(comparison: &Comparison, entry: &Entry<'_>) -> Value {
-    let rule = match (entry.sign, entry.is_expected) {
-        ('▼', _) => "memory-improved",
-        (_, true) => "memory-expected",
-        (_, false) => "memory-regressed",
+    let rule = match entry.notice {
+        Notice::Regressed => "memory-regressed",
+        Notice::OverLimit => "memory-over-limit",
+        Notice::Expected => "memory-expected",
+        Notice::Improved => "memory-improved",
     };
     let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
     let about = [&entry.function, &entry.words].map(String::as_str).join(", ");
     let text = format!("{what} · {}: {most}", about.trim_end_matches(", "));
-    result(comparison, rule, &text, entry.cause.location())
+    let place = entry.cause.location().and_then(|(path, line)| Some((inside(path)?.to_owned(), line)));
+    result(comparison, rule, &text, place)
 }
 
-fn of_finding(comparison: &Comparison, finding: &Finding<'_>, options: &Options) -> Option<Value> {
+fn of_finding(
+    comparison: &Comparison,
+    causes: &CauseSheet<'_>,
+    finding: &Finding<'_>,
+    options: &Options,
+) -> Option<Value> {
     let rule = match finding.standing {
         Standing::Regressed => "memory-regressed",
         Standing::Improved => "memory-improved",
@@ -79,28 +87,32 @@ fn of_finding(comparison: &Comparison, finding: &Finding<'_>, options: &Options)
         _ => return None,
     };
     let place = finding.source.as_deref().and_then(|source| source.rsplit_once(':'));
-    let place = place.and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    let place = place.and_then(|(path, line)| Some((from_root(comparison, path)?, line.parse().ok()?)));
+    let place = place.or_else(|| limits::place(&finding.view, options));
     let text = format!("{}: {}", finding.test(), finding.sentence());
-    let text = std::iter::once(text).chain(limits::sentences(&finding.view, options)).collect::<Vec<_>>();
+    let text = std::iter::once(text).chain(causes.limits_of(&finding.view, options)).collect::<Vec<_>>();
     Some(result(comparison, rule, &text.join("; "), place))
 }
 
-fn result(comparison: &Comparison, rule: &str, text: &str, place: Option<(&str, u32)>) -> Value {
+fn result(comparison: &Comparison, rule: &str, text: &str, place: Option<(Utf8PathBuf, u32)>) -> Value {
     let level = match rule {
         "memory-regressed" | "memory-over-limit" => "error",
         "memory-inconclusive" => "warning",
         _ => "note",
     };
     let index = RULES.iter().position(|(id, _)| *id == rule);
-    let mut result = json!({"ruleId": rule, "ruleIndex": index, "level": level, "message": {"text": text}});
-    let place = place.and_then(|(path, line)| Some((from_root(comparison, path)?, line.max(1))));
-    if let Some((path, line)) = place {
-        result["locations"] = json!([{"physicalLocation": {
+    // GitHub refuses a file with a result that has no place. The workspace's manifest is always there.
+    let (path, line) = place.unwrap_or_else(|| (comparison.workspace.join("Cargo.toml"), 1));
+    json!({
+        "ruleId": rule,
+        "ruleIndex": index,
+        "level": level,
+        "message": {"text": text},
+        "locations": [{"physicalLocation": {
             "artifactLocation": {"uri": uri(path.as_str()), "uriBaseId": "%SRCROOT%"},
-            "region": {"startLine": line},
-        }}]);
-    }
-    result
+            "region": {"startLine": line.max(1)},
+        }}],
+    })
 }
 
 /// Returns a path as a relative URI.

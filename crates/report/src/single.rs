@@ -85,7 +85,7 @@ impl Single<'_> {
             page.headline(&trouble, out)?;
             trouble.details.iter().try_for_each(|detail| page.line(detail, "   ", tone_of(&trouble), out))?;
         }
-        page.findings(self.findings().iter(), options, out)?;
+        page.findings(self.findings().iter(), None, options, out)?;
         page.whole_troubles(self.comparison, out)?;
         Foot {
             comparison: self.comparison,

@@ -7,7 +7,12 @@ use memprof_judge::compare::comparison::Comparison;
 /// Returns the path of a file of the workspace from the repository's root. `None` for a file of another
 /// crate.
 pub(crate) fn from_root(comparison: &Comparison, file: &str) -> Option<Utf8PathBuf> {
+    Some(comparison.workspace.join(inside(file)?))
+}
+
+/// Returns a path from the repository's root, if it leads to a file below it. The diff and call sites name
+/// files in this way.
+pub(crate) fn inside(file: &str) -> Option<&Utf8Path> {
     let file = Utf8Path::new(file);
-    let is_inside = file.components().all(|part| matches!(part, Utf8Component::Normal(_)));
-    is_inside.then(|| comparison.workspace.join(file))
+    file.components().all(|part| matches!(part, Utf8Component::Normal(_))).then_some(file)
 }

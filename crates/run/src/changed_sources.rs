@@ -15,7 +15,7 @@ use memprof_support::sealed;
 const LARGEST: usize = 2 << 20;
 /// The texts of a candidate have at most this many bytes together.
 const MOST: usize = 32 << 20;
-/// Memory is allocated in these files.
+/// Memory is allocated in these files. Manifests and lock files say which dependencies changed.
 const SOURCES: [&str; 10] = ["rs", "c", "h", "cc", "cpp", "cxx", "hpp", "cu", "cuh", "inc"];
 
 /// Writes `changes.json`. It says of each candidate which source files differ, or why this is not
@@ -39,7 +39,9 @@ pub(crate) fn keep(repository: &Repository, plan: &Plan, folder: &RunFolder) -> 
 fn with_texts(repository: &Repository, commits: [&str; 2], changed: Vec<ChangedFile>) -> Vec<StoredFile> {
     let mut left = MOST;
     let is_source = |path: &&String| {
-        Utf8Path::new(path).extension().is_some_and(|extension| SOURCES.contains(&extension))
+        let path = Utf8Path::new(path);
+        let is_manifest = path.file_name().is_some_and(|name| ["Cargo.toml", "Cargo.lock"].contains(&name));
+        is_manifest || path.extension().is_some_and(|extension| SOURCES.contains(&extension))
     };
     let mut files = Vec::new();
     for ChangedFile { old, new } in changed {

@@ -5,12 +5,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
 use crate::why::chosen::{self, Alike, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
 use crate::why::explanations::{Explained, Explanations};
 use crate::why::hunks::Hunk;
+use crate::why::manifests;
 use crate::why::reasons::{Reason, shares};
 use memprof_plan::metric::Unit;
 use memprof_plan::resolved::CellId;
@@ -22,10 +24,25 @@ pub struct Cause {
     pub candidate: usize,
     /// The place in the diff, or the dependency.
     pub reason: Reason,
+    /// Whether memory grew, shrank, or exceeds a limit.
+    pub effect: Effect,
     /// The site that differs most.
     pub site: Group,
+    /// The file and line that name a dependency's version, if the diff changed them.
+    pub manifest: Option<(String, u32)>,
     /// The tests in which it shows, the worst first. There is at least one.
     pub tests: Vec<CauseTest>,
+}
+
+/// What a cause does to the memory of its tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// They need more than at the baseline.
+    Growth,
+    /// They exceed a limit or a memory assertion of theirs, and did not grow.
+    Limit,
+    /// They need less than at the baseline.
+    Shrinkage,
 }
 
 /// A test in which a cause shows.
@@ -37,6 +54,8 @@ pub struct CauseTest {
     pub moved: Vec<Moved>,
     /// Whether it moves more of the test's memory than any other cause.
     pub is_main: bool,
+    /// Whether a figure of the test changed in the same direction. If not, other causes outweigh it.
+    pub is_along: bool,
     /// Whether the test ran with call stacks. If not, it is alike one that did.
     pub is_recorded: bool,
 }
@@ -94,12 +113,12 @@ impl Cause {
         Some((&at.path, line.unwrap_or_else(|| first_line(&at.hunk))))
     }
 
-    /// Returns the file and the line: the place in the diff, or that of code outside of it. `None` for a
-    /// dependency, and if the line is not known.
+    /// Returns the file, from the repository's root, and the line: the place in the diff, or that of code
+    /// outside of it. `None` if the line is not known.
     pub fn location(&self) -> Option<(&str, u32)> {
         match &self.reason {
             Reason::Hunk(_) => self.place(),
-            Reason::Dependency(_) => None,
+            Reason::Dependency(_) => self.manifest.as_ref().map(|(path, line)| (path.as_str(), *line)),
             Reason::Code(location) => {
                 let (path, line) = location.rsplit_once(':')?;
                 Some((path, line.parse().ok()?))
@@ -107,11 +126,19 @@ impl Cause {
         }
     }
 
-    /// What orders causes: growth first, bytes before counts, then the largest.
-    fn order(&self) -> (usize, bool, bool, Reverse<u64>) {
+    /// Whether a figure of each of its tests changed in the other direction, because other causes
+    /// outweigh it.
+    pub fn is_outweighed(&self) -> bool {
+        !self.tests.iter().any(|test| test.is_along)
+    }
+
+    /// What orders causes: first those that no other outweighs, growth first, bytes before counts, then
+    /// the largest.
+    fn order(&self) -> (usize, bool, Effect, bool, Reverse<u64>) {
         let most = self.most();
         let is_other_unit = Unit::of_metric(&most.metric) != Unit::Bytes;
-        (self.candidate, most.amount < 0, is_other_unit, Reverse(most.amount.unsigned_abs()))
+        let size = Reverse(most.amount.unsigned_abs());
+        (self.candidate, self.is_outweighed(), self.effect, is_other_unit, size)
     }
 }
 
@@ -124,16 +151,25 @@ fn first_line(hunk: &Hunk) -> u32 {
     range.start.max(1)
 }
 
-/// A cause that is still being put together.
-type Drafts = BTreeMap<(usize, bool), Vec<Cause>>;
+/// Causes that are still being put together.
+type Drafts = BTreeMap<(usize, Effect), Vec<Cause>>;
+
+/// What moved memory in one test.
+#[derive(Clone)]
+struct Found {
+    reason: Reason,
+    effect: Effect,
+    site: Group,
+    test: CauseTest,
+}
 
 /// Returns the causes of all changed tests: by candidate, the worst first. Tests without one are those
 /// that were not recorded and are alike none that was, and those whose sites cancel out.
 pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause> {
     let mut drafts = Drafts::new();
-    let mut known: BTreeMap<Alike, Vec<(Reason, CauseTest)>> = BTreeMap::new();
+    let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
     let mut others = Vec::new();
-    let recorded = explanations.tests.iter().filter(|test| !test.is_asked && !test.rows.is_empty());
+    let recorded = explanations.tests.iter().filter(|test| !test.is_asked);
     let recorded: BTreeMap<(&CellId, usize), &Explained> =
         recorded.map(|test| ((&test.cell, test.candidate), test)).collect();
     for (index, view) in changed(comparison) {
@@ -142,22 +178,26 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
             others.extend(alike.map(|alike| (index, view, alike)));
             continue;
         };
-        let found = of_test(comparison, &view, index, explained);
-        if let (Some(alike), false) = (alike, found.is_empty()) {
-            let found = found.iter().map(|(reason, _, test)| (reason.clone(), test.clone()));
-            known.entry(alike).or_insert_with(|| found.collect());
+        let mut found = of_rows(comparison, &view, index, explained);
+        if !found.iter().any(|one| one.test.is_along) {
+            found.extend(of_limits(&view, index, explained));
         }
-        for (reason, site, test) in found {
-            add(&mut drafts, view.pair.candidate, reason, &site, test);
+        if let (Some(alike), false) = (alike, found.is_empty()) {
+            known.entry(alike).or_insert_with(|| (view, found.clone()));
+        }
+        for one in found {
+            add(&mut drafts, view.pair.candidate, one);
         }
     }
     for (index, view, alike) in others {
-        for (reason, test) in known.get(&alike).into_iter().flatten() {
-            let test = CauseTest { cell: index, is_recorded: false, ..test.clone() };
-            let drafts = drafts.entry((view.pair.candidate, test.moved[0].amount < 0)).or_default();
-            let own = drafts.iter_mut().find(|cause| cause.reason == *reason);
-            if let Some(cause) = own {
-                cause.tests.push(test);
+        let Some((recorded, found)) = known.get(&alike) else { continue };
+        for one in found {
+            let moved = one.test.moved.iter().filter_map(|moved| same_change(recorded, moved, &view));
+            let moved: Vec<Moved> = moved.collect();
+            let causes = drafts.entry((view.pair.candidate, one.effect)).or_default();
+            let own = causes.iter_mut().find(|cause| cause.reason == one.reason);
+            if let (Some(cause), false) = (own, moved.is_empty()) {
+                cause.tests.push(CauseTest { cell: index, moved, is_recorded: false, ..one.test.clone() });
             }
         }
     }
@@ -169,8 +209,13 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
             // Of equal tests, the one with more checkpoints says more.
             let labels = comparison.cells[test.cell].labels.len();
             let size = Reverse((most.amount.unsigned_abs(), labels));
-            (!test.is_main, !test.is_recorded, is_other_unit, size)
+            (!test.is_along, !test.is_main, !test.is_recorded, is_other_unit, size)
         });
+    }
+    for cause in &mut causes {
+        if let Reason::Dependency(changed) = &cause.reason {
+            cause.manifest = manifests::line_of(changed, explanations.sources(cause.candidate));
+        }
     }
     causes.sort_by_key(Cause::order);
     causes
@@ -185,78 +230,96 @@ fn changed(comparison: &Comparison) -> impl Iterator<Item = (usize, PairView<'_>
     views.filter(|(_, view)| chosen::has_changed(view, Standing::for_pair(comparison, view)))
 }
 
-fn add(drafts: &mut Drafts, candidate: usize, reason: Reason, site: &Group, test: CauseTest) {
-    let causes = drafts.entry((candidate, test.moved[0].amount < 0)).or_default();
+fn add(drafts: &mut Drafts, candidate: usize, found: Found) {
+    let Found { reason, effect, site, test } = found;
+    let causes = drafts.entry((candidate, effect)).or_default();
     match causes.iter_mut().find(|cause| cause.reason == reason) {
         Some(cause) => {
-            if test.moved[0].amount.abs()
-                > cause.tests.iter().map(|test| test.moved[0].amount.abs()).max().unwrap_or(0)
-            {
-                cause.site = site.clone();
+            let largest = cause.tests.iter().map(|test| test.moved[0].amount.unsigned_abs()).max();
+            if largest.is_none_or(|largest| test.moved[0].amount.unsigned_abs() > largest) {
+                cause.site = site;
             }
             cause.tests.push(test);
         }
-        None => causes.push(Cause { candidate, reason, site: site.clone(), tests: vec![test] }),
+        None => {
+            causes.push(Cause { candidate, reason, effect, site, manifest: None, tests: vec![test] });
+        }
     }
 }
 
-/// Returns the reasons of a test's change: of the row that it is reported with, and of the first one
-/// that changed the other way.
-fn of_test(
-    comparison: &Comparison,
-    view: &PairView<'_>,
-    cell: usize,
-    explained: &Explained,
-) -> Vec<(Reason, Group, CauseTest)> {
+/// Returns what moved the rows of a test that changed: each reason in each direction, with the first row
+/// of each metric in which it shows.
+fn of_rows(comparison: &Comparison, view: &PairView<'_>, cell: usize, explained: &Explained) -> Vec<Found> {
     let changed = changed_rows(comparison, view);
-    let of_row = |difference: &Difference| {
+    let index_of = |difference: &Difference| {
         let rows = changed.iter().filter(|(metric, _)| *metric == difference.metric);
         let mut rows = rows.filter(|(_, row)| names(view, row) == difference.checkpoints);
         let (_, row) = rows.next()?;
         view.rows.iter().position(|one| one == *row)
     };
     let rows = explained.rows.iter().map(|row| &row.difference);
-    let rows: Vec<(&Difference, usize)> =
-        rows.filter_map(|difference| Some((difference, of_row(difference)?))).collect();
-    let Some((first, _)) = rows.first() else { return Vec::new() };
-    let is_growth = first.whole() > 0;
-    let opposite = rows.iter().skip(1).find(|(row, _)| row.whole() != 0 && (row.whole() > 0) != is_growth);
-    let mut found: Vec<(Reason, Group, CauseTest)> = Vec::new();
-    for (difference, row) in rows.iter().take(1).chain(opposite) {
+    let rows = rows.filter_map(|difference| Some((difference, index_of(difference)?)));
+    let mut found: Vec<Found> = Vec::new();
+    for (number, (difference, row)) in rows.enumerate() {
+        let whole = difference.whole();
         for (index, share) in shares(difference).into_iter().enumerate() {
-            let is_known = |(reason, _, test): &(Reason, Group, CauseTest)| {
-                *reason == share.reason && (test.moved[0].amount < 0) == (share.amount < 0)
-            };
-            if found.iter().any(is_known) {
-                continue;
+            let effect = if share.amount < 0 { Effect::Shrinkage } else { Effect::Growth };
+            let is_main = number == 0 && index == 0;
+            let is_along = (share.amount < 0) == (whole < 0);
+            let moved = Moved { metric: difference.metric.clone(), row, amount: share.amount, whole };
+            let known = found.iter_mut().find(|one| one.reason == share.reason && one.effect == effect);
+            match known {
+                Some(Found { test, .. }) if test.is_along == is_along => {
+                    if !test.moved.iter().any(|one| one.metric == moved.metric) {
+                        test.moved.push(moved);
+                    }
+                }
+                // A row that a cause outweighs says less than one that changed because of it.
+                Some(one) if is_along => {
+                    one.test = CauseTest { moved: vec![moved], is_along, ..one.test.clone() };
+                    one.site = share.site.clone();
+                }
+                Some(_) => {}
+                None => {
+                    let test = CauseTest { cell, moved: vec![moved], is_main, is_along, is_recorded: true };
+                    found.push(Found { reason: share.reason, effect, site: share.site.clone(), test });
+                }
             }
-            let mut moved = vec![Moved {
-                metric: difference.metric.clone(),
-                row: *row,
-                amount: share.amount,
-                whole: difference.whole(),
-            }];
-            moved.extend(other_metrics(&rows, &share.reason, &difference.metric));
-            let test = CauseTest { cell, moved, is_main: index == 0, is_recorded: true };
-            found.push((share.reason.clone(), share.site.clone(), test));
         }
     }
     found
 }
 
-/// What a reason moves of each other metric, at the row that differs most.
-fn other_metrics(rows: &[(&Difference, usize)], reason: &Reason, first: &str) -> Vec<Moved> {
-    let mut moved: Vec<Moved> = Vec::new();
-    for (difference, row) in rows {
-        let metric = &difference.metric;
-        if metric == first || moved.iter().any(|one| one.metric == *metric) {
+/// Returns what was live, or was allocated, where a test broke limits: the largest part of each.
+fn of_limits(view: &PairView<'_>, cell: usize, explained: &Explained) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for difference in explained.limits.iter().map(|limit| &limit.difference) {
+        let at = |row: &Match| names(view, row)[1] == difference.checkpoints[1];
+        let Some(row) = view.rows.iter().position(at) else { continue };
+        let Some(share) = shares(difference).into_iter().next() else { continue };
+        let (metric, whole) = (difference.metric.clone(), difference.whole());
+        let moved = Moved { metric, row, amount: share.amount, whole };
+        if let Some(one) = found.iter_mut().find(|one| one.reason == share.reason) {
+            one.test.moved.push(moved);
             continue;
         }
-        let shares = shares(difference);
-        if let Some(share) = shares.iter().find(|share| share.reason == *reason) {
-            let (amount, whole) = (share.amount, difference.whole());
-            moved.push(Moved { metric: metric.clone(), row: *row, amount, whole });
-        }
+        let is_main = found.is_empty();
+        let test = CauseTest { cell, moved: vec![moved], is_main, is_along: true, is_recorded: true };
+        let (reason, site) = (share.reason, share.site.clone());
+        found.push(Found { reason, effect: Effect::Limit, site, test });
     }
-    moved
+    found
+}
+
+/// Returns the same change of another test: its row with the same checkpoints, if that figure changed as
+/// much. `None` if it did not.
+fn same_change(recorded: &PairView<'_>, moved: &Moved, other: &PairView<'_>) -> Option<Moved> {
+    let difference =
+        |view: &PairView<'_>, row: &Match| Some(view.column(&moved.metric).at(row).delta?.difference);
+    let own = &recorded.rows[moved.row];
+    let checkpoints = names(recorded, own);
+    let row = other.rows.iter().position(|row| names(other, row) == checkpoints)?;
+    let is_same =
+        difference(recorded, own).is_some_and(|one| difference(other, &other.rows[row]) == Some(one));
+    is_same.then(|| Moved { row, ..moved.clone() })
 }

@@ -14,6 +14,7 @@ pub mod functions;
 pub mod grouping;
 pub mod hunks;
 mod limits;
+mod manifests;
 pub(crate) mod matching;
 pub mod reasons;
 mod releases;

@@ -3,9 +3,9 @@
 use crate::text;
 use crate::titles;
 use crate::why::words;
-use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::compare::comparison::{Breach, Comparison, PairView};
 use memprof_judge::compare::standing::Standing;
-use memprof_judge::why::causes::{Cause, CauseTest, Moved};
+use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
 use memprof_judge::why::class::Class;
 use memprof_judge::why::function_path::shortened;
 use memprof_judge::why::reasons::Reason;
@@ -27,24 +27,37 @@ pub struct Entry<'a> {
     pub function: String,
     /// `changed in pr/7`, or why the memory is other.
     pub words: String,
-    /// `+96.0 KiB heap.peak`.
+    /// `+96.0 KiB`, or `+96.0 KiB of +1.20 MiB` if the worst test differs by more.
     pub amount: String,
-    /// `in 6 tests`.
+    /// `heap.peak in 6 tests`.
     pub tests: String,
     /// The worst test.
     pub most: Most,
-    /// Whether each test in which it shows grew as expected, or not beyond its limit.
-    pub is_expected: bool,
+    /// What a reviewer should know.
+    pub notice: Notice,
     /// Why the figures are not those of the runs without call stacks.
     pub remark: Option<String>,
+}
+
+/// What a cause is for a reviewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A test regressed because of it.
+    Regressed,
+    /// A test exceeds a limit because of it.
+    OverLimit,
+    /// All that grew because of it was expected to.
+    Expected,
+    /// Tests improved because of it, or other causes outweigh it.
+    Improved,
 }
 
 /// What changed in a test.
 pub struct Most {
     pub test: String,
-    /// `13.3 → 109 KiB`.
+    /// `13.3 → 109 KiB`, or the figure above a limit.
     pub figures: String,
-    /// `×8.2`.
+    /// `×8.2`, or the limit.
     pub percent: String,
     /// `at 'done'`.
     pub place: String,
@@ -53,35 +66,24 @@ pub struct Most {
 impl<'a> Entry<'a> {
     pub(super) fn new(comparison: &Comparison, cause: &'a Cause) -> Self {
         let most = cause.most();
-        let unit = Unit::of_metric(&most.metric);
-        let amounts = cause.tests.iter().map(|test| &test.moved[0]);
-        let is_one = amounts.filter(|one| one.metric == most.metric).all(|one| one.amount == most.amount);
-        let up_to = if is_one { "" } else { "up to " };
-        let recorded = cause.tests.iter().filter(|test| test.is_recorded).count();
-        let checked = match cause.tests.len() {
-            all if all == recorded => String::new(),
-            _ => format!(" ({recorded} with call stacks)"),
-        };
         let function = shortened(cause.function(), MOST_OF_FUNCTION);
+        let is_one = cause.tests.iter().all(|test| test.moved[0].amount == most.amount);
+        let up_to = if is_one { "" } else { "up to " };
         Self {
             cause,
-            sign: if most.amount < 0 { '▼' } else { '▲' },
+            sign: if cause.effect == Effect::Shrinkage { '▼' } else { '▲' },
             place: one_line(&place(cause)).into_owned(),
             function: one_line(&function).into_owned(),
             words: one_line(&said(comparison, cause)).into_owned(),
-            amount: format!(
-                "{up_to}{} {}",
-                text::difference(most.amount.into(), unit),
-                one_line(&most.metric)
-            ),
-            tests: format!("in {}{checked}", counted(cause.tests.len(), "test")),
-            is_expected: !cause.tests.iter().any(|test| is_unexpected(comparison, cause, test)),
+            amount: format!("{up_to}{}", amount(cause, most)),
+            tests: one_line(&tests(cause)).into_owned(),
+            notice: notice(comparison, cause),
             most: Most::new(comparison, cause, cause.worst()),
             remark: remark(comparison, cause),
         }
     }
 
-    /// Returns `+96.0 KiB heap.peak in 6 tests`, and `most: grows_by_one  13.3 → 109 KiB  ×8.2  at 'done'`.
+    /// Returns `+96.0 KiB of +1.20 MiB heap.peak in 6 tests`, and `most: grows_by_one  13.3 → 109 KiB  ×8.2  at 'done'`.
     pub fn sentences(&self) -> [String; 2] {
         let Most { test, figures, percent, place } = &self.most;
         let most = if self.cause.tests.len() > 1 { "most: " } else { "" };
@@ -98,22 +100,82 @@ impl Most {
         let empty = Self { test: name, figures: String::new(), percent: String::new(), place: String::new() };
         let Some((view, moved)) = view(comparison, cause, test) else { return empty };
         let row = &view.rows[moved.row];
+        let place = format!("at '{}'", text::row_label(&view, row));
+        if cause.effect == Effect::Limit {
+            let unit = Unit::of_metric(&moved.metric);
+            let is_own = |breach: &&Breach| breach.metric == moved.metric && breach.row == moved.row;
+            let breach = view.pair.breaches.iter().find(is_own);
+            let value = breach.map_or(moved.whole, |breach| breach.value);
+            let limit = breach.map(|breach| i64::try_from(breach.limit).unwrap_or(i64::MAX));
+            let limit =
+                limit.map_or_else(String::new, |limit| format!("limit {}", text::figure(limit, unit)));
+            return Self { figures: text::figure(value, unit), percent: limit, place, ..empty };
+        }
         let figures = view.column(&moved.metric).at(row);
         let [old, new] = [figures.baseline, figures.candidate].map(|one| one.map_or(0, |one| one.value));
         Self {
             figures: text::from_to(old, new, Unit::of_metric(&moved.metric)),
             percent: figures.delta.map(|delta| text::percent(&delta)).unwrap_or_default(),
-            place: format!("at '{}'", text::row_label(&view, row)),
+            place,
             ..empty
         }
     }
 }
 
-/// Whether a test regressed, or exceeds a limit.
-fn is_unexpected(comparison: &Comparison, cause: &Cause, test: &CauseTest) -> bool {
-    view(comparison, cause, test).is_some_and(|(view, _)| {
-        matches!(Standing::for_pair(comparison, &view), Standing::Regressed | Standing::OverLimit)
-    })
+/// Returns `+96.0 KiB`, or `+96.0 KiB of +1.20 MiB` if the whole figure differs by more.
+pub(super) fn amount(cause: &Cause, moved: &Moved) -> String {
+    let unit = Unit::of_metric(&moved.metric);
+    let shown = |amount: i64| match cause.effect {
+        Effect::Limit => text::figure(amount, unit),
+        Effect::Growth | Effect::Shrinkage => text::difference(amount.into(), unit),
+    };
+    let is_part = moved.amount.signum() == moved.whole.signum() && moved.amount.abs() < moved.whole.abs();
+    match [moved.amount, moved.whole].map(shown) {
+        [amount, whole] if amount == whole => amount,
+        [amount, whole] if is_part => format!("{amount} of {whole}"),
+        [amount, whole] => format!("{amount} ({whole} in all)"),
+    }
+}
+
+/// Returns `heap.peak in 6 tests`, or `heap.peak in 1 test, heap.live in 2` if tests are reported with
+/// several metrics.
+fn tests(cause: &Cause) -> String {
+    let mut metrics: Vec<(&str, usize)> = Vec::new();
+    for test in &cause.tests {
+        let metric = &test.moved[0].metric;
+        match metrics.iter_mut().find(|(known, _)| known == metric) {
+            Some((_, count)) => *count += 1,
+            None => metrics.push((metric, 1)),
+        }
+    }
+    let part = |(index, (metric, count)): (usize, &(&str, usize))| match index {
+        0 => format!("{metric} in {}", counted(*count, "test")),
+        _ => format!("{metric} in {count}"),
+    };
+    let parts: Vec<String> = metrics.iter().enumerate().map(part).collect();
+    let recorded = cause.tests.iter().filter(|test| test.is_recorded).count();
+    let over = if cause.effect == Effect::Limit { " over a limit" } else { "" };
+    let checked = match cause.tests.len() {
+        all if all == recorded => String::new(),
+        _ => format!(" ({recorded} with call stacks)"),
+    };
+    format!("{}{over}{checked}", parts.join(", "))
+}
+
+fn notice(comparison: &Comparison, cause: &Cause) -> Notice {
+    let standing = |test: &CauseTest| {
+        view(comparison, cause, test).map(|(view, _)| Standing::for_pair(comparison, &view))
+    };
+    let standings: Vec<Standing> = cause.tests.iter().filter_map(standing).collect();
+    match cause.effect {
+        Effect::Limit => Notice::OverLimit,
+        Effect::Shrinkage => Notice::Improved,
+        Effect::Growth if cause.is_outweighed() => Notice::Improved,
+        Effect::Growth if standings.iter().all(|standing| *standing == Standing::Expected) => {
+            Notice::Expected
+        }
+        Effect::Growth => Notice::Regressed,
+    }
 }
 
 /// Returns the pair of a test at the cause's candidate, and what moved.
@@ -152,7 +214,7 @@ fn said(comparison: &Comparison, cause: &Cause) -> String {
 
 /// Says that the run with call stacks has another difference than the plain runs.
 fn remark(comparison: &Comparison, cause: &Cause) -> Option<String> {
-    let (view, moved) = view(comparison, cause, cause.worst())?;
+    let (view, moved) = view(comparison, cause, cause.worst()).filter(|_| cause.effect != Effect::Limit)?;
     let plain = view.column(&moved.metric).at(&view.rows[moved.row]).delta?.difference;
     if plain == i128::from(moved.whole) {
         return None;

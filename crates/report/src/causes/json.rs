@@ -7,7 +7,7 @@ use crate::causes::entry::Entry;
 use crate::causes::sheet::CauseSheet;
 use crate::why::json::{WhyClass, WhyDependency, WhyHunk};
 use memprof_judge::compare::comparison::Comparison;
-use memprof_judge::why::causes::{Cause, CauseTest, Moved};
+use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
 use memprof_judge::why::reasons::Reason;
 use memprof_support::labels::one_line;
 
@@ -32,7 +32,10 @@ pub struct CauseEntry {
     /// `hunk` for a place in the diff; `dependency` for another version of one; `code` for code that the
     /// diff has nothing to do with, or without a known diff.
     pub kind: String,
-    /// The file, from the workspace's folder; `null` for a dependency.
+    /// `growth`, `shrinkage`, or `limit` for what was live where tests exceed a limit.
+    pub effect: String,
+    /// The file, from the repository's root: of a dependency, the changed manifest or lock file; `null` if
+    /// unknown.
     pub path: Option<String>,
     /// The line: in the diff, or of the code; `null` if unknown.
     pub line: Option<u32>,
@@ -69,6 +72,8 @@ pub struct CauseTestEntry {
     pub title: String,
     /// Whether this cause moves more of its memory than any other.
     pub is_main: bool,
+    /// Whether other causes outweigh it: the figure changed in the other direction.
+    pub is_outweighed: bool,
     /// Whether it ran with call stacks. If not, the same figure changed by as many bytes as in a test
     /// that did.
     pub is_recorded: bool,
@@ -94,7 +99,7 @@ pub struct MovedEntry {
 impl CausesReport {
     /// Puts all causes together.
     pub fn new(comparison: &Comparison, sheet: &CauseSheet<'_>) -> Self {
-        let entries = comparison.candidates().flat_map(|candidate| sheet.causes_of(candidate));
+        let entries = comparison.candidates().flat_map(|candidate| sheet.all_causes_of(candidate));
         Self { schema: VERSION, entries: entries.map(|entry| CauseEntry::new(comparison, &entry)).collect() }
     }
 }
@@ -111,6 +116,12 @@ impl CauseEntry {
         Self {
             r#ref: comparison.revisions[cause.candidate].name.clone(),
             kind: kind.to_owned(),
+            effect: match cause.effect {
+                Effect::Growth => "growth",
+                Effect::Shrinkage => "shrinkage",
+                Effect::Limit => "limit",
+            }
+            .to_owned(),
             path: path.map(str::to_owned),
             line,
             function: one_line(cause.function()).into_owned(),
@@ -144,6 +155,7 @@ impl CauseTestEntry {
             }
         };
         let moved = of.moved.iter().map(moved).collect();
-        Self { test, title, is_main: of.is_main, is_recorded: of.is_recorded, moved }
+        let CauseTest { is_main, is_along, is_recorded, .. } = *of;
+        Self { test, title, is_main, is_outweighed: !is_along, is_recorded, moved }
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::causes::entry::Entry;
+use crate::causes::entry::{Entry, amount};
 use crate::finding::Finding;
 use crate::options::Options;
 use crate::text;
+use crate::why::limits;
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::measurement::Kind;
 use memprof_judge::verdict::limits::{LEAK_FROM, LEAK_TO};
-use memprof_judge::why::causes::{Cause, CauseTest, causes};
+use memprof_judge::why::causes::{Cause, CauseTest, Effect, causes};
 use memprof_judge::why::explanations::Explanations;
 use memprof_judge::why::reasons::Reason;
-use memprof_plan::metric::Unit;
 use memprof_support::counted::grouped;
 
 /// The causes of a comparison.
@@ -57,8 +57,13 @@ impl<'a> CauseSheet<'a> {
         self.causes.is_empty()
     }
 
-    /// Returns the causes of a candidate's changes, the worst first.
+    /// Returns the causes of a candidate's changes, the worst first, without those that others outweigh.
     pub fn causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
+        self.all_causes_of(candidate).filter(|entry| !entry.cause.is_outweighed())
+    }
+
+    /// Returns the causes of a candidate's changes, with those that others outweigh at the end.
+    pub fn all_causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
         let causes = self.causes.iter().filter(move |cause| cause.candidate == candidate);
         causes.map(|cause| Entry::new(self.comparison, cause))
     }
@@ -69,19 +74,20 @@ impl<'a> CauseSheet<'a> {
     }
 
     /// Returns the causes of a test in words: `src/inner.rs:123 Core::reserve, changed in pr/7: +96.0 KiB
-    /// heap.peak`.
+    /// heap.peak at 'done'`.
     pub fn words_of(&self, view: &PairView<'_>) -> Vec<String> {
         let causes = self.of_test.get(&(address(view.cell), view.pair.candidate));
         let causes = causes.into_iter().flatten().map(|index| &self.causes[*index]);
         let words = causes.filter_map(|cause| {
             let is_own =
                 |test: &&CauseTest| std::ptr::eq(&raw const self.comparison.cells[test.cell], view.cell);
-            let moved = &cause.tests.iter().find(is_own)?.moved[0];
+            let moved = &cause.tests.iter().find(is_own).filter(|test| test.is_along)?.moved[0];
+            let label = text::row_label(view, &view.rows[moved.row]);
+            let amount = format!("{} {} at '{label}'", amount(cause, moved), moved.metric);
             let Entry { place, function, words, .. } = Entry::new(self.comparison, cause);
-            let amount = text::difference(moved.amount.into(), Unit::of_metric(&moved.metric));
             let what = [format!("{place} {function}"), words];
             let what: Vec<String> = what.into_iter().filter(|part| !part.is_empty()).collect();
-            Some(format!("{}: {amount} {}", what.join(", "), moved.metric))
+            Some(format!("{}: {amount}", what.join(", ")))
         });
         words.collect()
     }
@@ -91,6 +97,17 @@ impl<'a> CauseSheet<'a> {
     pub fn says(&self, finding: &Finding<'_>) -> bool {
         let is_plain = matches!(finding.standing, Standing::Regressed | Standing::Improved);
         is_plain && finding.remark.is_empty() && self.covers(&finding.view)
+    }
+
+    /// Returns what a test had where it broke its limits, in sentences. Of tests with one cause, only the
+    /// worst has them.
+    pub fn limits_of(&self, view: &PairView<'_>, options: &Options) -> Vec<String> {
+        let key = (address(view.cell), view.pair.candidate);
+        let causes = self.of_test.get(&key).into_iter().flatten().map(|index| &self.causes[*index]);
+        let mut limits = causes.filter(|cause| cause.effect == Effect::Limit).peekable();
+        let is_said = limits.peek().is_some()
+            && limits.all(|cause| address(&self.comparison.cells[cause.worst().cell]) != key.0);
+        if is_said { Vec::new() } else { limits::sentences(view, options) }
     }
 
     /// Whether a cause names this test as its worst one, and its checkpoints say more than its line.
@@ -116,7 +133,8 @@ impl<'a> CauseSheet<'a> {
     /// Returns `by two lines`, or `by one change` if it is more than a line of the diff. `None` if nothing
     /// in the diff is known to be a cause.
     pub fn by_what(&self, candidate: usize) -> Option<String> {
-        let own = self.causes.iter().filter(|cause| cause.candidate == candidate);
+        let is_own = |cause: &&Cause| cause.candidate == candidate && !cause.is_outweighed();
+        let own = self.causes.iter().filter(is_own);
         let reasons: BTreeSet<String> = own.clone().filter_map(|cause| named(&cause.reason)).collect();
         let is_line = |cause: &Cause| match &cause.reason {
             Reason::Hunk(at) => at.hunk.old.len().max(at.hunk.new.len()) <= 1,

@@ -9,10 +9,11 @@ use crate::options::Options;
 use memprof_judge::compare::comparison::Comparison;
 
 /// The columns.
-const HEADINGS: [&str; 15] = [
+const HEADINGS: [&str; 16] = [
     "ref",
     "cause",
     "kind",
+    "effect",
     "path",
     "line",
     "function",
@@ -33,13 +34,14 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let mut table = csv::Writer::from_writer(out);
     table.write_record(HEADINGS)?;
     for (index, entry) in report.entries.iter().enumerate() {
-        let CauseEntry { r#ref, kind, path, line, function, text, .. } = entry;
+        let CauseEntry { r#ref, kind, effect, path, line, function, text, .. } = entry;
         for test in &entry.tests {
             for moved in &test.moved {
                 let fields = [
                     r#ref.clone(),
                     (index + 1).to_string(),
                     kind.clone(),
+                    effect.clone(),
                     path.clone().unwrap_or_default(),
                     line.map(|line| line.to_string()).unwrap_or_default(),
                     function.clone(),

@@ -43,13 +43,10 @@ pub(super) fn section(
 ) -> Markup {
     let Some(why) = options.why.as_deref().filter(|_| !sheet.is_empty()) else { return html! {} };
     let entries = comparison.candidates().flat_map(|candidate| sheet.causes_of(candidate));
-    let mut entries: Vec<Entry<'_>> = entries.collect();
-    // Of several candidates, a regression comes before an improvement.
-    entries.sort_by_key(|entry| entry.sign == '▼');
     html! {
         section #causes {
             h2 { "Causes" }
-            @for (number, entry) in entries.into_iter().enumerate() {
+            @for (number, entry) in entries.enumerate() {
                 article.cause {
                     h3 {
                         span.mark.(if entry.sign == '▼' { "down" } else { "up" }) aria-hidden="true" { (entry.sign) }

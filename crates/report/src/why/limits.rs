@@ -1,6 +1,9 @@
 //! What was live where a test broke a limit, in a sentence.
 
+use camino::Utf8PathBuf;
+
 use crate::options::Options;
+use crate::source_path::inside;
 use crate::text::figure;
 use crate::why::text::{estimate, heading};
 use crate::why::words;
@@ -26,6 +29,14 @@ pub(crate) fn sentences(view: &PairView<'_>, options: &Options) -> Vec<String> {
     let test = options.why.as_deref().and_then(|why| why.for_pair(view));
     let limits = test.into_iter().flat_map(|test| &test.limits);
     limits.map(|row| sentence(row, &view.new.name)).collect()
+}
+
+/// Returns the file and line of the largest site where a test broke a limit.
+pub(crate) fn place(view: &PairView<'_>, options: &Options) -> Option<(Utf8PathBuf, u32)> {
+    let test = options.why.as_deref().and_then(|why| why.for_pair(view))?;
+    let group = test.limits.iter().find_map(|row| row.difference.groups.first())?;
+    let (path, line) = group.location()?.rsplit_once(':')?;
+    Some((inside(path)?.to_owned(), line.parse().ok()?))
 }
 
 fn sentence(row: &ExplainedRow, candidate: &str) -> String {
