@@ -252,8 +252,8 @@ fn a_dependency_is_named_at_its_line_and_every_result_of_sarif_has_a_place() {
     let comparison = comparison(&["main", "pr/7"], tests);
     let mut why = explanations(vec![explained("a", 1, difference(&[(30, 100 * KIB, dependency())]))]);
     let paths = [0, 1].map(|_| Some("Cargo.toml".to_owned()));
-    let texts = ["1.0", "1.1"].map(|version| Some(format!("[dependencies]\nserde = \"{version}\"\n")));
-    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts }]));
+    let sources = ["1.0", "1.1"].map(|version| Some(format!("[dependencies]\nserde = \"{version}\"\n")));
+    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources }]));
     let options = Options { why: Some(Arc::new(why)), ..Options::default() };
     let annotations = github::annotations(&comparison, &options);
     assert!(

@@ -53,7 +53,7 @@ fn limits_and_leaks_of_one_revision_fail_in_every_format() {
     assert!(table.starts_with("memory of 2 tests in main 0aa2c1f, 1 over a limit\n"), "{table}");
     assert!(table.contains("▲ index_by_stage") && !table.contains("▲ finds_nothing"), "{table}");
     let over = "heap.peak 9.00 MiB at 'postings collected' (src/lib.rs:10), and 1 later one: limit 4.00 MiB";
-    let leak = "; also heap.live +1.00 MiB at 'done': not freed since 'start', limit 64.0 KiB";
+    let leak = "; also heap.live +1.00 MiB at 'done', not freed since 'start', limit 64.0 KiB";
     for line in [over, leak] {
         for format in [Format::Table, Format::Markdown] {
             let text = shown(format, &comparison).replace(['\\', '*'], "");

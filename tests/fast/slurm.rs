@@ -229,7 +229,7 @@ fn a_job_is_submitted_followed_collected_and_reported() {
             "/my archive.tar.zst'\n",
             "/my run'\n",
             "shards=3\n",
-            "flags=(--threshold heap.peak=5% --why never)\n",
+            "flags=(--threshold heap.peak=5% --why changed)\n",
             concat!("tool=", env!("CARGO_BIN_EXE_cargo-memprof")),
         ],
     );

@@ -163,7 +163,8 @@ impl<'a> Answer<'a> {
         let side = |index: usize| {
             let revision = &self.comparison.revisions[index];
             let name = shown(&labels::one_line(&revision.name));
-            if revision.name == revision.short() { name } else { format!("{name} {}", revision.short()) }
+            let is_hash = revision.name.len() >= 7 && revision.commit.starts_with(&revision.name);
+            if is_hash { name } else { format!("{name} {}", revision.short()) }
         };
         format!("{} → {}", side(self.comparison.baseline), side(self.candidate))
     }

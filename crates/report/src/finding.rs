@@ -172,7 +172,7 @@ impl<'a> Finding<'a> {
             metric: first.breach.metric.clone(),
             figures: first.figure(),
             place: first.place(&view),
-            remark: first.remark(comparison) + &also,
+            remark: first.remark(comparison, &view) + &also,
             source: source(&view, &view.rows[first.breach.row]).map(str::to_owned),
             checkpoint: text::row_label(&view, &view.rows[first.breach.row]),
             size: (true, first.unit() == Unit::Bytes, first.breach.value.into()),
@@ -263,20 +263,27 @@ impl<'a> BrokenLimit<'a> {
         place(view, &view.rows[self.breach.row]) + &later
     }
 
-    /// Returns `limit 4.00 MiB`, or why it may be broken.
-    fn remark(&self, comparison: &Comparison) -> String {
+    /// Returns `limit 4.00 MiB`, with the runs if one of several was the highest, and why it may be broken.
+    fn remark(&self, comparison: &Comparison, view: &PairView) -> String {
         let limit = text::figure(i64::try_from(self.breach.limit).unwrap_or(i64::MAX), self.unit());
         let expected = reason(comparison, self.breach.expected)
             .map_or_else(String::new, |reason| format!(", expected: {reason}"));
         let place = self.breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+        let shown = view.column(&self.breach.metric).at(&view.rows[self.breach.row]).candidate;
+        let runs = view.candidate.runs.len();
+        let highest = match shown {
+            Some(figure) if figure.value != self.breach.value => format!(", highest of {runs} runs"),
+            _ => String::new(),
+        };
         match self.breach.kind {
-            BreachKind::Limit => format!("limit {limit}{place}{expected}"),
+            BreachKind::Limit => format!("limit {limit}{place}{highest}{expected}"),
             BreachKind::Leak => format!("not freed since 'start', limit {limit}{expected}"),
         }
     }
 
     fn sentence(&self, comparison: &Comparison, view: &PairView) -> String {
-        format!("{} {} {}: {}", self.breach.metric, self.figure(), self.place(view), self.remark(comparison))
+        let remark = self.remark(comparison, view);
+        format!("{} {} {}, {remark}", self.breach.metric, self.figure(), self.place(view))
     }
 }
 

@@ -119,11 +119,15 @@ pub(crate) fn row_label(view: &PairView, row: &Match) -> String {
     }
 }
 
-/// Shortens a Rust path to about this width. Drops leading modules, never the type and the name at
-/// the end.
+/// Shortens a Rust path to about this width. Drops modules in angle brackets, then leading ones, never the
+/// type and the name at the end.
 pub(crate) fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
     if width(path) <= columns {
         return Cow::Borrowed(path);
+    }
+    let path = without_inner_modules(path);
+    if width(&path) <= columns {
+        return Cow::Owned(path);
     }
     let mut depth = 0_usize;
     let bytes = path.as_bytes();
@@ -140,7 +144,39 @@ pub(crate) fn cut_path(path: &str, columns: usize) -> Cow<'_, str> {
     starts.truncate(starts.len().saturating_sub(1));
     let mut rest = starts.iter().map(|&start| &path[start..]);
     let fitting = rest.clone().find(|rest| width(rest) + 3 <= columns).or(rest.next_back());
-    fitting.map_or(Cow::Borrowed(path), |rest| Cow::Owned(format!("…::{rest}")))
+    let cut = fitting.map(|rest| format!("…::{rest}"));
+    Cow::Owned(cut.unwrap_or(path))
+}
+
+/// Returns a path without the modules of types in angle brackets: `<a::Type as b::Trait>::f` is
+/// `<Type as Trait>::f`.
+fn without_inner_modules(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    let mut depth = 0_usize;
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        let length = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
+        let (word, after) = rest.split_at(length);
+        let is_module = depth > 0 && first.is_lowercase() && !text.ends_with("::");
+        match after.strip_prefix("::") {
+            Some(after) if is_module => rest = after,
+            _ if length > 0 => {
+                text.push_str(word);
+                rest = after;
+            }
+            _ => {
+                depth = match first {
+                    '<' => depth + 1,
+                    // The end of an arrow is no bracket.
+                    '>' if !text.ends_with('-') => depth.saturating_sub(1),
+                    _ => depth,
+                };
+                text.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -190,7 +226,13 @@ mod tests {
         assert_eq!(cut_path(path, 5), "…::EncoderLayer::forward");
         assert_eq!(
             cut_path("a::b::<c::Encoder as d::Module>::forward", 5),
-            "…::<c::Encoder as d::Module>::forward"
+            "…::<Encoder as Module>::forward"
+        );
+        let path = "<petgraph::graph_impl::Graph<N, E> as petgraph::visit::Visitable>::visit_map";
+        assert_eq!(cut_path(path, 60), "<Graph<N, E> as Visitable>::visit_map");
+        assert_eq!(
+            cut_path("<bytes::bytes::Bytes as core::convert::From<a::B>>::from", 20),
+            "<Bytes as From<B>>::from"
         );
         assert_eq!(cut_path("forward", 3), "forward");
         assert_eq!(cut_path("bart::forward", 3), "bart::forward");

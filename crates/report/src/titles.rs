@@ -45,12 +45,12 @@ pub(crate) fn full_title_of(id: &CellId) -> String {
     format!("{} {title}", labels::one_line(&place))
 }
 
-/// Returns `3 runs each`, or both numbers if they differ; `None` without a run.
+/// Returns `3 runs each`, or `2 to 4 runs each`; `None` without a run.
 pub(crate) fn runs(view: &PairView) -> Option<String> {
     match (view.baseline.runs.len(), view.candidate.runs.len()) {
         (0, 0) => None,
         (0, runs) | (runs, 0) => Some(counted(runs, "run")),
         (a, b) if a == b => Some(format!("{} each", counted(a, "run"))),
-        (a, b) => Some(format!("{a} and {}", counted(b, "run"))),
+        (a, b) => Some(format!("{} to {} each", a.min(b), counted(a.max(b), "run"))),
     }
 }

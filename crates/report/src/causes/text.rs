@@ -1,4 +1,4 @@
-//! Causes on a terminal: two lines each.
+//! Causes on a terminal: the place, then what the cause moves and where it shows.
 
 use std::io::{self, Write};
 
@@ -41,8 +41,10 @@ impl Page {
             widest(|one| width(&one.function)),
             widest(|one| width(&one.words)),
         ];
-        let room = self.width().saturating_sub(places + words + 7);
-        let functions = if self.is_terminal() { functions.min(room.max(LEAST_FUNCTION)) } else { functions };
+        // The words stand on a line of their own where a function needs their room.
+        let room = self.width().saturating_sub(places + 5).max(LEAST_FUNCTION);
+        let functions = if self.is_terminal() { functions.min(room) } else { functions };
+        let has_room = !self.is_terminal() || places + functions + words + 7 <= self.width();
         for entry in &entries {
             let tone = if entry.sign == '▼' { Tone::Shrinkage } else { Tone::Growth };
             let function = if self.is_terminal() {
@@ -53,18 +55,16 @@ impl Page {
             let function = self.cut(&function, functions);
             let start = format!(" {} {}", entry.sign, padded(&entry.place, places));
             let line = format!("{start}  {}", padded(&function, functions));
-            let is_whole = !self.is_terminal() || width(&line) + 2 + width(&entry.words) <= self.width();
-            let line = if is_whole { format!("{line}  {}", entry.words) } else { line };
+            let line = if has_room { format!("{line}  {}", entry.words) } else { line };
             writeln!(out, "{}", self.paint.apply(line.trim_end(), tone))?;
-            if !is_whole {
-                self.line(&entry.words, INDENT, Tone::Plain, out)?;
-            }
-            let sentences = entry.sentences();
-            let sentence = sentences.join(" · ");
-            if !self.is_terminal() || width(&sentence) + INDENT.len() <= self.width() {
-                writeln!(out, "{INDENT}{sentence}")?;
-            } else {
-                sentences.iter().try_for_each(|line| self.line(line, INDENT, Tone::Plain, out))?;
+            let words = if has_room { "" } else { &entry.words };
+            let [what, most] = entry.sentences();
+            for line in self.packed([words, &what, &most]) {
+                if self.is_terminal() {
+                    self.line(&line, INDENT, Tone::Plain, out)?;
+                } else {
+                    writeln!(out, "{INDENT}{line}")?;
+                }
             }
             if let Some(remark) = &entry.remark {
                 self.line(remark, INDENT, Tone::Quiet, out)?;
@@ -75,6 +75,23 @@ impl Page {
             self.line(&line, " ", Tone::Quiet, out)?;
         }
         writeln!(out)
+    }
+
+    /// Puts as many parts of a sentence on each line as fit.
+    fn packed<'a>(self, parts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            match lines.last_mut() {
+                Some(line)
+                    if !self.is_terminal()
+                        || INDENT.len() + width(line) + 3 + width(part) <= self.width() =>
+                {
+                    *line = format!("{line} · {part}");
+                }
+                _ => lines.push(part.to_owned()),
+            }
+        }
+        lines
     }
 }
 
