@@ -51,6 +51,8 @@ pub fn demo(context: CommandContext<'_>, arguments: &DemoArguments) -> anyhow::R
     let repository = Repository::discover(&memprof_support::paths::utf8(demo.path.clone())?)?;
     let mut run = run_arguments(&demo)?;
     run.presentation.is_temporary = !arguments.keep;
+    // The demo is public, so its page shows the lines.
+    run.presentation.with_source = true;
     let kept = measure(context, &repository, &root.join("cache"), &run, &words(&demo))?;
     let presentation = Presentation { arguments: &run.presentation, outputs: &outputs, metrics: &[] };
     let code = presentation.of_run(context.console, &stored::read(&kept)?, &kept)?;

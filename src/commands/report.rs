@@ -45,7 +45,10 @@ fn present(
     folder: &RunFolder,
     outputs: &[Output],
 ) -> anyhow::Result<ExitCode> {
-    let presentation = &arguments.presentation;
+    let mut presentation = arguments.presentation.clone();
+    // The page that the browser opens stays on this machine, and may show the changed lines.
+    presentation.with_source |= arguments.open && outputs.len() == 1;
+    let presentation = &presentation;
     if folder.search().exists() {
         return present_search(context.console, folder, outputs, &presentation.why);
     }

@@ -73,7 +73,7 @@ fn the_page_says_the_verdict_the_figures_and_what_failed_without_its_script() {
         "<td class=\"n\">7.66 GiB</td><td class=\"n\">9.97 GiB</td><td class=\"n up\">+2.31 GiB</td>",
         "beam search → greedy search",
         "<section class=\"tree\"><h3>Scopes</h3>",
-        "cargo memprof main pr/3370",
+        "<span>cargo</span> <span>memprof</span> <span>main</span> <span>pr/3370</span>",
     ] {
         assert!(text(&page).contains(needle), "{needle}: {}", text(&page));
     }

@@ -1,5 +1,6 @@
 //! The causes on the page's first screen, each with its hunk and the memory of its worst test over time.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(super) fn section(
 ) -> Markup {
     let Some(why) = options.why.as_deref().filter(|_| !sheet.is_empty()) else { return html! {} };
     let entries = comparison.candidates().flat_map(|candidate| sheet.causes_of(candidate));
+    // Causes with one worst test share its chart.
+    let mut charts: BTreeSet<(usize, usize)> = BTreeSet::new();
     html! {
         section #causes {
             h2 { "Causes" }
@@ -59,7 +62,7 @@ pub(super) fn section(
                         @let sources = if options.with_source { why.sources(entry.cause.candidate) } else { &[] };
                         (hunk_text(at, sources, number < MOST_OPEN))
                     }
-                    @if number < MOST_CHARTS { (chart(comparison, why, &entry)) }
+                    @if charts.len() < MOST_CHARTS && charts.insert((entry.cause.candidate, entry.cause.worst().cell)) { (chart(comparison, why, &entry)) }
                 }
             }
         }

@@ -104,7 +104,7 @@ fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &
                     }
                 }
             }
-            @if let Some(next) = answers.iter().find_map(Answer::next_command) { pre.next { (next) } }
+            @if let Some(next) = answers.iter().find_map(Answer::next_command) { (shell::command(&next)) }
             @for trouble in troubles::of_whole(comparison) { (trouble_text(&trouble)) }
             @if !notes.is_empty() {
                 ul.notes { @for note in notes { li { (one_line(note)) } } }

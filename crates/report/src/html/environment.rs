@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::answer::end_of_range;
+use crate::html::shell;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_support::labels::one_line;
 use memprof_support::process::shell_quoted;
@@ -41,7 +42,7 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
             }
             h3 { "To repeat it" }
             @match command(comparison).filter(|command| one_line(command) == *command) {
-                Some(command) => { pre { (command) } }
+                Some(command) => { (shell::command(&command)) }
                 None => { p { "What was asked is in " code { "plan.json" } " of the run's folder." } }
             }
             @if comparison.has_own_settings {

@@ -47,7 +47,7 @@ pub fn render(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write)
             h2 { "To repeat it" }
             @for replay in &first.replay[..if several.is_some() { first.replay.len().min(1) } else { first.replay.len() }] {
                 p { (one_line(&replay.shows)) ":" }
-                pre { (one_line(&replay.line)) }
+                (shell::command(&replay.line))
             }
             p.quiet { "run " code { (one_line(&first.id)) } " · begun " (one_line(&first.created)) " · cargo-memprof " (one_line(&first.tool)) }
         }
@@ -169,7 +169,8 @@ impl<'a> TestOfHistory<'a> {
     fn row(&self, commit: &MeasuredCommit) -> Markup {
         let unit = self.report.unit;
         let delta = delta(commit);
-        let direction = delta.map_or("", |delta| direction(delta.difference));
+        // A colour is a verdict: the other differences are within noise, or below the limit.
+        let direction = delta.filter(|_| commit.is_step).map_or("", |delta| direction(delta.difference));
         let short = commit.facts.short();
         let step = commit.is_step.then(|| self.step_anchor(short));
         html! {
@@ -187,7 +188,7 @@ impl<'a> TestOfHistory<'a> {
                 }
                 td class=(format!("n {direction}").trim_end()) {
                     @if let Some(delta) = delta { (text::percent(&delta)) }
-                    @if commit.is_step && !direction.is_empty() { @if direction == "up" { " ▲" } @else { " ▼" } }
+                    @if !direction.is_empty() { @if direction == "up" { " ▲" } @else { " ▼" } }
                 }
                 td {
                     @if let Some(tag) = &commit.tag { b { (one_line(tag)) } " · " }

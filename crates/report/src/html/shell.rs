@@ -10,6 +10,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use memprof_support::labels::one_line;
+
 /// The parts of the script, in their order.
 const SCRIPT: &[&str] = &[
     include_str!("script/elements.js"),
@@ -75,6 +77,11 @@ pub(super) fn write(page: &Page<'_>, data: &impl Serialize, out: &mut dyn Write)
         out.write_all(b"\n")?;
     }
     write!(out, "</script>\n<script>{script}</script>\n</body>\n</html>\n")
+}
+
+/// A command to paste. Lines break between its words only, and not at the hyphens of its flags.
+pub(super) fn command(line: &str) -> Markup {
+    html! { pre.command { @for word in one_line(line).split(' ') { span { (word) } " " } } }
 }
 
 /// The data as JSON, compressed, and as text of letters and digits. Nothing in it can end the element

@@ -36,7 +36,9 @@ function chart(test, { family, metrics, usual }, host) {
   const labels = test.labels ?? [];
   const timelines = timelinesOf(test, family);
   let shown = usual;
-  let byTime = !metrics.length || labels.length < 2;
+  // Between `start` and `done` alone, only time says how memory went.
+  let byTime = !metrics.length || labels.length < 2 || (labels.length === 2 && timelines.length > 0);
+  const hasBoth = metrics.length > 0 && labels.length > 1 && (test.series.time || timelines.length > 0);
   let view = null;  // the part of x that is visible; null for all
   let at = null;    // the checkpoint under the cursor
   let drag = null;  // where a drag began
@@ -55,8 +57,8 @@ function chart(test, { family, metrics, usual }, host) {
     element('option', { value: '' }, usual.map(lastPart).join(' and ')),
     ...metrics.map((metric) => element('option', { value: metric }, clean(lastPart(metric)))));
   if (metrics.length > usual.length) bar.append(select);
-  if (!byTime && (test.series.time || timelines.length)) {
-    bar.append(choice('Horizontal axis', [['checkpoint', 'by checkpoint'], ['time', 'by time']], 'checkpoint', (value) => {
+  if (hasBoth) {
+    bar.append(choice('Horizontal axis', [['checkpoint', 'by checkpoint'], ['time', 'by time']], byTime ? 'time' : 'checkpoint', (value) => {
       byTime = value === 'time';
       point(null);
       zoom(null);
