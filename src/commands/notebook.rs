@@ -26,6 +26,7 @@ use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Results};
 use memprof_plan::config::matrix::Matrix;
 use memprof_plan::metric::derived;
+use memprof_plan::metric_family::OF_SCOPES;
 use memprof_plan::request::{LockfileRequest, Request};
 use memprof_report::options::View;
 use memprof_run::conditions::Conditions;
@@ -70,10 +71,7 @@ fn metrics(presentation: &PresentationArguments) -> Vec<String> {
         return presentation.metrics.clone();
     }
     let families = if nvml::may_have_devices() { &["heap", "cpu", "gpu.*"][..] } else { &["heap", "cpu"] };
-    families
-        .iter()
-        .flat_map(|family| ["consumed", "peaked", "used"].map(|part| format!("{family}.{part}")))
-        .collect()
+    families.iter().flat_map(|family| OF_SCOPES.map(|part| format!("{family}.{part}"))).collect()
 }
 
 /// Returns the request. memprof.yaml is about the repository's tests, and not read.

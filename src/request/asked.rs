@@ -20,7 +20,8 @@ use memprof_judge::compare::{budget, noise};
 use memprof_plan::config::matrix::{self, Matrix};
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric::derived;
-use memprof_plan::request::{BaselineRequest, RefRequest, Request, TraceColumn};
+use memprof_plan::metric_family::MetricGroup;
+use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_run::stored_plan;
 
 /// What flags and memprof.yaml ask for.
@@ -74,8 +75,9 @@ impl Asked {
         let read: Vec<String> = metrics.iter().chain(of_budget.map(|limit| &limit.metric)).cloned().collect();
         request.on_request = on_request(&read, &request.judging.rules);
         trace_shown(&mut request.trace, &metrics);
-        let reads_malloc = request.on_request.iter().any(|metric| metric.starts_with("malloc."));
-        if request.trace.columns.contains(&TraceColumn::Malloc) && !reads_malloc {
+        let malloc = MetricGroup::Malloc;
+        let reads_malloc = request.on_request.iter().any(|metric| MetricGroup::of(metric) == Some(malloc));
+        if request.trace.columns.contains(&malloc) && !reads_malloc {
             request.on_request.extend(on_request(&["malloc.*".to_owned()], &[]));
         }
         request.alone_for = of_neighbours(metrics.iter().map(String::as_str)).map(str::to_owned);

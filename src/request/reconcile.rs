@@ -34,11 +34,12 @@ use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::dependency_change::DependencyChange;
 use memprof_plan::jobs::Jobs;
 use memprof_plan::metric;
+use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::pair_pattern::PairPattern;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
-    TraceColumn, TraceRequest,
+    TraceRequest,
 };
 use memprof_plan::rule::Rule;
 use memprof_plan::trace_pattern::TracePattern;
@@ -210,8 +211,8 @@ pub fn trace_shown(request: &mut TraceRequest, shown: &[String]) {
     if request.is_empty() || !request.columns.is_empty() {
         return;
     }
-    let usual = [TraceColumn::Heap, TraceColumn::Gpu];
-    let asked: BTreeSet<TraceColumn> = shown.iter().filter_map(|one| TraceColumn::of_metric(one)).collect();
+    let usual = [MetricGroup::Heap, MetricGroup::Gpu];
+    let asked: BTreeSet<MetricGroup> = shown.iter().filter_map(|one| MetricGroup::of(one)).collect();
     if asked.iter().any(|column| !usual.contains(column)) {
         request.columns = asked.into_iter().chain(usual).collect::<BTreeSet<_>>().into_iter().collect();
     }
@@ -402,20 +403,20 @@ fn trace(flags: &TraceEntry, entry: Option<&TraceEntry>) -> Result<TraceRequest,
 
 #[cfg(test)]
 mod tests {
-    use TraceColumn::{Gpu, Heap, Time};
+    use MetricGroup::{Gpu, Heap, Time};
 
     use super::*;
 
     #[test]
     fn the_shown_metrics_are_read_at_traced_calls() {
-        let columns = |of: &[&str], shown: &[&str], chosen: &[TraceColumn]| {
+        let columns = |of: &[&str], shown: &[&str], chosen: &[MetricGroup]| {
             let functions = of.iter().map(|&pattern| pattern.to_owned()).collect();
             let mut request = TraceRequest { functions, columns: chosen.to_vec(), ..TraceRequest::default() };
             let shown: Vec<String> = shown.iter().map(|&metric| metric.to_owned()).collect();
             trace_shown(&mut request, &shown);
             request.columns
         };
-        assert_eq!(columns(&["a::b"], &["heap.live", "time"], &[]), [Heap, Gpu, Time]);
+        assert_eq!(columns(&["a::b"], &["heap.live", "time"], &[]), [Gpu, Heap, Time]);
         // Heap and GPUs are read anyway, and the user's own choice stays.
         assert_eq!(columns(&["a::b"], &["heap.live", "gpu.0.*"], &[]), []);
         assert_eq!(columns(&["a::b"], &["time"], &[Heap]), [Heap]);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use memprof_plan::metric::{self, METRICS, Property};
+use memprof_plan::metric_family::MetricGroup;
 use regex::Regex;
 use walkdir::WalkDir;
 
@@ -44,6 +45,45 @@ fn each_metric_is_documented_with_its_unit_and_no_other() {
     assert_eq!(documented(), known);
 }
 
+/// The shim's files without comments.
+fn code_of_the_shim() -> Vec<String> {
+    let files = WalkDir::new("templates/memprof").into_iter().map(Result::unwrap);
+    let sources = files.filter(|file| file.path().extension().is_some_and(|end| end == "rs"));
+    let code = |text: String| {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        lines.join("\n")
+    };
+    sources.map(|file| code(std::fs::read_to_string(file.path()).unwrap())).collect()
+}
+
+#[test]
+fn a_level_a_peak_or_a_total_of_the_shim_is_one_in_the_table() {
+    let added = Regex::new(r#""([a-z]+\.[a-z_]+)",[^;"]*?Kind::(Level|Peak|Total)"#).unwrap();
+    let code = code_of_the_shim();
+    let added: BTreeMap<&str, &str> = code
+        .iter()
+        .flat_map(|code| added.captures_iter(code))
+        .map(|found| (found.get(1).unwrap().as_str(), found.get(2).unwrap().as_str()))
+        .collect();
+    for (name, kind) in &added {
+        assert_eq!(format!("{:?}", metric::find(name).unwrap().figure), *kind, "{name}");
+    }
+    for name in ["heap.live", "heap.peak", "heap.count", "cpu.rss", "cpu.kept"] {
+        assert!(added.contains_key(name), "{name} was not found: {added:?}");
+    }
+}
+
+#[test]
+fn the_shim_knows_the_groups_of_metrics() {
+    let arm = Regex::new(r#""([a-z]+)" => &mut self\."#).unwrap();
+    let code = std::fs::read_to_string("templates/memprof/metrics/columns.rs").unwrap();
+    let mut words: Vec<&str> = arm.captures_iter(&code).map(|found| found.get(1).unwrap().as_str()).collect();
+    words.sort_unstable();
+    let mut groups = MetricGroup::ALL.map(MetricGroup::as_str);
+    groups.sort_unstable();
+    assert_eq!(words, groups);
+}
+
 #[test]
 fn each_metric_that_the_shim_logs_is_in_the_table() {
     let literal = Regex::new(r#""([a-z_]+(?:\.[a-z_{}]+)+)""#).unwrap();
@@ -51,13 +91,7 @@ fn each_metric_that_the_shim_logs_is_in_the_table() {
     let part = Regex::new(r#""([a-z_.]+)""#).unwrap();
     let hole = Regex::new(r"\{[a-z_]*\}").unwrap();
     let mut names = Vec::new();
-    for file in WalkDir::new("templates/memprof").into_iter().map(Result::unwrap) {
-        if file.path().extension().is_none_or(|end| end != "rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(file.path()).unwrap();
-        let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let code = code.join("\n");
+    for code in code_of_the_shim() {
         for list in lists.captures_iter(&code) {
             let family = if &list[1] == "METRICS" { "pool" } else { "gpu" };
             names.extend(part.captures_iter(&list[2]).map(|part| format!("{family}.0.{}", &part[1])));

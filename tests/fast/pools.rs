@@ -104,10 +104,10 @@ fn tables_and_scopes_show_the_pools_that_are_asked_for() {
         shown(&comparison, Options { view: View::Scopes, metrics: metrics(metric), ..Options::default() })
     };
     let of_use = scopes("pool.torch.in_use");
-    assert!(of_use.contains("· pool torch") && !of_use.contains("pool torch.reserved"), "{of_use}");
+    assert!(of_use.contains("· pool torch") && !of_use.contains("pool torch, reserved"), "{of_use}");
     assert!(of_use.contains("6.00 MiB") && of_use.contains("11.0 MiB"), "{of_use}");
     let of_reserve = scopes("pool.torch.reserved_peak");
-    assert!(of_reserve.contains("· pool torch.reserved") && of_reserve.contains("20.0 MiB"), "{of_reserve}");
+    assert!(of_reserve.contains("· pool torch, reserved") && of_reserve.contains("20.0 MiB"), "{of_reserve}");
     let unknown =
         shown(&comparison, Options { metrics: metrics("pool.cubecl.in_use"), ..Options::default() });
     let note = "pool.cubecl.in_use was not measured: no test watched a memory pool with this metric";

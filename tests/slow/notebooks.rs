@@ -64,7 +64,7 @@ fn each_cell_has_the_figures_that_can_be_computed_by_hand_and_write_stores_them(
     assert_eq!(heap(&of_cells, "parsed"), (0, 0));
     assert_eq!(heap(&of_cells, "truncate"), (-(3 * MIB + MIB / 2), 0), "what is displayed allocates nothing");
     assert!(of_cells["rows"]["time"].as_i64().is_some() && of_cells["rows"]["cpu.used"].as_i64().is_some());
-    for part in ["cell 3: let both: Vec<u8>", "2.00 MiB  2.00 MiB", "RAM (resident)"] {
+    for part in ["cell 3: let both: Vec<u8>", "2.00 MiB  2.00 MiB", "rows.ipynb · resident"] {
         assert!(printed.stdout.contains(part), "{part}: {}", printed.everything());
     }
 

@@ -20,6 +20,7 @@ pub mod jobs;
 pub mod listing;
 pub mod lock_differences;
 pub mod metric;
+pub mod metric_family;
 pub mod metric_name;
 pub mod pair_pattern;
 pub mod parameter;

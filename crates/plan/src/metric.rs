@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::metric_family::{MetricGroup, fits, level_and_peak};
 use memprof_support::glob;
 
 use Property::{Alone, Drawn, FromBody, Judged, OfLines, OfScopes, OnRequest, Shown, ZeroAtFirst};
@@ -172,6 +173,18 @@ pub static METRICS: &[Metric] = &[
     total("heap.allocated", Source::Counted, &[]),
     total("heap.count", Source::Allocations, &[]),
     level("heap.before", Source::Counted, &[OnRequest, FromBody]),
+    level("heap.consumed", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("heap.peaked", Source::Counted, &[OfScopes, Judged, Shown]),
+    level("heap.used", Source::Counted, &[OfScopes]),
+    total("heap.freed", Source::Counted, &[OfLines]),
+    peak("malloc.peak", Source::Counted, &[OnRequest, Drawn]),
+    peak("malloc.peak_above_start", Source::Counted, &[]),
+    level("malloc.live", Source::Counted, &[OnRequest, Drawn]),
+    total("malloc.allocated", Source::Counted, &[OnRequest]),
+    total("malloc.count", Source::Allocations, &[OnRequest]),
+    level("malloc.consumed", Source::Counted, &[OfScopes]),
+    level("malloc.peaked", Source::Counted, &[OfScopes]),
+    level("malloc.used", Source::Counted, &[OfScopes]),
     peak("cpu.peak", Source::Stated, &[Judged, Shown, Drawn]),
     peak("cpu.peak_above_start", Source::Stated, &[]),
     level("cpu.rss", Source::Stated, &[Drawn]),
@@ -179,22 +192,10 @@ pub static METRICS: &[Metric] = &[
     level("cpu.pss", Source::Stated, &[OnRequest, Alone]),
     level("cpu.private", Source::Stated, &[OnRequest, Alone]),
     level("cpu.shared", Source::Stated, &[OnRequest, Alone]),
-    peak("malloc.peak", Source::Counted, &[OnRequest, Drawn]),
-    peak("malloc.peak_above_start", Source::Counted, &[]),
-    level("malloc.live", Source::Counted, &[OnRequest, Drawn]),
-    total("malloc.allocated", Source::Counted, &[OnRequest]),
-    total("malloc.count", Source::Allocations, &[OnRequest]),
-    level("time", Source::Clock, &[Alone, Drawn]),
     level("cpu.consumed", Source::Stated, &[OfScopes]),
     level("cpu.peaked", Source::Stated, &[OfScopes]),
     level("cpu.used", Source::Stated, &[OfScopes]),
-    level("heap.consumed", Source::Counted, &[OfScopes, Judged, Shown]),
-    level("heap.peaked", Source::Counted, &[OfScopes, Judged, Shown]),
-    level("heap.used", Source::Counted, &[OfScopes]),
-    level("malloc.consumed", Source::Counted, &[OfScopes]),
-    level("malloc.peaked", Source::Counted, &[OfScopes]),
-    level("malloc.used", Source::Counted, &[OfScopes]),
-    total("heap.freed", Source::Counted, &[OfLines]),
+    level("time", Source::Clock, &[Alone, Drawn]),
     total("*.grown", Source::Stated, &[OfLines]),
 ];
 
@@ -238,75 +239,13 @@ impl Metric {
     }
 }
 
-/// Whether a name fits a pattern with at most one `*`, which stands for at least one character.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((begin, end)) => {
-            name.len() > begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
-        }
-    }
-}
-
-/// Returns what orders columns: GPUs, then memory pools, then the table's order, then others, each by
-/// name.
-pub fn order(metric: &str) -> (usize, &str) {
-    let place = match metric.split('.').next() {
-        Some("gpu") => 0,
-        Some("pool") => 1,
-        _ => 2 + METRICS.iter().position(|known| known.fits(metric)).unwrap_or(METRICS.len()),
-    };
-    (place, metric)
-}
-
-/// A level and its peak, and the figures of scopes that are computed from both.
-struct Family {
-    /// `gpu.*`
-    name: &'static str,
-    /// How the level's name goes on after the family's.
-    level: &'static str,
-    /// How the peak's name goes on.
-    peak: &'static str,
-}
-
-const FAMILIES: [Family; 8] = [
-    Family { name: "gpu.*.pool.reserved", level: "", peak: "_peak" },
-    Family { name: "gpu.*.pool", level: ".used", peak: ".used_peak" },
-    Family { name: "gpu.*", level: ".live", peak: ".peak" },
-    Family { name: "pool.*.reserved", level: "", peak: "_peak" },
-    Family { name: "pool.*", level: ".in_use", peak: ".in_use_peak" },
-    Family { name: "heap", level: ".live", peak: ".peak" },
-    Family { name: "cpu", level: ".rss", peak: ".peak" },
-    Family { name: "malloc", level: ".live", peak: ".peak" },
-];
-
-/// What a scope has of a family: its end minus its beginning, the peak above both, and the end.
-pub const OF_SCOPES: [&str; 3] = ["consumed", "peaked", "used"];
-
-/// Returns the level and the peak of a family: `cpu.rss` and `cpu.peak` of `cpu`.
-pub fn level_and_peak(family: &str) -> Option<[String; 2]> {
-    let known = FAMILIES.iter().find(|known| fits(known.name, family))?;
-    Some([known.level, known.peak].map(|end| format!("{family}{end}")))
-}
-
-/// Returns the family of a level or a peak: `pool.x` of `pool.x.in_use`.
-pub fn family(metric: &str) -> Option<&str> {
-    FAMILIES.iter().find_map(|known| {
-        let ends = [known.level, known.peak];
-        ends.iter().find_map(|end| metric.strip_suffix(end).filter(|family| fits(known.name, family)))
-    })
-}
-
-/// Returns the family of a scope's metric: `pool.x` of `pool.x.consumed`.
-pub fn family_of_scope(metric: &str) -> Option<&str> {
-    let (family, part) = metric.rsplit_once('.')?;
-    OF_SCOPES.contains(&part).then_some(family)
-}
-
-/// Returns the peak of a level: `cpu.peak` of `cpu.rss`.
-pub fn peak_of_level(metric: &str) -> Option<String> {
-    let [level, peak] = level_and_peak(family(metric)?)?;
-    (level == metric).then_some(peak)
+/// Returns what orders metrics: by group, then devices and pools by name, and others as in the table.
+pub fn order(metric: &str) -> (usize, usize, &str) {
+    let group = MetricGroup::of(metric);
+    let place = METRICS.iter().position(|known| known.fits(metric)).unwrap_or(METRICS.len());
+    let has_instances = group.is_some_and(MetricGroup::has_instances);
+    let rank = group.map_or(MetricGroup::ALL.len(), |group| group as usize);
+    (rank, if has_instances { 0 } else { place }, metric)
 }
 
 /// Whether the shim can have written this name. Reports and commands show it as it is, so it has no blanks,
@@ -317,17 +256,16 @@ pub fn is_name(metric: &str) -> bool {
 }
 
 /// Returns which of these metrics are read on request only, each once. `malloc.*` requests its
-/// whole family. Other patterns request nothing, because the figures of `cpu.*` are slow to read. A
+/// whole group. Other patterns request nothing, because the figures of `cpu.*` are slow to read. A
 /// computed metric requests what it is computed from.
 pub fn on_request<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let named: Vec<&str> = metrics.into_iter().collect();
     let families = named.iter().filter_map(|name| name.strip_suffix(ABOVE_START)?.strip_suffix('.'));
     let sources: Vec<String> = families.filter_map(level_and_peak).flatten().collect();
     let wanted: Vec<&str> = named.into_iter().chain(sources.iter().map(String::as_str)).collect();
+    let is_of_malloc = |wanted: &str| MetricGroup::of(wanted) == Some(MetricGroup::Malloc);
     let is_wanted = |name: &&str| {
-        wanted
-            .iter()
-            .any(|wanted| wanted == name || (wanted.starts_with("malloc.") && glob::matches(wanted, name)))
+        wanted.iter().any(|wanted| wanted == name || (is_of_malloc(wanted) && glob::matches(wanted, name)))
     };
     with(OnRequest).filter(is_wanted).map(str::to_owned).collect()
 }
@@ -357,6 +295,7 @@ pub fn derived<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric_family::{OF_SCOPES, family_of_point, family_of_scope, peak_of_level};
 
     #[test]
     fn a_name_finds_the_row_that_fits_it_most_closely() {
@@ -397,7 +336,7 @@ mod tests {
             ("pool.a.reserved", "pool.a.reserved", "pool.a.reserved_peak"),
         ] {
             assert_eq!(level_and_peak(family).unwrap(), [level, peak]);
-            assert_eq!([super::family(level), super::family(peak)], [Some(family); 2]);
+            assert_eq!([family_of_point(level), family_of_point(peak)], [Some(family); 2]);
             assert_eq!(peak_of_level(level).as_deref(), Some(peak));
             assert_eq!((known(level).figure, known(peak).figure), (Figure::Level, Figure::Peak));
             for part in OF_SCOPES {
@@ -406,12 +345,42 @@ mod tests {
                 assert!(metric == level || known(&metric).is(OfScopes), "{metric}");
             }
         }
-        assert_eq!((super::family("heap.count"), super::family("time")), (None, None));
+        assert_eq!((family_of_point("heap.count"), family_of_point("time")), (None, None));
         assert!(peak_of_level("heap.peak").is_none() && level_and_peak("zebra").is_none());
     }
 
     #[test]
-    fn a_pattern_requests_the_family_of_malloc_and_no_other() {
+    fn metrics_are_ordered_by_group_then_as_in_the_table_or_by_name() {
+        let mut names = [
+            "zebra",
+            "time",
+            "cpu.peak",
+            "malloc.live",
+            "heap.live",
+            "heap.peak",
+            "pool.a.in_use",
+            "gpu.1.live",
+        ];
+        names.sort_by_key(|name| order(name));
+        assert_eq!(
+            names,
+            [
+                "gpu.1.live",
+                "pool.a.in_use",
+                "heap.peak",
+                "heap.live",
+                "malloc.live",
+                "cpu.peak",
+                "time",
+                "zebra"
+            ]
+        );
+        let places: Vec<usize> = METRICS.iter().map(|metric| order(metric.name).0).collect();
+        assert!(places.is_sorted(), "the table is in the order of the groups");
+    }
+
+    #[test]
+    fn a_pattern_requests_the_group_of_malloc_and_no_other() {
         assert_eq!(on_request(["heap.peak", "cpu.pss"]), ["cpu.pss"]);
         let all = ["malloc.peak", "malloc.live", "malloc.allocated", "malloc.count"];
         assert_eq!(on_request(["malloc.*"]), all);

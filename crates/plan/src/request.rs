@@ -12,6 +12,7 @@ use crate::checkpoint_at::CheckpointAt;
 use crate::clean_env::CleanEnv;
 use crate::dependency_change::DependencyChange;
 use crate::jobs::Jobs;
+use crate::metric_family::MetricGroup;
 use crate::pair_pattern::PairPattern;
 use crate::program::ProgramRequest;
 use crate::quantity;
@@ -173,54 +174,13 @@ pub struct TraceRequest {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lines_per_call: bool,
     /// What is read at each call. Empty means heap and GPUs.
-    pub columns: Vec<TraceColumn>,
+    pub columns: Vec<MetricGroup>,
 }
 
 impl TraceRequest {
     /// Whether nothing is traced.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty() && self.lines.is_empty()
-    }
-}
-
-/// A group of metrics that traced functions are read for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TraceColumn {
-    /// The heap.
-    Heap,
-    /// Resident memory.
-    Cpu,
-    /// GPU memory.
-    Gpu,
-    /// The C library's allocator.
-    Malloc,
-    /// Pools of frameworks.
-    Pool,
-    /// Time.
-    Time,
-}
-
-impl TraceColumn {
-    /// Returns the columns that show a metric with this name or pattern: `time`, `gpu.0.*`.
-    pub fn of_metric(metric: &str) -> Option<Self> {
-        let family = metric.split(['.', '*']).next().unwrap_or_default();
-        Self::ALL.into_iter().find(|column| column.as_str() == family)
-    }
-
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Heap, Self::Cpu, Self::Gpu, Self::Malloc, Self::Pool, Self::Time];
-
-    /// `heap`, `cpu`, `gpu`, `malloc`, `pool`, `time`
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Heap => "heap",
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-            Self::Malloc => "malloc",
-            Self::Pool => "pool",
-            Self::Time => "time",
-        }
     }
 }
 
@@ -459,26 +419,6 @@ impl LockfileRequest {
             day => {
                 quantity::day(day).map(Self::Date).map_err(|error| format!("{error}, `commit` or `today`"))
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metric_is_in_the_columns_of_its_family() {
-        for (metric, column) in [
-            ("heap.live", Some(TraceColumn::Heap)),
-            ("gpu.*", Some(TraceColumn::Gpu)),
-            ("gpu.0.pool.used", Some(TraceColumn::Gpu)),
-            ("pool.cubecl.in_use", Some(TraceColumn::Pool)),
-            ("time", Some(TraceColumn::Time)),
-            ("cpu*", Some(TraceColumn::Cpu)),
-            ("*", None),
-        ] {
-            assert_eq!(TraceColumn::of_metric(metric), column, "{metric}");
         }
     }
 }

@@ -15,6 +15,7 @@ use memprof_judge::compare::standing::{
     Standing, WorstChange, change_below_limit, lacks_figures, worst_change,
 };
 use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::family_of_scope;
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::resolved::Revision;
 use memprof_support::counted::{counted, grouped};
@@ -240,7 +241,7 @@ impl<'a> Answer<'a> {
         let program = id.program.as_ref();
         let program = program.map(|call| call.flags(id.test.kind, &id.test.binary, &id.title, &id.params));
         let is_plain = (is_whole_test || program.is_some()) && cell.origins.is_none();
-        let is_of_scope = [".consumed", ".peaked", ".used"].iter().any(|end| first.metric.ends_with(end));
+        let is_of_scope = family_of_scope(&first.metric).is_some();
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
         let has_other_settings =
             self.comparison.differs.get(self.candidate).is_some_and(|differs| !differs.settings.is_empty());

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use crate::selection::MetricFilter;
 use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_plan::metric_family::instance;
 use memprof_support::bytes::Bytes;
 
 /// Returns one note for each device with shown metrics.
 pub(crate) fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<String> {
     let devices = comparison.metrics.iter().filter_map(|metric| {
-        let device = metric.name.strip_prefix("gpu.")?.strip_suffix(".context")?;
+        let device = instance("gpu.*.context", &metric.name)?;
         let prefix = format!("gpu.{device}.");
         let mut others = comparison.metrics.iter().filter(|other| other.name.starts_with(&prefix));
         others.any(|other| filter.contains(&other.name)).then_some((device, metric.name.as_str()))

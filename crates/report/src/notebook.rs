@@ -9,6 +9,7 @@ use crate::text;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::results::measurement::Kind;
 use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::{OF_SCOPES, families_of_scopes, in_words};
 
 /// What a cell of a notebook needed, at the last revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +29,8 @@ pub struct CellReport {
 struct MemoryReport {
     /// `heap`, `cpu`, `gpu.0`
     family: String,
-    consumed: Option<Compared>,
-    peaked: Option<Compared>,
-    used: Option<Compared>,
+    /// What a scope has of it, as in [`OF_SCOPES`].
+    figures: [Option<Compared>; 3],
 }
 
 /// A figure, and its difference from the baseline's, if the two may be compared.
@@ -56,15 +56,14 @@ pub fn cells(comparison: &Comparison) -> Vec<CellReport> {
                 let delta = pair.zip(row).and_then(|(view, row)| view.column(metric).at(row).delta);
                 Some(Compared { value, difference: delta.map(|delta| delta.difference) })
             };
-            let families = comparison.metrics.iter().filter_map(|metric| metric.name.strip_suffix(".used"));
+            let families = families_of_scopes(comparison.metrics.iter().map(|metric| metric.name.as_str()));
             let memory = families
+                .into_iter()
                 .map(|family| MemoryReport {
                     family: family.to_owned(),
-                    consumed: compared(&format!("{family}.consumed")),
-                    peaked: compared(&format!("{family}.peaked")),
-                    used: compared(&format!("{family}.used")),
+                    figures: OF_SCOPES.map(|part| compared(&format!("{family}.{part}"))),
                 })
-                .filter(|memory| memory.figures().any(|(_, figure)| figure.is_some()))
+                .filter(|memory| memory.figures.iter().any(Option::is_some))
                 .collect();
             CellReport {
                 label: cell.labels[key.label as usize].to_string(),
@@ -80,8 +79,9 @@ impl CellReport {
     /// Returns the report as text: one line per kind of memory, or one line in all.
     pub fn plain(&self, compact: bool) -> String {
         let lines = self.memory.iter().map(|memory| {
-            let figures = memory.figures().map(|(name, figure)| format!("{name} {}", shown(figure)));
-            format!("{}: {}", heading(&memory.family), figures.collect::<Vec<_>>().join(", "))
+            let figures = OF_SCOPES.iter().zip(memory.figures);
+            let figures = figures.map(|(name, figure)| format!("{name} {}", shown(figure)));
+            format!("{}: {}", in_words(&memory.family), figures.collect::<Vec<_>>().join(", "))
         });
         let time = self.time.map(|time| format!("time: {}", text::figure(time, Unit::Nanoseconds)));
         let mut text = lines.chain(time).collect::<Vec<_>>().join(if compact { "; " } else { "\n" });
@@ -96,11 +96,11 @@ impl CellReport {
         let title = self.baseline.as_ref().map(|baseline| format!("differences to {baseline}"));
         html! {
             table {
-                tr { th { "memory" } th { "consumed" } th { "peaked" } th { "used" } }
+                tr { th { "memory" } @for part in OF_SCOPES { th { (part) } } }
                 @for memory in &self.memory {
                     tr {
-                        td { (heading(&memory.family)) }
-                        @for (_, figure) in memory.figures() { td { (shown(figure)) } }
+                        td { (in_words(&memory.family)) }
+                        @for figure in memory.figures { td { (shown(figure)) } }
                     }
                 }
                 @if let Some(time) = self.time {
@@ -116,7 +116,7 @@ impl CellReport {
     pub fn figures(&self) -> Value {
         let mut figures = Map::new();
         for memory in &self.memory {
-            for (name, figure) in memory.figures() {
+            for (name, figure) in OF_SCOPES.iter().zip(memory.figures) {
                 if let Some(figure) = figure {
                     figures.insert(format!("{}.{name}", memory.family), figure.value.into());
                 }
@@ -126,12 +126,6 @@ impl CellReport {
             figures.insert("time".to_owned(), time.into());
         }
         Value::Object(figures)
-    }
-}
-
-impl MemoryReport {
-    fn figures(&self) -> impl Iterator<Item = (&'static str, Option<Compared>)> {
-        [("consumed", self.consumed), ("peaked", self.peaked), ("used", self.used)].into_iter()
     }
 }
 
@@ -145,29 +139,14 @@ fn shown(figure: Option<Compared>) -> String {
     }
 }
 
-/// `heap`, `resident`, `GPU 0`
-fn heading(family: &str) -> String {
-    match family {
-        "cpu" => "resident".to_owned(),
-        other => {
-            other.strip_prefix("gpu.").map_or_else(|| other.to_owned(), |device| format!("GPU {device}"))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn report(is_compared: bool) -> CellReport {
         let figure = |value: i64| Some(Compared { value, difference: is_compared.then(|| value.into()) });
-        let heap = MemoryReport {
-            family: "heap".into(),
-            consumed: figure(1024),
-            peaked: figure(0),
-            used: figure(2048),
-        };
-        let gpu = MemoryReport { family: "gpu.0".into(), consumed: figure(-1), peaked: None, used: None };
+        let heap = MemoryReport { family: "heap".into(), figures: [figure(1024), figure(0), figure(2048)] };
+        let gpu = MemoryReport { family: "gpu.0".into(), figures: [figure(-1), None, None] };
         CellReport {
             label: "cell 1: a".into(),
             memory: vec![heap, gpu],

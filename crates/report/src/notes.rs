@@ -7,6 +7,7 @@ use crate::selection::MetricFilter;
 use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Comparability, Comparison};
 use memprof_plan::metric::on_request;
+use memprof_plan::metric_family::MetricGroup;
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
@@ -18,19 +19,20 @@ pub(crate) fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<Strin
     let mut notes: Vec<String> = filter
         .unknown(comparison)
         .filter(|_| !measured.is_empty())
-        .map(|name| {
-            if !on_request([name]).is_empty() {
+        .map(|name| match MetricGroup::of(name) {
+            _ if !on_request([name]).is_empty() => {
                 let quote = if name.contains('*') { "'" } else { "" };
                 format!(
                     "{name} was not measured: it is read on request only (--metrics {quote}{name}{quote})"
                 )
-            } else if name.starts_with("gpu.") {
-                format!("{name} was not measured: no test used a GPU with this metric")
-            } else if name.starts_with("pool.") {
-                format!("{name} was not measured: no test watched a memory pool with this metric")
-            } else {
-                format!("no metric is named '{name}'; measured: {}", measured.join(", "))
             }
+            Some(MetricGroup::Gpu) => {
+                format!("{name} was not measured: no test used a GPU with this metric")
+            }
+            Some(MetricGroup::Pool) => {
+                format!("{name} was not measured: no test watched a memory pool with this metric")
+            }
+            _ => format!("no metric is named '{name}'; measured: {}", measured.join(", ")),
         })
         .collect();
     notes.extend(unavailable(comparison, filter));

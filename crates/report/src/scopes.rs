@@ -21,13 +21,14 @@ use memprof_judge::compare::comparison::{Cell, Comparison, PairView};
 use memprof_judge::compare::matching::{Key, Match, RowChange};
 use memprof_judge::results::measurement::{Kind, Nesting};
 use memprof_judge::results::stored::Run;
-use memprof_plan::metric::{OF_SCOPES, Unit, level_and_peak};
+use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::{MetricGroup, OF_SCOPES, families_of_scopes, in_words, level_and_peak};
 use memprof_plan::resolved::Revision;
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
-/// The parts of a scope's figures, with their headings.
-const PARTS: [(&str, &str); 3] = [("consumed", "Consumed"), ("peaked", "Peaked"), ("used", "Used")];
+/// The headings of a scope's figures, in the order of [`OF_SCOPES`].
+const HEADINGS: [&str; 3] = ["Consumed", "Peaked", "Used"];
 
 /// What the headings mean.
 const LEGEND: &str = "Consumed: end minus beginning. Peaked: above both ends. Used: at the end.";
@@ -189,9 +190,7 @@ impl ScopeView<'_> {
         let all = self.page.width().saturating_sub(LEAST_SCOPE);
         let time = tree.newest_time();
         let mut room = all.saturating_sub(time.as_ref().map_or(0, Group::width));
-        // Resident memory says the least about a single scope.
-        let mut families: Vec<&String> = families.iter().collect();
-        families.sort_by_key(|family| *family == "cpu");
+        // Resident memory, which says the least about a single scope, is the last.
         for family in families {
             let more = tree.groups_of_parts(self.page, family);
             let width: usize = groups.iter().chain(&more).map(Group::width).sum();
@@ -230,7 +229,7 @@ fn scope_section<'a>(
     let families = families(comparison, &[view.baseline, view.candidate], filter);
     let is_shown = |metric: &str| {
         let Some((family, part)) = metric.rsplit_once('.') else { return false };
-        families.iter().any(|known| known == family) && PARTS.iter().any(|(name, _)| *name == part)
+        families.iter().any(|known| known == family) && OF_SCOPES.contains(&part)
     };
     let metrics = comparison.metrics.iter().filter(|metric| is_shown(&metric.name));
     let shown = metrics
@@ -246,38 +245,24 @@ fn scope_section<'a>(
 /// Returns the families to show, such as `gpu.0`, `heap`, `cpu`: the chosen ones; by default the
 /// GPUs and the heap, or resident memory without heap figures.
 fn families(comparison: &Comparison, sides: &[&Aggregate], filter: &MetricFilter) -> Vec<String> {
-    let measured: Vec<&str> = comparison
-        .metrics
-        .iter()
-        .filter(|metric| sides.iter().any(|side| side.column(&metric.name).is_some()))
-        .filter_map(|metric| metric.name.strip_suffix(".used"))
-        .collect();
+    let metrics = comparison.metrics.iter().map(|metric| metric.name.as_str());
+    let measured =
+        families_of_scopes(metrics.filter(|metric| sides.iter().any(|side| side.column(metric).is_some())));
     let asked_for = |family: &&&str| {
         let of_scopes = OF_SCOPES.map(|part| format!("{family}.{part}"));
         let of_points = level_and_peak(family).into_iter().flatten();
         of_points.chain(of_scopes).any(|metric| filter.contains(&metric))
     };
     // The default metrics include `cpu.peak`, but only for checkpoints.
-    let is_usual = |family: &&&str| filter.is_default() && **family == "cpu" && measured.contains(&"heap");
+    let is = |family: &str, group| MetricGroup::of(family) == Some(group);
+    let has_heap = measured.iter().any(|family| is(family, MetricGroup::Heap));
+    let is_usual = |family: &&&str| filter.is_default() && is(family, MetricGroup::Cpu) && has_heap;
     let mut families: Vec<&str> =
         measured.iter().filter(asked_for).filter(|family| !is_usual(family)).copied().collect();
     if families.is_empty() {
-        families.extend(measured.iter().find(|family| **family == "heap").or(measured.first()));
+        families.extend(measured.iter().find(|family| is(family, MetricGroup::Heap)).or(measured.first()));
     }
     families.into_iter().map(str::to_owned).collect()
-}
-
-/// `RAM`, `RAM (resident)`, `GPU 0`, `pool torch`.
-fn heading(family: &str) -> String {
-    match family {
-        "heap" => "RAM".to_owned(),
-        "cpu" => "RAM (resident)".to_owned(),
-        other => match other.split_once('.') {
-            Some(("gpu", device)) => format!("GPU {device}"),
-            Some(("pool", pool)) => format!("pool {pool}"),
-            _ => other.to_owned(),
-        },
-    }
 }
 
 /// The scopes of one or two revisions.
@@ -358,20 +343,20 @@ impl<'a> ScopeTree<'a> {
 
     /// Returns each revision's three figures, then the differences.
     fn groups_of_sides(&self, page: Page, family: &str) -> Vec<Group> {
-        let headings = || PARTS.iter().map(|(_, heading)| (*heading).to_owned()).collect::<Vec<_>>();
+        let headings = || HEADINGS.map(str::to_owned).to_vec();
         let of_side = |(number, (revision, side)): (usize, &(&Revision, &Aggregate))| {
             let name = page.heading_of_side(&revision.name, side);
             let cells = self.rows.iter().map(|row| {
-                PARTS.iter().map(|(part, _)| figure(side, family, part, row.indices[number])).collect()
+                OF_SCOPES.iter().map(|part| figure(side, family, part, row.indices[number])).collect()
             });
-            Group::from_cells(format!("{name} · {}", heading(family)), headings(), cells.collect())
+            Group::from_cells(format!("{name} · {}", in_words(family)), headings(), cells.collect())
         };
         let mut groups: Vec<Group> = self.sides.iter().enumerate().map(of_side).collect();
         if self.is_compared() {
             let cells = self
                 .rows
                 .iter()
-                .map(|row| PARTS.iter().map(|(part, _)| self.difference(family, part, row)).collect());
+                .map(|row| OF_SCOPES.iter().map(|part| self.difference(family, part, row)).collect());
             groups.push(Group::from_cells("Δ".to_owned(), headings(), cells.collect()));
         }
         groups
@@ -380,7 +365,7 @@ impl<'a> ScopeTree<'a> {
     /// Returns the newest revision's figures, each with its difference: one line per scope at any
     /// width.
     fn groups_of_parts(&self, page: Page, family: &str) -> Vec<Group> {
-        let group = |(index, (part, name)): (usize, &(&str, &str))| {
+        let group = |(index, (part, name)): (usize, (&str, &str))| {
             let newest = self.sides.len() - 1;
             let (revision, side) = self.sides[newest];
             let mut headings = vec![page.heading(&revision.name)];
@@ -390,10 +375,10 @@ impl<'a> ScopeTree<'a> {
                 cells.extend(self.is_compared().then(|| self.difference(family, part, row)));
                 cells
             });
-            let name = if index == 0 { format!("{}: {name}", heading(family)) } else { (*name).to_owned() };
+            let name = if index == 0 { format!("{}: {name}", in_words(family)) } else { name.to_owned() };
             Group::from_cells(name, headings, cells.collect())
         };
-        PARTS.iter().enumerate().map(group).collect()
+        OF_SCOPES.into_iter().zip(HEADINGS).enumerate().map(group).collect()
     }
 
     fn duration(&self, row: &ScopeRow, side: usize) -> Option<i64> {

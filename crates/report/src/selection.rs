@@ -9,7 +9,8 @@ use memprof_judge::compare::matching::{Match, RowChange};
 use memprof_judge::compare::standing::worst_change;
 use memprof_judge::results::measurement::Kind;
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_plan::metric::{self, Property, Unit, peak_of_level};
+use memprof_plan::metric::{self, Property, Unit};
+use memprof_plan::metric_family::peak_of_level;
 
 /// Show at most this many rows of a test in a terminal or a comment.
 pub(crate) const MOST_ROWS: usize = 40;

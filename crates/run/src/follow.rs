@@ -207,7 +207,7 @@ mod tests {
         follower.look();
         write("stderr", "no newline");
         follower.finish();
-        assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: CPU 1.00 KiB", "no newline"]);
+        assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: resident 1.00 KiB", "no newline"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 
+use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::request::Request;
 
 /// Path of the library that is loaded. The shim removes it from [`PRELOAD`].
@@ -14,12 +15,9 @@ const ABSENT: &str = "MEMPROF_MALLOC_ABSENT";
 /// The loader's list of libraries to load first.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
-/// The beginning of the metrics that need the library.
-const FAMILY: &str = "malloc.";
-
 /// Whether a metric of the C library's allocator was requested.
 pub(crate) fn is_requested(request: &Request) -> bool {
-    request.on_request.iter().any(|metric| metric.starts_with(FAMILY))
+    request.on_request.iter().any(|metric| MetricGroup::of(metric) == Some(MetricGroup::Malloc))
 }
 
 /// Returns the variables that make test processes count the C library's allocator. Without a request

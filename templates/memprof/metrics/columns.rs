@@ -15,23 +15,32 @@ pub(crate) struct Columns {
 impl Columns {
     /// Parses names separated by commas.
     pub(crate) fn from_names(names: &str) -> Self {
-        let has = |name: &str| names.split(',').any(|one| one.trim() == name);
-        Self {
-            heap: has("heap"),
-            cpu: has("cpu"),
-            gpu: has("gpu"),
-            malloc: has("malloc"),
-            pool: has("pool"),
-            time: has("time"),
+        let mut columns =
+            Self { heap: false, cpu: false, gpu: false, malloc: false, pool: false, time: false };
+        for name in names.split(',') {
+            if let Some(column) = columns.of_group(name.trim()) {
+                *column = true;
+            }
         }
+        columns
     }
 
     /// Whether traced functions show this metric.
-    pub(crate) fn has(self, metric: &str) -> bool {
-        (self.heap && metric.starts_with("heap."))
-            || (self.cpu && metric.starts_with("cpu."))
-            || (self.gpu && metric.starts_with("gpu."))
-            || (self.malloc && metric.starts_with("malloc."))
-            || (self.pool && metric.starts_with("pool."))
+    pub(crate) fn has(mut self, metric: &str) -> bool {
+        let group = metric.split('.').next().unwrap_or_default();
+        self.of_group(group).map_or(false, |column| *column)
+    }
+
+    /// The column of a group of metrics, by the first part of their names.
+    fn of_group(&mut self, group: &str) -> Option<&mut bool> {
+        Some(match group {
+            "heap" => &mut self.heap,
+            "cpu" => &mut self.cpu,
+            "gpu" => &mut self.gpu,
+            "malloc" => &mut self.malloc,
+            "pool" => &mut self.pool,
+            "time" => &mut self.time,
+            _ => return None,
+        })
     }
 }

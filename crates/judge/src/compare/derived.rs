@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::results::measurement::{Kind, Measurement, said_of};
 use crate::results::stored::{Results, Run};
 use crate::verdict::limits::LEAK_FROM;
-use memprof_plan::metric::{ABOVE_START, derived, level_and_peak};
+use memprof_plan::metric::{ABOVE_START, derived};
+use memprof_plan::metric_family::level_and_peak;
 use memprof_support::glob;
 
 /// Returns the results with the metrics that the plan asks for; `None` if it asks for none.

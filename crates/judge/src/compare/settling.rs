@@ -8,6 +8,7 @@ use crate::results::measurement::Causes;
 use crate::results::stored::Builds;
 use crate::verdict::significance::ENOUGH;
 use memprof_plan::metric;
+use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::random_numbers::RandomNumbers;
 use memprof_support::counted::counted;
 
@@ -47,12 +48,12 @@ pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
             let Some(samples) = undecided.map(samples_of).filter(|samples| *samples > 1).max() else {
                 continue;
             };
-            let words = match judged.metric.split('.').next() {
+            let words = match MetricGroup::of(&judged.metric) {
                 _ if samples < ENOUGH => too_few_in_words(samples),
                 _ if metric::known(&judged.metric).is_counted() => {
                     packages.in_words(&causes, comparison.random)
                 }
-                Some("cpu") => packages.of_pages_in_words(&causes, comparison.random),
+                Some(MetricGroup::Cpu) => packages.of_pages_in_words(&causes, comparison.random),
                 _ => continue,
             };
             *tests.entry((&judged.metric, words)).or_default() += 1;

@@ -9,6 +9,7 @@ use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
 use memprof_plan::metric::{self, Figure, Unit};
+use memprof_plan::metric_family::family_of_point;
 
 /// What became of a test in a comparison of two revisions, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,7 +201,7 @@ pub fn worst_change<'a>(
 ) -> Option<WorstChange<'a>> {
     let mut families: BTreeMap<&str, Vec<&JudgedMetric>> = BTreeMap::new();
     for judged in &view.pair.judged {
-        families.entry(metric::family(&judged.metric).unwrap_or(&judged.metric)).or_default().push(judged);
+        families.entry(family_of_point(&judged.metric).unwrap_or(&judged.metric)).or_default().push(judged);
     }
     let of_families = families.into_values().filter_map(|family| {
         let columns: Vec<_> = family.iter().map(|judged| (*judged, view.column(&judged.metric))).collect();

@@ -14,6 +14,7 @@ use crate::compare::unnamed_blocks::UnnamedBlocks;
 use crate::results::live_sizes;
 use crate::results::measurement::{Kind, Measurement};
 use crate::results::tensor_record::{PoolReading, TensorDevice, TensorKind};
+use memprof_plan::metric_family::family_of_point;
 
 /// One revision's named memory in a cell.
 #[derive(Debug)]
@@ -152,7 +153,7 @@ impl<'a> TensorSide<'a> {
     pub fn unnamed_at(&self, checkpoint: usize, device: &TensorDevice) -> Option<UnnamedBlocks> {
         let record = &self.measurement.tensors;
         let allocator = self.allocator(device).ok()?;
-        let family = allocator.live.strip_suffix(".live")?;
+        let family = family_of_point(&allocator.live)?;
         let sequence = self.measurement.checkpoints()[checkpoint].sequence;
         let live = live_sizes::before(&record.live_sizes, family, sequence)?;
         Some(UnnamedBlocks::from_record(record, device, sequence, live))

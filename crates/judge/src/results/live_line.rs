@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use memprof_plan::metric_family::{families_of_scopes, in_words, instance, level_and_peak};
 use memprof_support::bytes::Bytes;
 use memprof_support::elapsed;
 
@@ -33,7 +34,10 @@ pub struct LiveLine {
 }
 
 /// A GPU's figures, the best first.
-const OF_GPU: [&str; 3] = ["live", "process", "device"];
+const OF_GPU: [&str; 3] = ["gpu.*.live", "gpu.*.process", "gpu.*.device"];
+
+/// The other kinds of memory at a checkpoint.
+const OTHERS: [&str; 2] = ["heap", "cpu"];
 
 /// The events that are shown.
 const SHOWN: [&str; 4] = ["checkpoint", "scope", "forward", "layer"];
@@ -55,15 +59,15 @@ impl LiveLine {
 
     /// Returns the devices by number, each with its first available figure.
     fn gpus(&self) -> Vec<(&str, Bytes)> {
-        let mut devices: Vec<&str> =
-            self.metrics.keys().filter_map(|metric| metric.strip_prefix("gpu.")?.split('.').next()).collect();
+        let device = |metric| OF_GPU.iter().find_map(|pattern| instance(pattern, metric));
+        let mut devices: Vec<&str> = self.metrics.keys().filter_map(|metric| device(metric)).collect();
         devices.dedup();
         let figure =
-            |device: &str| OF_GPU.iter().find_map(|part| self.figure(&format!("gpu.{device}.{part}")));
+            |device: &str| OF_GPU.iter().find_map(|pattern| self.figure(&pattern.replacen('*', device, 1)));
         devices.into_iter().filter_map(|device| Some((device, figure(device)?))).collect()
     }
 
-    /// Returns `GPU 9.97 GiB, CPU 5.85 GiB, heap 1.20 GiB`.
+    /// Returns `GPU 9.97 GiB, heap 1.20 GiB, resident 5.85 GiB`.
     fn levels(&self) -> String {
         let gpus = self.gpus();
         let several = gpus.len() > 1;
@@ -71,25 +75,25 @@ impl LiveLine {
             if several { format!("GPU {device} {bytes}") } else { format!("GPU {bytes}") }
         };
         let mut figures: Vec<String> = gpus.iter().map(of_gpu).collect();
-        let others = [("CPU", "cpu.rss"), ("heap", "heap.live")];
-        figures.extend(
-            others.iter().filter_map(|(name, metric)| Some(format!("{name} {}", self.figure(metric)?))),
-        );
+        figures.extend(OTHERS.iter().filter_map(|family| {
+            let [level, _] = level_and_peak(family)?;
+            Some(format!("{} {}", in_words(family), self.figure(&level)?))
+        }));
         figures.join(", ")
     }
 
     /// Returns `heap +1.20 GiB (peaked 512 MiB above), 4.0 s`, with each kind of memory.
     fn growth(&self) -> String {
-        let families = self.metrics.keys().filter_map(|metric| metric.strip_suffix(".consumed"));
+        let families = families_of_scopes(self.metrics.keys().map(String::as_str));
         let of_family = |family: &str| {
             let consumed = self.metrics.get(&format!("{family}.consumed")).copied().flatten()?;
             let peaked = self.figure(&format!("{family}.peaked")).filter(|peaked| peaked.0 > 0);
             let peaked = peaked.map_or_else(String::new, |peaked| format!(" (peaked {peaked} above)"));
-            Some(format!("{family} {}{peaked}", grown(consumed)))
+            Some(format!("{} {}{peaked}", in_words(family), grown(consumed)))
         };
         let time = self.metrics.get("time").copied().flatten().and_then(|time| u64::try_from(time).ok());
         let time = time.map(|time| elapsed::shown(Duration::from_nanos(time)));
-        families.filter_map(of_family).chain(time).collect::<Vec<_>>().join(", ")
+        families.into_iter().filter_map(of_family).chain(time).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -109,7 +113,8 @@ impl fmt::Display for LiveLine {
                 let name = line(self.name.as_deref().unwrap_or("all layers"));
                 let peak = Bytes(u64::try_from(self.peak).unwrap_or(0));
                 let retained = grown(self.retained);
-                write!(formatter, "{indent}{name} (layer): {} {retained}, peak {peak}", self.memory)
+                let memory = in_words(&self.memory);
+                write!(formatter, "{indent}{name} (layer): {memory} {retained}, peak {peak}")
             }
             _ => write!(formatter, "{}: {}", line(&self.label), self.levels()),
         }
@@ -130,9 +135,9 @@ mod tests {
             shown(&format!(r#"{{"v":1,"event":"checkpoint","label":"a\nb","metrics":{{{metrics}}}}}"#))
                 .unwrap()
         };
-        assert_eq!(line(r#""cpu.rss":1024,"heap.live":512,"time":9"#), "a↵b: CPU 1.00 KiB, heap 512 B");
+        assert_eq!(line(r#""cpu.rss":1024,"heap.live":512,"time":9"#), "a↵b: heap 512 B, resident 1.00 KiB");
         let one = r#""gpu.0.device":4096,"gpu.0.process":2048,"gpu.0.live":null,"cpu.rss":1024"#;
-        assert_eq!(line(one), "a↵b: GPU 2.00 KiB, CPU 1.00 KiB");
+        assert_eq!(line(one), "a↵b: GPU 2.00 KiB, resident 1.00 KiB");
         let two = r#""gpu.0.live":1024,"gpu.1.live":2048"#;
         assert_eq!(line(two), "a↵b: GPU 0 1.00 KiB, GPU 1 2.00 KiB");
     }
@@ -144,10 +149,10 @@ mod tests {
         let scope = format!(r#"{{"event":"scope","label":"decoder","depth":1,"metrics":{{{metrics}}}}}"#);
         assert_eq!(
             shown(&scope).unwrap(),
-            "  decoder (scope): cpu -512 B, heap +2.00 KiB (peaked 1.00 KiB above), 2 ms"
+            "  decoder (scope): heap +2.00 KiB (peaked 1.00 KiB above), resident -512 B, 2 ms"
         );
         let layer = r#"{"event":"layer","name":"encoder.0","memory":"gpu.0","calls":1,"depth":0,"freed_later":0,"retained":1024,"peak":2048}"#;
-        assert_eq!(shown(layer).unwrap(), "encoder.0 (layer): gpu.0 +1.00 KiB, peak 2.00 KiB");
+        assert_eq!(shown(layer).unwrap(), "encoder.0 (layer): GPU 0 +1.00 KiB, peak 2.00 KiB");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 use crate::results::layer_record::LayerRecord;
 use crate::results::tensor_record::TensorRecord;
 use crate::results::trace_record::TraceRecord;
-use memprof_plan::metric::{family_of_scope, level_and_peak};
+use memprof_plan::metric_family::{family_of_scope, level_and_peak};
 
 /// The content of one run's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

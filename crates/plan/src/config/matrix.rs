@@ -16,9 +16,10 @@ use crate::config::values::{
 use crate::config::yaml::{List, Scalar};
 use crate::dependency_change::DependencyChange;
 use crate::expression::Expression;
+use crate::metric_family::MetricGroup;
 use crate::pair_pattern::PairPattern;
 use crate::random_numbers::RandomNumbers;
-use crate::request::{Ignored, OverlayMode, TargetKind, TraceColumn};
+use crate::request::{Ignored, OverlayMode, TargetKind};
 use crate::title::Template;
 use crate::trace_pattern::TracePattern;
 use crate::trace_periods::TracePeriods;
@@ -318,7 +319,7 @@ mapping! {
         "lines-per-call" => lines_per_call: Scalar<bool> = Flag::switch("lines-per-call"),
         /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
         /// heap,gpu, and those of --metrics]
-        "columns" => columns: List<Scalar<TraceColumn>> = Flag::split("columns", "NAME,NAME"),
+        "columns" => columns: List<Scalar<MetricGroup>> = Flag::split("columns", "NAME,NAME"),
     }
 }
 

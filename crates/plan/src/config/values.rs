@@ -11,11 +11,12 @@ use crate::config::yaml::FromText;
 use crate::dependency_change::DependencyChange;
 use crate::expression::Expression;
 use crate::jobs::Jobs;
+use crate::metric_family::MetricGroup;
 use crate::pair_pattern::PairPattern;
 use crate::quantity;
 use crate::random_numbers::RandomNumbers;
 use crate::repeat::Repeat;
-use crate::request::{Ignored, LockfileRequest, OverlayMode, TargetKind, TraceColumn};
+use crate::request::{Ignored, LockfileRequest, OverlayMode, TargetKind};
 use crate::title::Template;
 use crate::trace_pattern::TracePattern;
 use crate::trace_periods::{PeriodError, TracePeriods};
@@ -362,6 +363,15 @@ impl FromText for Dependency {
     }
 }
 
+/// Returns the mistake for a text that is none of these words.
+fn unknown_word<'a>(expected: &str, text: &str, words: impl IntoIterator<Item = &'a str>) -> Mistake {
+    let mistake = Mistake::new(format!("expected {expected}, found '{text}'"));
+    match suggest::did_you_mean(text, words) {
+        Some(help) => mistake.help(help),
+        None => mistake,
+    }
+}
+
 macro_rules! one_of {
     ($type:ty, $expected:literal, $($word:literal => $value:expr),+) => {
         impl FromText for $type {
@@ -370,14 +380,8 @@ macro_rules! one_of {
             fn from_text(text: &str) -> Result<Self, Mistake> {
                 match text {
                     $($word => Ok($value),)+
-                    other => {
-                        // The expectation has the list of words.
-                        let mistake = Mistake::new(format!("expected {}, found '{other}'", $expected));
-                        Err(match suggest::did_you_mean(other, [$($word),+]) {
-                            Some(help) => mistake.help(help),
-                            None => mistake,
-                        })
-                    }
+                    // The expectation has the list of words.
+                    other => Err(unknown_word($expected, other, [$($word),+])),
                 }
             }
 
@@ -395,8 +399,19 @@ one_of!(RandomNumbers, "random numbers (same, own)",
     "same" => RandomNumbers::Same, "own" => RandomNumbers::Own);
 one_of!(OverlayMode, "a mode (package, external)",
     "package" => OverlayMode::Package, "external" => OverlayMode::External);
-one_of!(TraceColumn, "a group of metrics (heap, cpu, gpu, malloc, pool, time)",
-    "heap" => TraceColumn::Heap, "cpu" => TraceColumn::Cpu, "gpu" => TraceColumn::Gpu,
-    "malloc" => TraceColumn::Malloc, "pool" => TraceColumn::Pool, "time" => TraceColumn::Time);
 one_of!(Ignored, "a choice for ignored tests (skip, include, only)",
     "skip" => Ignored::Skip, "include" => Ignored::Include, "only" => Ignored::Only);
+
+impl FromText for MetricGroup {
+    const EXPECTED: &'static str = "a group of metrics such as heap";
+
+    fn from_text(text: &str) -> Result<Self, Mistake> {
+        let words = Self::ALL.map(Self::as_str);
+        let unknown = || unknown_word(&format!("a group of metrics ({})", words.join(", ")), text, words);
+        Self::ALL.into_iter().find(|group| group.as_str() == text).ok_or_else(unknown)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"enum": Self::ALL.map(Self::as_str)})
+    }
+}

@@ -14,6 +14,7 @@ use memprof_judge::verdict::limits::{LEAK_FROM, LEAK_TO};
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, causes};
 use memprof_judge::why::explanations::Explanations;
 use memprof_judge::why::reasons::Reason;
+use memprof_plan::metric_family::MetricGroup;
 use memprof_support::counted::grouped;
 
 /// The causes of a comparison.
@@ -122,11 +123,11 @@ impl<'a> CauseSheet<'a> {
 
     /// Leaves out resident memory if causes are about the heap, which it follows from.
     pub fn keep_metrics<T>(&self, metrics: &mut Vec<T>, name: impl Fn(&T) -> &String) {
-        let is_of_heap = |metric: &str| metric.starts_with("heap.");
+        let is_of_heap = |metric: &str| MetricGroup::of(metric) == Some(MetricGroup::Heap);
         if self.causes.iter().any(|cause| is_of_heap(&cause.most().metric))
             && metrics.iter().any(|metric| is_of_heap(name(metric)))
         {
-            metrics.retain(|metric| !name(metric).starts_with("cpu."));
+            metrics.retain(|metric| MetricGroup::of(name(metric)) != Some(MetricGroup::Cpu));
         }
     }
 

@@ -25,9 +25,6 @@ use memprof_support::labels::label;
 /// The version of this format, for the script beside it.
 const VERSION: u32 = 1;
 
-/// The first parts of the names of metrics, in the order of charts.
-const FAMILIES: [&str; 5] = ["gpu.", "pool.", "heap.", "malloc.", "cpu."];
-
 /// At most so many checkpoints are marked on a timeline.
 const MOST_MARKS: usize = 1000;
 
@@ -223,10 +220,7 @@ fn labels(cell: &Cell, points: &[AlignedCheckpoint]) -> (Vec<String>, Steps) {
 /// By metric, then by revision: a figure for each point. A revision without any has none.
 fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) -> Series {
     let is_drawn = |metric: &&Metric| known(&metric.name).is(Property::Drawn);
-    let mut metrics: Vec<&Metric> = comparison.metrics.iter().filter(is_drawn).collect();
-    // The charts come in this order: exact figures before resident memory.
-    let rank = |name: &str| FAMILIES.iter().position(|family| name.starts_with(family));
-    metrics.sort_by_key(|metric| rank(&metric.name).unwrap_or(FAMILIES.len()));
+    let metrics: Vec<&Metric> = comparison.metrics.iter().filter(is_drawn).collect();
     let of_metric = |name: &str| -> Vec<Option<Steps>> {
         let sides = cell.sides.iter().enumerate().map(|(revision, side)| {
             let column = side.column(name)?;

@@ -1,6 +1,7 @@
 //! Which devices' tensors a report shows: those whose metrics were chosen.
 
 use crate::options::Options;
+use memprof_plan::metric_family::{MetricGroup, family_of_point};
 use memprof_support::glob;
 
 /// The chosen devices, as patterns of their metrics' families: `heap`, `malloc`, `gpu.0`, `gpu.*`.
@@ -12,10 +13,12 @@ impl ChosenDevices {
     /// Reads `--metrics`. Metrics that are of no device choose none: `time`, `cpu.peak`.
     pub(crate) fn from_options(options: &Options) -> Self {
         let asked = options.metrics.iter().flatten().filter(|_| !options.all);
-        let family = |pattern: &String| match pattern.split('.').collect::<Vec<_>>()[..] {
-            [family @ ("heap" | "malloc"), ..] => Some(family.to_owned()),
-            ["gpu", device, ..] => Some(format!("gpu.{device}")),
-            _ if pattern.starts_with("gpu*") => Some("gpu.*".to_owned()),
+        let family = |pattern: &String| match MetricGroup::of(pattern)? {
+            group @ (MetricGroup::Heap | MetricGroup::Malloc) => Some(group.as_str().to_owned()),
+            MetricGroup::Gpu => {
+                let device = pattern.strip_prefix("gpu.").and_then(|rest| rest.split('.').next());
+                Some(format!("gpu.{}", device.unwrap_or("*")))
+            }
             _ => None,
         };
         Self(asked.filter_map(family).collect())
@@ -25,7 +28,7 @@ impl ChosenDevices {
     /// metrics was not measured. It is shown unless the user chose other devices.
     pub(super) fn contain(&self, metrics: &[String]) -> bool {
         let of_device = |metric: &String| {
-            let family = metric.strip_suffix(".live").unwrap_or(metric);
+            let family = family_of_point(metric).unwrap_or(metric);
             self.0.iter().any(|pattern| glob::matches(pattern, family))
         };
         self.0.is_empty() || metrics.iter().any(of_device)

@@ -17,6 +17,7 @@ use memprof_judge::why::explanations::{Explained, Recorded};
 use memprof_judge::why::frame::Frame;
 use memprof_judge::why::stacks::shown;
 use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::family_of_point;
 use memprof_support::counted::counted;
 
 /// List at most this many sizes, and call sites of a size.
@@ -180,10 +181,10 @@ impl TensorReport<'_> {
             // What only one revision has is recorded as the candidate.
             let number = if self.names.len() == 1 { 1 } else { number };
             let run = explained?.recorded[number].as_ref()?;
-            let family = side.allocator(device).ok()?.live;
+            let live = side.allocator(device).ok()?.live;
             let checkpoint = &side.measurement.checkpoints()[place];
             let (label, occurrence) = (side.measurement.label(checkpoint), checkpoint.occurrence);
-            let sizes = run.log.live_sizes_at(family.strip_suffix(".live")?, label, occurrence)?;
+            let sizes = run.log.live_sizes_at(family_of_point(&live)?, label, occurrence)?;
             Some(SizedSites { run, sizes })
         })
     }

@@ -1,4 +1,4 @@
-//! Families of metrics: `gpu.0`, `gpu.0.pool`, `heap`, `cpu`.
+//! The families of metrics that traced calls and lines show: `gpu.0`, `gpu.0.pool`, `heap`, `cpu`.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,14 @@ use crate::options::Options;
 use crate::selection::MetricFilter;
 use memprof_judge::compare::trace_comparison::CallRow;
 use memprof_plan::metric::known;
+use memprof_plan::metric_family::families_of_scopes;
 use memprof_support::glob;
 
 /// Returns the families with figures of calls.
 pub(super) fn of_calls(rows: &[CallRow]) -> Vec<String> {
     let sides = rows.iter().flat_map(|row| row.sides.iter().flatten());
-    let metrics = sides.flat_map(|figures| figures.sums.keys());
-    let families: BTreeSet<&str> = metrics.filter_map(|metric| metric.strip_suffix(".consumed")).collect();
-    let mut families: Vec<String> = families.into_iter().map(str::to_owned).collect();
-    families.sort_by_key(|family| order(family));
-    families
+    let metrics = sides.flat_map(|figures| figures.sums.keys()).map(String::as_str);
+    families_of_scopes(metrics).into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the sums of calls to show beside families: the time, if it was read, and those that were
@@ -52,14 +50,4 @@ pub(super) fn shown(families: Vec<String>, options: &Options) -> Vec<String> {
     };
     let chosen: Vec<String> = rest.iter().filter(is_asked).cloned().collect();
     if asked.is_empty() || chosen.is_empty() { rest } else { chosen }
-}
-
-/// Returns the rank of a family or metric: GPUs first, whose memory is scarcest; resident memory
-/// last, the least exact.
-pub(super) fn order(metric: &str) -> u8 {
-    match metric.split('.').next() {
-        Some("gpu") => 0,
-        Some("heap") => 1,
-        _ => 2,
-    }
 }

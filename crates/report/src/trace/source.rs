@@ -9,8 +9,8 @@ use crate::text;
 use crate::trace::calls::TraceReport;
 use crate::trace::families;
 use memprof_judge::compare::trace_comparison::{LineFigures, LineProfile, LineRow, locations};
-use memprof_plan::metric::{ABOVE_START, Figure, Source, Unit, family_of_scope, known};
-use memprof_plan::request::TraceColumn;
+use memprof_plan::metric::{ABOVE_START, Figure, Unit, known};
+use memprof_plan::metric_family::{MetricGroup, family_of_scope};
 use memprof_support::glob;
 use memprof_support::labels;
 
@@ -73,12 +73,12 @@ impl TraceReport<'_> {
         let reason = |name: &String| match self.absent.iter().find(|(metric, _)| glob::matches(name, metric))
         {
             Some((_, reason)) => reason.clone(),
-            None => match TraceColumn::of_metric(name) {
-                Some(column) if !measured.iter().any(|metric| of_column(metric, column)) => {
-                    let name = column.as_str();
-                    match column {
+            None => match MetricGroup::of(name) {
+                Some(group) if !measured.iter().any(|metric| MetricGroup::of(metric) == Some(group)) => {
+                    let name = group.as_str();
+                    match group {
                         // These are read unless the user chose other columns.
-                        TraceColumn::Heap | TraceColumn::Gpu => {
+                        MetricGroup::Heap | MetricGroup::Gpu => {
                             format!("the test has none, or --columns leaves out {name}")
                         }
                         _ => format!("not read at traced calls; measure with --columns {name}"),
@@ -143,24 +143,20 @@ fn metrics<'a>(rows: &'a [LineRow], options: &Options) -> Vec<&'a String> {
         let is_usual = |metric: &&String| {
             let known = known(metric);
             options.all
-                || (known.source != Source::Allocations && (known.is_total() || known.figure == Figure::Peak))
+                || (known.source.unit() != Unit::Count && (known.is_total() || known.figure == Figure::Peak))
         };
         let of_lines: BTreeSet<&str> = all.iter().map(|metric| families::of_metric(metric)).collect();
         let families = families::shown(of_lines.into_iter().map(str::to_owned).collect(), options);
         let is_shown = |metric: &&String| families.iter().any(|one| one == families::of_metric(metric));
         metrics = all.into_iter().filter(is_usual).filter(is_shown).collect();
     }
-    metrics.sort_by_key(|metric| (families::order(metric), metric.strip_suffix(".peak").is_none(), *metric));
+    metrics.sort_by_key(|metric| (MetricGroup::of(metric), known(metric).figure != Figure::Peak, *metric));
     metrics
 }
 
 /// Whether a metric is one of scopes and calls, which lines do not have.
 fn is_of_calls(metric: &str) -> bool {
     family_of_scope(metric).is_some() || metric.ends_with(ABOVE_START)
-}
-
-fn of_column(metric: &str, column: TraceColumn) -> bool {
-    metric.split('.').next() == Some(column.as_str())
 }
 
 /// Returns the bytes of white space that all lines begin with.
