@@ -32,6 +32,7 @@ mod pairs;
 mod pools;
 mod properties;
 mod reports;
+mod rows;
 mod selected_targets;
 mod sides;
 mod sizes;

@@ -12,7 +12,7 @@ use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
 use memprof_support::counted::counted;
-use memprof_support::labels::{one_line, width};
+use memprof_support::labels::{one_line, padded, width};
 
 /// Show at most this many tests of each standing, unless all rows are wanted.
 const MOST_FINDINGS: usize = 15;
@@ -279,8 +279,4 @@ impl Widths {
     fn all(&self) -> usize {
         3 + self.test + self.cells.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>()
     }
-}
-
-fn padded(text: &str, to: usize) -> String {
-    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }

@@ -24,7 +24,7 @@ mod page;
 mod perfetto;
 pub mod proof;
 pub mod render;
-mod row_texts;
+mod row_cells;
 mod sarif;
 mod scopes;
 mod selection;

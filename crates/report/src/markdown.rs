@@ -13,7 +13,8 @@ use crate::finding::Finding;
 use crate::markdown_text::{self, code, escape};
 use crate::notes;
 use crate::options::{Options, Rows};
-use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
+use crate::row_cells::{MetricCells, RowCells};
+use crate::selection::{self, MOST_ROWS, MOST_TESTS, MetricFilter, TableSection};
 use crate::sides::SideTables;
 use crate::tensors::chosen_devices::ChosenDevices;
 use crate::tensors::comment as tensor_comment;
@@ -22,8 +23,7 @@ use crate::titles;
 use crate::trace::markdown as traced;
 use crate::troubles;
 use crate::why::explained;
-use memprof_judge::compare::aggregate::Figure;
-use memprof_judge::compare::comparison::{Breach, Comparison, PairView, RowFigures};
+use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::compare::matching::{Match, RowChange};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::verdict::kinds::Verdict;
@@ -40,9 +40,6 @@ const MOST_OF_FINDINGS: usize = 20_000;
 const MOST_OF_SIDES: usize = 12_000;
 const MOST_OF_FAILURES: usize = 12_000;
 const MOST_OF_NOTES: usize = 8_000;
-
-/// Show at most this many tests of each standing, unless all rows are wanted.
-const MOST_FINDINGS: usize = 20;
 
 /// A longer table of changed rows is folded.
 const FEW_ROWS: usize = 15;
@@ -158,14 +155,16 @@ impl CandidateSection {
     fn add(&mut self, view: &PairView, table: &TableSection, has_all_rows: bool, options: &Options) {
         let rows = selection::rows(view, table, MOST_ROWS, options);
         self.not_shown += if has_all_rows { rows.left_out } else { rows.changed_left_out };
+        let names = table.shown.iter().map(|shown| &shown.metric.name);
+        let metrics: Vec<_> = names.map(|name| (name, MetricCells::new(view, name))).collect();
         for row in &rows.shown {
-            for shown in &table.shown {
-                let figures = shown.column.at(row);
-                let text = table_row(view, row, shown, &figures);
-                match rank(view, row, shown, &figures) {
+            for (name, metric) in &metrics {
+                let cells = metric.at(row);
+                let text = table_row(view, row, name, &cells);
+                match rank(&cells) {
                     Some(rank) => self.changed.push(TableLine { rank, text }),
                     None if has_all_rows && !options.only_changed => {
-                        self.rest_is_compared &= figures.delta.is_some();
+                        self.rest_is_compared &= cells.delta.is_some();
                         self.rest.push(TableLine { rank: (0, 0.0), text });
                     }
                     None => {}
@@ -178,13 +177,13 @@ impl CandidateSection {
 /// Returns the rank of a changed row; `None` for an unchanged one. Regressions come first, then
 /// inconclusive rows, improvements, changes that are not judged, and rows that came or went. Within
 /// these, the largest percentage first.
-fn rank(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> Option<(u8, f64)> {
-    let part = || figures.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
-    let change = view.change(row)?;
-    if breached(view, row, shown).is_some() {
+fn rank(cells: &RowCells) -> Option<(u8, f64)> {
+    let part = || cells.delta.and_then(|delta| delta.percent).map_or(f64::INFINITY, f64::abs);
+    let change = cells.change?;
+    if cells.broken_limit.is_some() {
         return Some((0, part()));
     }
-    match (shown.ruling(row).map(|ruling| ruling.verdict), change, figures.delta) {
+    match (cells.verdict, change, cells.delta) {
         (Some(Verdict::Regressed), ..) => Some((0, part())),
         (Some(Verdict::Inconclusive), ..) => Some((1, part())),
         (Some(Verdict::Improved), ..) => Some((2, part())),
@@ -196,49 +195,32 @@ fn rank(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures)
     }
 }
 
-/// Returns the row's figure above an absolute limit, if any.
-fn breached<'a>(view: &PairView<'a>, row: &Match, shown: &ShownMetric) -> Option<&'a Breach> {
-    view.breaches(&shown.metric.name).find(|breach| view.rows[breach.row] == *row)
-}
-
-/// Returns the last column: the verdict, unless the row is unchanged.
-fn verdict_cell(view: &PairView, row: &Match, shown: &ShownMetric) -> String {
-    let word = match shown.ruling(row).map(|ruling| (ruling.verdict, ruling.counts())) {
-        Some((Verdict::Regressed, true)) => "▲ **regressed**",
-        Some((Verdict::Regressed, false)) => "▲ as expected",
-        Some((Verdict::Improved, _)) => "▼ improved",
-        Some((Verdict::Inconclusive, _)) => "? inconclusive",
+/// Returns the last column: the verdict in words, and what else stands beside the figure.
+fn verdict_cell(cells: &RowCells) -> String {
+    let verdict = match cells.verdict {
+        Some(Verdict::Regressed) if !cells.is_expected => "**regressed**",
+        Some(Verdict::Improved) => "improved",
+        Some(Verdict::Inconclusive) => "inconclusive",
         _ => "",
     };
-    let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
-    let is_noise = text::is_within_noise(shown.ruling(row), difference);
-    match (word, breached(view, row, shown)) {
-        ("", None) if is_noise => "~".to_owned(),
-        (word, None) => word.to_owned(),
-        ("", Some(_)) => "**over its limit**".to_owned(),
-        (word, Some(_)) => format!("{word}, **over its limit**"),
-    }
+    let remark = cells.remark();
+    let remark = match cells.broken_limit {
+        Some(_) => format!("**{}**", remark.as_str()),
+        None => remark.as_str().to_owned(),
+    };
+    let words = [verdict, &remark].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    format!("{} {words}", cells.sign.map_or_else(String::new, String::from)).trim().to_owned()
 }
 
-fn table_row(view: &PairView, row: &Match, shown: &ShownMetric, figures: &RowFigures) -> String {
-    let figure = |figure: Option<Figure>| {
-        figure.map_or_else(|| text::NONE.to_owned(), |figure| text::figure(figure.value, shown.metric.unit))
-    };
-    let (difference, percent) = match (view.change(row), figures.delta) {
-        (Some(RowChange::Added), _) => ("added".to_owned(), String::new()),
-        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new()),
-        (_, Some(delta)) => (text::difference(delta.difference, shown.metric.unit), text::percent(&delta)),
-        (_, None) => ("not compared".to_owned(), String::new()),
-    };
+fn table_row(view: &PairView, row: &Match, metric: &str, cells: &RowCells) -> String {
+    let figures = [&cells.baseline, &cells.candidate, &cells.difference, &cells.percent];
     format!(
-        "| {} | {} | {} | {} | {} | {difference} | {} | {} |\n",
+        "| {} | {} | {} | {} | {} |\n",
         escape(&titles::title(view)),
         escape(&text::row_label(view, row)),
-        escape(&shown.metric.name),
-        figure(figures.baseline),
-        figure(figures.candidate),
-        escape(&percent),
-        verdict_cell(view, row, shown)
+        escape(metric),
+        figures.map(|cell| escape(cell.as_str())).join(" | "),
+        verdict_cell(cells)
     )
 }
 
@@ -300,7 +282,7 @@ impl Comment {
         self.text.push_str("| --- | --- | --- | ---: | ---: | ---: | --- |\n");
         let mut left_out = Vec::new();
         for of_one in findings.chunk_by(|a, b| a.standing == b.standing) {
-            let most = if options.all_rows() { of_one.len() } else { MOST_FINDINGS };
+            let most = if options.all_rows() { of_one.len() } else { MOST_TESTS };
             for finding in of_one.iter().take(most) {
                 let cells = [
                     finding.test(),

@@ -50,6 +50,12 @@ pub(crate) fn html(text: &str) -> String {
     written(text, |_| false, |_| true)
 }
 
+/// Returns a fence for a block of code: more backticks than any line inside has.
+pub(crate) fn fence(code: &str) -> String {
+    let longest = code.split(|one| one != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
 fn is_markup(character: char) -> bool {
     matches!(character, '|' | '`' | '*' | '_' | '[' | ']' | '~' | '\\')
 }
@@ -118,6 +124,12 @@ mod tests {
             let read = read.replace("&#64;", "@").replace("&#35;", "#").replace("&#36;", "$");
             assert_eq!(read, text);
         }
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_the_backticks_inside() {
+        assert_eq!(fence("+a\n-b"), "```");
+        assert_eq!(fence("+/// ````\n+a"), "`````");
     }
 
     #[test]

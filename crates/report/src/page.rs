@@ -84,6 +84,26 @@ impl Text {
         Self::new("", Tone::Plain)
     }
 
+    /// Appends blanks up to a width.
+    pub(super) fn padded(self, columns: usize) -> Self {
+        let blanks = columns.saturating_sub(width(&self.text));
+        Self { text: self.text + &BLANK.to_string().repeat(blanks), tone: self.tone }
+    }
+
+    /// Moves a label to a level of a tree.
+    pub(super) fn indented(self, level: usize) -> Self {
+        Self { text: format!("{}{}", "  ".repeat(level), self.text), tone: self.tone }
+    }
+
+    /// Returns the text itself.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Appends a sign, or a blank of its width, so that figures stay aligned.
     pub(super) fn signed(self, sign: Option<char>) -> Self {
         Self { text: format!("{} {}", self.text, sign.unwrap_or(BLANK)), tone: self.tone }
@@ -413,6 +433,13 @@ impl Page {
         }
         writeln!(out, "{}", self.paint.apply(&line, tone))
     }
+}
+
+/// Returns what is written, without blank lines around it.
+pub(super) fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+    let mut bytes = Vec::new();
+    write(&mut bytes).expect("writing to memory does not fail");
+    String::from_utf8_lossy(&bytes).trim_matches('\n').to_owned()
 }
 
 /// Makes everything visible that would act on the terminal, or would not show.

@@ -11,14 +11,14 @@ use crate::answer::{Answer, NotJudged};
 use crate::frame::Foot;
 use crate::options::Options;
 use crate::page::{Group, Page, Text, Tone};
+use crate::row_cells::{MetricCells, RowCells, add_remarks, label_with};
 use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, TableSection};
-use crate::text;
 use crate::titles;
 use crate::trace::calls::{self, TraceReport};
 use crate::troubles;
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
 use memprof_judge::compare::comparison::{Cell, Comparison, PairView};
-use memprof_judge::compare::matching::{Key, Match, RowChange};
+use memprof_judge::compare::matching::{Key, Match};
 use memprof_judge::results::measurement::{Kind, Nesting};
 use memprof_judge::results::stored::Run;
 use memprof_plan::metric::Unit;
@@ -192,7 +192,11 @@ impl ScopeView<'_> {
         let mut room = all.saturating_sub(time.as_ref().map_or(0, Group::width));
         // Resident memory, which says the least about a single scope, is the last.
         for family in families {
-            let more = tree.groups_of_parts(self.page, family);
+            let mut more = tree.groups_of_parts(self.page, family, true);
+            if groups.is_empty() && more.iter().map(Group::width).sum::<usize>() > all {
+                // Names of scopes matter more than signs, which the view without --compact has.
+                more = tree.groups_of_parts(self.page, family, false);
+            }
             let width: usize = groups.iter().chain(&more).map(Group::width).sum();
             if groups.is_empty() && width > room {
                 room = all;
@@ -232,13 +236,7 @@ fn scope_section<'a>(
         families.iter().any(|known| known == family) && OF_SCOPES.contains(&part)
     };
     let metrics = comparison.metrics.iter().filter(|metric| is_shown(&metric.name));
-    let shown = metrics
-        .map(|metric| ShownMetric {
-            metric,
-            column: view.column(&metric.name),
-            judged: view.judged(&metric.name),
-        })
-        .collect();
+    let shown = metrics.map(|metric| ShownMetric::new(view, metric)).collect();
     Some(TableSection { kind: Kind::Scope, rows, shown })
 }
 
@@ -294,10 +292,9 @@ impl<'a> ScopeTree<'a> {
             .into_iter()
             .map(|(row, level)| {
                 let index = scopes[row];
-                let label = indented(level, &label(side.keys[index], cell));
+                let label = Text::new(label(side.keys[index], cell), Tone::Plain).indented(level);
                 let place = side.place(index).unwrap_or_default().to_owned();
-                let (label, indices) = (Text::new(label, Tone::Plain), vec![Some(index)]);
-                ScopeRow { label, place, indices, of_pair: None }
+                ScopeRow { label, place, indices: vec![Some(index)], of_pair: None }
             })
             .collect();
         let shown = if options.all_rows() { rows.len() } else { rows.len().min(MOST_ROWS) };
@@ -353,30 +350,31 @@ impl<'a> ScopeTree<'a> {
         };
         let mut groups: Vec<Group> = self.sides.iter().enumerate().map(of_side).collect();
         if self.is_compared() {
-            let cells = self
-                .rows
-                .iter()
-                .map(|row| OF_SCOPES.iter().map(|part| self.difference(family, part, row)).collect());
-            groups.push(Group::from_cells("Δ".to_owned(), headings(), cells.collect()));
+            let (mut headings, mut cells) = (Vec::new(), vec![Vec::new(); self.rows.len()]);
+            for (part, heading) in OF_SCOPES.into_iter().zip(HEADINGS) {
+                let metric = format!("{family}.{part}");
+                self.add_differences(&metric, heading, true, &mut headings, &mut cells);
+            }
+            groups.push(Group::from_cells("Δ".to_owned(), headings, cells));
         }
         groups
     }
 
     /// Returns the newest revision's figures, each with its difference: one line per scope at any
     /// width.
-    fn groups_of_parts(&self, page: Page, family: &str) -> Vec<Group> {
+    fn groups_of_parts(&self, page: Page, family: &str, has_signs: bool) -> Vec<Group> {
         let group = |(index, (part, name)): (usize, (&str, &str))| {
             let newest = self.sides.len() - 1;
             let (revision, side) = self.sides[newest];
             let mut headings = vec![page.heading(&revision.name)];
-            headings.extend(self.is_compared().then(|| "Δ".to_owned()));
-            let cells = self.rows.iter().map(|row| {
-                let mut cells = vec![figure(side, family, part, row.indices[newest])];
-                cells.extend(self.is_compared().then(|| self.difference(family, part, row)));
-                cells
-            });
+            let cells = self.rows.iter().map(|row| vec![figure(side, family, part, row.indices[newest])]);
+            let mut cells: Vec<Vec<Text>> = cells.collect();
+            if self.is_compared() {
+                let metric = format!("{family}.{part}");
+                self.add_differences(&metric, "Δ", has_signs, &mut headings, &mut cells);
+            }
             let name = if index == 0 { format!("{}: {name}", in_words(family)) } else { name.to_owned() };
-            Group::from_cells(name, headings, cells.collect())
+            Group::from_cells(name, headings, cells)
         };
         OF_SCOPES.into_iter().zip(HEADINGS).enumerate().map(group).collect()
     }
@@ -423,33 +421,38 @@ impl<'a> ScopeTree<'a> {
         self.pair.is_some_and(|view| view.is_compared())
     }
 
-    fn difference(&self, family: &str, part: &str, row: &ScopeRow) -> Text {
-        let none = Text::new(text::NONE, Tone::Quiet);
-        let (Some(view), Some(of_pair)) = (&self.pair, row.of_pair) else { return none };
-        match (view.change(of_pair), view.column(&format!("{family}.{part}")).at(of_pair).delta) {
-            (Some(RowChange::Added), _) => Text::new("added", Tone::Structure),
-            (Some(RowChange::Removed), _) => Text::new("removed", Tone::Structure),
-            (_, Some(delta)) => Text::difference(delta.difference, Unit::Bytes),
-            (_, None) => none,
+    /// Adds a column with a metric's differences. With signs, those of verdicts stand behind them, and
+    /// remarks in a column of their own.
+    fn add_differences(
+        &self,
+        metric: &str,
+        heading: &str,
+        has_signs: bool,
+        headings: &mut Vec<String>,
+        rows: &mut [Vec<Text>],
+    ) {
+        let Some(view) = &self.pair else { return };
+        let metric = MetricCells::new(view, metric);
+        let all: Vec<RowCells> =
+            self.rows.iter().filter_map(|row| row.of_pair).map(|row| metric.at(row)).collect();
+        let is_signed = has_signs && all.iter().any(|cells| cells.sign.is_some());
+        let remarks = all.iter().filter(|_| has_signs).map(RowCells::remark).collect();
+        headings.push(heading.to_owned());
+        for (row, cells) in rows.iter_mut().zip(all) {
+            row.push(if is_signed { cells.signed_difference() } else { cells.difference });
         }
+        add_remarks(headings, rows, remarks);
     }
 }
 
 impl<'a> ScopeRow<'a> {
     /// The row of a pair at a level of the tree.
     fn new(view: &PairView<'a>, row: &'a Match, level: usize) -> Self {
-        let old_label = label(view.key(row), view.cell);
-        let (label, tone) = match (view.change(row), view.new_key(row)) {
-            (Some(RowChange::Added), _) => (format!("+ {old_label}"), Tone::Structure),
-            (Some(RowChange::Removed), _) => (format!("- {old_label}"), Tone::Structure),
-            (_, Some(new)) => (format!("{old_label} → {}", label(new, view.cell)), Tone::Structure),
-            _ => (old_label, Tone::Plain),
-        };
         let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
         let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
         let place = sides.iter().rev().find_map(|(side, index)| side.place((*index)?));
         Self {
-            label: Text::new(indented(level, &label), tone),
+            label: label_with(view, row, |key| label(key, view.cell)).indented(level),
             place: place.unwrap_or_default().to_owned(),
             indices: measured.map(|(_, index)| index).collect(),
             of_pair: Some(row),
@@ -469,10 +472,6 @@ fn label(key: Key, cell: &Cell) -> String {
         _ = write!(label, " #{}", key.occurrence);
     }
     label
-}
-
-fn indented(level: usize, label: &str) -> String {
-    format!("{}{label}", "  ".repeat(level))
 }
 
 /// Returns how each scope of a side was nested, in the first repeat that has it.

@@ -15,6 +15,16 @@ use memprof_plan::metric_family::peak_of_level;
 /// Show at most this many rows of a test in a terminal or a comment.
 pub(crate) const MOST_ROWS: usize = 40;
 
+/// The same on the page. Nobody reads a longer table, and the chart has all points.
+pub(crate) const MOST_ROWS_OF_PAGE: usize = 300;
+
+/// Show at most this many rows of a tree of calls.
+pub(crate) const MOST_CALLS: usize = 60;
+
+/// Show at most this many tests: those that changed beside sides, and in a comment those of one standing or
+/// cause.
+pub(crate) const MOST_TESTS: usize = 20;
+
 /// Show this many metrics if no default metric was measured.
 const FALLBACK: usize = 2;
 
@@ -28,7 +38,12 @@ pub(crate) struct ShownMetric<'a> {
     pub judged: Option<&'a JudgedMetric>,
 }
 
-impl ShownMetric<'_> {
+impl<'a> ShownMetric<'a> {
+    /// Looks up a metric of a pair.
+    pub fn new(view: &PairView<'a>, metric: &'a Metric) -> Self {
+        Self { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) }
+    }
+
     /// Returns the verdict at a row.
     pub fn ruling(&self, row: &Match) -> Option<Ruling> {
         self.judged?.at(row)
@@ -190,11 +205,7 @@ fn named<'a>(view: &PairView<'a>) -> Vec<&'a str> {
 
 /// Returns the metrics with figures in these rows.
 fn measured<'a>(comparison: &'a Comparison, view: &PairView<'a>, rows: &[&Match]) -> Vec<ShownMetric<'a>> {
-    let shown = comparison.metrics.iter().map(|metric| ShownMetric {
-        metric,
-        column: view.column(&metric.name),
-        judged: view.judged(&metric.name),
-    });
+    let shown = comparison.metrics.iter().map(|metric| ShownMetric::new(view, metric));
     shown
         .filter(|shown| {
             let is_on_a_side = shown.column.baseline.is_some() || shown.column.candidate.is_some();

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use crate::page::{Group, Page, Text};
+use crate::row_cells::add_remarks;
 
 /// The heading of differences, which have a sign or a blank behind them.
 const DIFFERENCE: &str = "Δ  ";
@@ -22,6 +23,8 @@ pub(super) struct CandidateCell {
     pub(super) figure: Text,
     /// What is different, with the sign of the verdict.
     pub(super) difference: Text,
+    /// What the sign does not say.
+    pub(super) remark: Text,
     /// Whether the figure itself is shown where only one of them is: the baseline has none.
     pub(super) is_alone: bool,
 }
@@ -48,16 +51,19 @@ impl SideColumns {
             Group::from_cells(name.clone(), vec!["baseline".to_owned()], cells)
         });
         let candidates = self.candidates.iter().map(|(name, cells)| {
+            let remarks = cells.iter().map(|cell| cell.remark.clone()).collect();
             let cells = cells.iter().cloned().map(|cell| match (has_figures, cell.is_alone) {
                 (true, _) => vec![cell.figure, cell.difference],
                 (false, false) => vec![cell.difference],
                 (false, true) => vec![cell.figure.signed(None)],
             });
+            let mut cells: Vec<Vec<Text>> = cells.collect();
             let mut headings = vec![DIFFERENCE.to_owned()];
             if has_figures {
                 headings.insert(0, String::new());
             }
-            Group::from_cells(name.clone(), headings, cells.collect())
+            add_remarks(&mut headings, &mut cells, remarks);
+            Group::from_cells(name.clone(), headings, cells)
         });
         baseline.chain(candidates).collect()
     }

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use crate::options::Options;
 use crate::page::{Page, Text, Tone};
-use crate::row_texts::{differences, noun};
-use crate::selection::{self, ShownMetric, TableSection};
+use crate::row_cells::{MetricCells, label, noun};
+use crate::selection::{self, TableSection};
 use crate::side_columns::{CandidateCell, SideColumns};
 use crate::sides;
 use crate::text;
@@ -141,9 +141,10 @@ impl<'a> TestAtSides<'a, '_> {
         let change = view.change(first);
         let is_same = matched.iter().all(|(view, row)| view.change(row) == change);
         match change {
-            Some(RowChange::Matched) | None => Text::new(text::row_label(view, first), Tone::Plain),
-            _ if is_same => Text::new(text::row_label(view, first), Tone::Structure),
-            _ => Text::new(view.key(first).shown(&view.cell.labels), Tone::Plain),
+            Some(RowChange::Added | RowChange::Removed | RowChange::Renamed) if !is_same => {
+                Text::new(view.key(first).shown(&view.cell.labels), Tone::Plain)
+            }
+            _ => label(view, first),
         }
     }
 
@@ -165,9 +166,8 @@ impl<'a> TestAtSides<'a, '_> {
             if view.candidate.availability == Availability::Missing {
                 continue;
             }
-            let shown =
-                ShownMetric { metric, column: view.column(&metric.name), judged: view.judged(&metric.name) };
-            let cells = rows.iter().map(|row| of_candidate(view, &shown, row.matches[index]));
+            let metric = MetricCells::new(view, &metric.name);
+            let cells = rows.iter().map(|row| of_candidate(&metric, row.matches[index]));
             candidates.push((heading(view.pair.candidate, view.candidate), cells.collect()));
         }
         SideColumns { baseline, candidates }
@@ -180,14 +180,14 @@ impl<'a> TestAtSides<'a, '_> {
     }
 }
 
-fn of_candidate(view: &PairView, shown: &ShownMetric, row: Option<&Match>) -> CandidateCell {
+fn of_candidate(metric: &MetricCells, row: Option<&Match>) -> CandidateCell {
     let Some(row) = row else {
         let none = Text::new(text::NONE, Tone::Quiet);
-        return CandidateCell { figure: none.clone(), difference: none.signed(None), is_alone: false };
+        let difference = none.clone().signed(None);
+        return CandidateCell { figure: none, difference, remark: Text::empty(), is_alone: false };
     };
-    let figures = shown.column.at(row);
-    let figure = Text::figure(figures.candidate.map(|figure| figure.value), shown.metric.unit);
-    let [difference, _] = differences(view, row, &figures, shown);
-    let sign = figures.delta.and_then(|delta| text::sign_of(shown.ruling(row), delta.difference));
-    CandidateCell { figure, difference: difference.signed(sign), is_alone: figures.baseline.is_none() }
+    let cells = metric.at(row);
+    let remark = cells.remark();
+    let is_alone = !cells.has_baseline;
+    CandidateCell { figure: cells.candidate.clone(), difference: cells.signed_difference(), remark, is_alone }
 }

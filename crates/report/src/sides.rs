@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use crate::causes::sheet::CauseSheet;
 use crate::markdown_text::escape;
 use crate::options::{Options, Rows};
-use crate::page::{Page, Text, Tone, tone_of};
-use crate::selection::{MetricFilter, has_few_tests};
+use crate::page::{Page, Text, Tone};
+use crate::row_cells::{BrokenLimit, NOT_COMPARED, broken_limits, signed};
+use crate::selection::{MOST_TESTS, MetricFilter, has_few_tests};
 use crate::side_columns::{CandidateCell, SideColumns};
 use crate::test_figures::of_test;
 use crate::text;
@@ -23,9 +24,6 @@ use memprof_plan::axes::SEPARATOR;
 use memprof_plan::axis_labels::in_words;
 use memprof_support::counted::counted;
 use memprof_support::labels::{one_line, width};
-
-/// With more tests, at most this many of those that changed have a row.
-const MOST_ROWS: usize = 20;
 
 /// A side's name above its column is cut to this width, if the names still differ.
 const MOST_SIDE_NAME: usize = 32;
@@ -46,13 +44,16 @@ pub(super) struct SideRow<'a> {
 /// A test's figure at a side.
 #[derive(Clone, Copy)]
 pub(super) struct SideFigure {
-    pub(super) value: Option<i64>,
+    value: Option<i64>,
     /// The difference to the baseline, if the figures may be compared.
-    pub(super) delta: Option<Delta>,
+    delta: Option<Delta>,
     /// The sign of the verdict on this metric.
     pub(super) sign: Option<char>,
+    /// The absolute limit that the metric is above at any checkpoint.
+    broken_limit: Option<BrokenLimit>,
     /// Whether a run did not pass.
-    pub(super) is_cut_off: bool,
+    is_cut_off: bool,
+    is_baseline: bool,
 }
 
 /// The tables of a comparison.
@@ -80,7 +81,7 @@ impl<'a> SideTables<'a> {
         let is_whole = options.all_rows() || (has_few_tests(comparison) && !options.only_changed);
         let mut cells: Vec<&Cell> =
             comparison.cells.iter().filter(|cell| is_whole || is_notable(comparison, cell)).collect();
-        let most = if options.all_rows() { usize::MAX } else { MOST_ROWS };
+        let most = if options.all_rows() { usize::MAX } else { MOST_TESTS };
         let left_out = cells.len().saturating_sub(most);
         if left_out > 0 {
             cells.sort_by_key(|cell| standing(comparison, cell));
@@ -145,7 +146,7 @@ impl<'a> SideTables<'a> {
             _ = write!(text, "\n| {} | {heads} |\n", escape(&table.metric.name));
             _ = writeln!(text, "| --- |{}", " ---: |".repeat(names.len()));
             for row in &table.rows {
-                let cells = self.order.iter().map(|&side| row.figures[side].markdown(table.metric));
+                let cells = self.order.iter().map(|&side| escape(&row.figures[side].in_words(table.metric)));
                 let cells = cells.collect::<Vec<_>>().join(" | ");
                 _ = writeln!(text, "| {} | {cells} |", escape(&titles::distinct_title(row.cell)));
             }
@@ -198,7 +199,9 @@ impl SideFigure {
             value: of_test(side),
             delta: None,
             sign: None,
+            broken_limit: None,
             is_cut_off: aggregate.availability == Availability::CutOff,
+            is_baseline: side == comparison.baseline,
         };
         let Some(pair) = cell.pairs.iter().find(|pair| pair.candidate == side) else { return none };
         let view = comparison.view(cell, pair);
@@ -209,48 +212,59 @@ impl SideFigure {
         let both = of_test(comparison.baseline).zip(none.value).filter(|_| may_compare);
         let delta = both.map(|(old, new)| Delta::between(old, new));
         let sign = view.judged(&metric.name).and_then(|judged| sign(judged, delta));
-        Self { delta, sign, ..none }
+        // One that counts matters more than one that is expected.
+        let broken_limit = broken_limits(&view, &metric.name).into_values().min();
+        Self { delta, sign, broken_limit, ..none }
     }
 
-    /// `is_alone` says that the baseline has no figure.
-    fn cell(&self, metric: &Metric, is_alone: bool) -> CandidateCell {
-        let figure = match self.value {
+    /// Returns the figure, with a mark if a run did not pass.
+    fn figure(&self, metric: &Metric) -> Text {
+        match self.value {
             Some(value) if self.is_cut_off => {
                 Text::new(format!("✗ {}", text::figure(value, metric.unit)), Tone::Growth)
             }
             value => Text::figure(value, metric.unit),
-        };
-        let delta = match self.delta {
-            Some(delta) => {
-                let tone = if self.sign == Some(text::WITHIN_NOISE) {
-                    Tone::Quiet
-                } else {
-                    tone_of(delta.difference)
-                };
-                Text::new(text::difference(delta.difference, metric.unit), tone)
-            }
-            None => Text::new(text::NONE, Tone::Quiet),
-        };
-        let difference = delta.signed(self.sign);
-        CandidateCell { figure, difference, is_alone: is_alone || self.is_cut_off }
+        }
     }
 
-    fn markdown(&self, metric: &Metric) -> String {
-        let mark = if self.is_cut_off { "✗ " } else { "" };
-        let value =
-            self.value.map_or_else(|| text::NONE.to_owned(), |value| text::figure(value, metric.unit));
-        let mut cell = format!("{mark}{value}");
-        if let Some(delta) = self.delta {
-            let sign = self.sign.map(|sign| format!(" {sign}")).unwrap_or_default();
-            _ = write!(cell, " ({}{sign})", text::difference(delta.difference, metric.unit));
+    /// Returns the difference to the baseline.
+    fn difference(&self, metric: &Metric) -> Text {
+        match self.delta {
+            Some(delta) if self.sign == Some(text::WITHIN_NOISE) => {
+                Text::new(text::difference(delta.difference, metric.unit), Tone::Quiet)
+            }
+            Some(delta) => Text::difference(delta.difference, metric.unit),
+            None => Text::new(self.value.map_or(text::NONE, |_| NOT_COMPARED), Tone::Quiet),
         }
-        cell
+    }
+
+    /// Returns the figure with its difference: `1.00 MiB (+24 B ▲)`.
+    pub(super) fn in_words(&self, metric: &Metric) -> String {
+        let figure = self.figure(metric);
+        if self.is_baseline || self.value.is_none() {
+            return figure.as_str().to_owned();
+        }
+        let sign = self.sign.map_or_else(String::new, |sign| format!(" {sign}"));
+        let remark = self.broken_limit.map(|limit| format!(", {}", limit.remark().as_str()));
+        let remark = remark.unwrap_or_default();
+        format!("{} ({}{sign}{remark})", figure.as_str(), self.difference(metric).as_str())
+    }
+
+    /// `is_alone` says that the baseline has no figure.
+    fn cell(&self, metric: &Metric, is_alone: bool) -> CandidateCell {
+        let remark = self.broken_limit.map_or_else(Text::empty, BrokenLimit::remark);
+        CandidateCell {
+            figure: self.figure(metric),
+            difference: signed(self.difference(metric), self.sign),
+            remark,
+            is_alone: is_alone || self.is_cut_off,
+        }
     }
 }
 
 impl SideTable<'_> {
     fn baseline(&self, side: usize) -> Vec<Text> {
-        self.rows.iter().map(|row| row.figures[side].cell(self.metric, true).figure).collect()
+        self.rows.iter().map(|row| row.figures[side].figure(self.metric)).collect()
     }
 
     fn candidate(&self, side: usize, baseline: usize) -> Vec<CandidateCell> {

@@ -9,6 +9,7 @@ use crate::markdown::{MARKER, html};
 use crate::markdown_text::{code, code_in_cell, escape};
 use crate::options::Options;
 use crate::page::{Group, Page, Text, Tone};
+use crate::row_cells::{MetricCells, RowCells, add_remarks, label};
 use crate::selection::{MOST_ROWS, MetricFilter};
 use crate::test_figures::{of_test, points};
 use crate::text;
@@ -17,7 +18,9 @@ use crate::trace::calls::{TraceReport, render_sums};
 use crate::troubles::{self, Trouble};
 use crate::why::{explained, limits};
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
-use memprof_judge::compare::comparison::{Breach, Cell, Comparison, Metric};
+use memprof_judge::compare::comparison::{Breach, Cell, Comparison, Metric, PairView};
+use memprof_judge::compare::matching::Match;
+use memprof_judge::results::measurement::Kind;
 use memprof_plan::resolved::Revision;
 use memprof_support::counted::counted;
 use memprof_support::labels;
@@ -66,10 +69,13 @@ impl Single<'_> {
                     Text::new(format!("{}{}", mark(cell, side), titles::distinct_title(cell)), tone)
                 })
                 .collect();
-            let groups = self.groups(page, &self.metrics_of_tests(&filter), measured.len(), |row, metric| {
-                of_test(measured[row].1, metric)
-            });
-            page.tables("test", &labels, groups, out)?;
+            let column = |metric: &&Metric| {
+                let figures = measured.iter().map(|(_, side)| of_test(side, metric));
+                let cells = figures.map(|figure| vec![Text::figure(figure, metric.unit)]);
+                (vec![metric.name.clone()], cells.collect())
+            };
+            let columns: Vec<_> = self.metrics_of_tests(&filter).iter().map(column).collect();
+            page.tables("test", &labels, self.groups(page, &columns), out)?;
             if left_out > 0 {
                 let line =
                     format!("… {} with less: --rows all, or select with -k", counted(left_out, "more test"));
@@ -112,21 +118,19 @@ impl Single<'_> {
         let shown = if options.all_rows() { with_points.len() } else { MOST_TABLES.min(with_points.len()) };
         let metrics = filter.of_points(self.comparison);
         for (cell, side) in &with_points[..shown] {
+            let Some(pair) = &cell.alone else { continue };
+            let view = self.comparison.view(cell, pair);
             writeln!(out, "{}", page.paint.apply(&titles::full_title_of(&cell.id), Tone::Heading))?;
-            let all: Vec<usize> = points(side).collect();
-            let rows = if options.all_rows() { all.len() } else { MOST_ROWS.min(all.len()) };
-            let labels: Vec<Text> = all[..rows]
-                .iter()
-                .map(|&at| Text::new(side.keys[at].shown(&cell.labels), Tone::Plain))
-                .collect();
-            let metrics: Vec<&Metric> =
-                metrics.iter().copied().filter(|metric| side.column(&metric.name).is_some()).collect();
-            let groups = self.groups(page, &metrics, rows, |row, metric| {
-                Some(side.column(&metric.name)?.figure(all[row])?.value)
-            });
-            page.tables("checkpoint", &labels, groups, out)?;
-            if rows < all.len() {
-                let line = format!("… {} not shown: --rows all", counted(all.len() - rows, "row"));
+            let is_point = |row: &&Match| view.key(row).kind == Kind::Point;
+            let all = view.rows.iter().filter(is_point).count();
+            let most = if options.all_rows() { usize::MAX } else { MOST_ROWS };
+            let rows: Vec<&Match> = view.rows.iter().filter(is_point).take(most).collect();
+            let labels: Vec<Text> = rows.iter().map(|row| label(&view, row)).collect();
+            let measured = metrics.iter().filter(|metric| side.column(&metric.name).is_some());
+            let columns: Vec<_> = measured.map(|metric| column(&view, &metric.name, &rows)).collect();
+            page.tables("checkpoint", &labels, self.groups(page, &columns), out)?;
+            if rows.len() < all {
+                let line = format!("… {} not shown: --rows all", counted(all - rows.len(), "row"));
                 page.line(&line, " ", Tone::Quiet, out)?;
             }
             writeln!(out)?;
@@ -144,23 +148,16 @@ impl Single<'_> {
         Ok(())
     }
 
-    /// Returns the columns of the metrics, a few in each group, so that groups may wrap.
-    fn groups(
-        &self,
-        page: Page,
-        metrics: &[&Metric],
-        rows: usize,
-        figure: impl Fn(usize, &Metric) -> Option<i64>,
-    ) -> Vec<Group> {
+    /// Puts the columns of a few metrics into each group, so that groups may wrap.
+    fn groups(&self, page: Page, columns: &[MetricColumns]) -> Vec<Group> {
         let name = page.cut(&labels::one_line(&self.revision.name), MOST_NAME).into_owned();
-        let group = |some: &[&Metric]| {
-            let cells = |row: usize| {
-                some.iter().map(|metric| Text::figure(figure(row, metric), metric.unit)).collect()
-            };
-            let headings = some.iter().map(|metric| metric.name.clone()).collect();
-            Group::from_cells(name.clone(), headings, (0..rows).map(cells).collect())
+        let group = |some: &[MetricColumns]| {
+            let headings = some.iter().flat_map(|(headings, _)| headings.clone()).collect();
+            let rows = some.first().map_or(0, |(_, rows)| rows.len());
+            let cells = (0..rows).map(|row| some.iter().flat_map(|(_, rows)| rows[row].clone()).collect());
+            Group::from_cells(name.clone(), headings, cells.collect())
         };
-        metrics.chunks(METRICS_OF_GROUP).map(group).collect()
+        columns.chunks(METRICS_OF_GROUP).map(group).collect()
     }
 
     /// Writes the table of tests as a comment.
@@ -265,6 +262,23 @@ impl Single<'_> {
         }
         metrics
     }
+}
+
+/// The headings and cells of a metric: its figures, and remarks if there are any.
+type MetricColumns = (Vec<String>, Vec<Vec<Text>>);
+
+/// Returns a metric's figures at checkpoints, with those above a limit marked.
+fn column(view: &PairView, metric: &str, rows: &[&Match]) -> MetricColumns {
+    let all = MetricCells::new(view, metric);
+    let all: Vec<RowCells> = rows.iter().map(|row| all.at(row)).collect();
+    let has_signs = all.iter().any(|cells| cells.sign.is_some());
+    let remarks = all.iter().map(RowCells::remark).collect();
+    let figure =
+        |RowCells { candidate, sign, .. }| if has_signs { candidate.signed(sign) } else { candidate };
+    let mut cells: Vec<Vec<Text>> = all.into_iter().map(|cells| vec![figure(cells)]).collect();
+    let mut headings = vec![metric.to_owned()];
+    add_remarks(&mut headings, &mut cells, remarks);
+    (headings, cells)
 }
 
 pub(super) fn is_measured(side: &Aggregate) -> bool {

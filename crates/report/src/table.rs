@@ -14,7 +14,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::frame::{self, Foot};
 use crate::options::{Options, Rows};
 use crate::page::{CompactLine, Group, Page, Text, Tone};
-use crate::row_texts::{differences, noun};
+use crate::row_cells::{self, MetricCells, NOT_COMPARED, RowCells, noun};
 use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
 use crate::side_rows::{ShownView, TestAtSides};
 use crate::sides::SideTables;
@@ -25,8 +25,8 @@ use crate::trace::calls;
 use crate::troubles::{self, Trouble};
 use crate::why::{explained, limits};
 use memprof_judge::compare::aggregate::Availability;
-use memprof_judge::compare::comparison::{Cell, Comparison, Pair, PairView, RowFigures};
-use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::comparison::{Cell, Comparison, Pair, PairView};
+use memprof_judge::compare::matching::Match;
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_support::counted::counted;
@@ -233,39 +233,32 @@ fn side_headings(page: Page, view: &PairView) -> Vec<String> {
     measured.map(|(revision, side)| page.heading_of_side(&revision.name, side)).collect()
 }
 
-/// Returns one metric's columns.
-fn group(page: Page, view: &PairView, shown: &ShownMetric, rows: &[&Match]) -> Group {
+/// Returns one metric's columns. If no row is compared, its name says so.
+fn group(page: Page, view: &PairView, metric: &str, rows: &[&Match]) -> Group {
     let mut headings = side_headings(page, view);
-    let is_compared = rows.iter().any(|row| {
-        let came_or_went = matches!(view.change(row), Some(RowChange::Added | RowChange::Removed));
-        came_or_went || shown.column.at(row).delta.is_some()
-    });
+    let all = MetricCells::new(view, metric);
+    let all: Vec<RowCells> = rows.iter().map(|row| all.at(row)).collect();
+    let is_compared = all.iter().any(RowCells::is_compared);
+    let has_both = headings.len() == 2;
     if is_compared {
         headings.extend(["Δ".to_owned(), "Δ %".to_owned()]);
     }
-    let sign = |row: &Match| {
-        let difference = shown.column.at(row).delta.map_or(0, |delta| delta.difference);
-        text::sign_of(shown.ruling(row), difference)
-    };
-    let has_signs = rows.iter().any(|row| sign(row).is_some());
-    let cells = rows.iter().map(|row| {
-        let figures = shown.column.at(row);
-        let sides = [(view.baseline, figures.baseline), (view.candidate, figures.candidate)];
-        let measured = sides.iter().filter(|(side, _)| side.availability != Availability::Missing);
-        let mut cells: Vec<Text> = measured
-            .map(|(_, figure)| Text::figure(figure.map(|figure| figure.value), shown.metric.unit))
-            .collect();
+    let has_signs = all.iter().any(|cells| cells.sign.is_some());
+    let remarks: Vec<Text> = all.iter().map(RowCells::remark).collect();
+    let cells = all.into_iter().map(|cells| {
+        let sides = [(view.baseline, cells.baseline), (view.candidate, cells.candidate)];
+        let measured = sides.into_iter().filter(|(side, _)| side.availability != Availability::Missing);
+        let mut row: Vec<Text> = measured.map(|(_, figure)| figure).collect();
         if is_compared {
-            let [difference, mut percent] = differences(view, row, &figures, shown);
-            if has_signs {
-                percent = percent.signed(sign(row));
-            }
-            cells.extend([difference, percent]);
+            let percent = if has_signs { cells.percent.signed(cells.sign) } else { cells.percent };
+            row.extend([cells.difference, percent]);
         }
-        cells
+        row
     });
-    let cells = cells.collect();
-    Group::from_cells(shown.metric.name.clone(), headings, cells)
+    let mut cells: Vec<Vec<Text>> = cells.collect();
+    row_cells::add_remarks(&mut headings, &mut cells, remarks);
+    let suffix = if is_compared || !has_both { String::new() } else { format!(" · {NOT_COMPARED}") };
+    Group::from_cells(format!("{metric}{suffix}"), headings, cells)
 }
 
 /// Returns a pair's lines of the compact table: one per metric, or its troubles.
@@ -302,30 +295,33 @@ fn compact_line(
     section: &TableSection,
     shown: &ShownMetric,
 ) -> Option<CompactLine> {
-    let (row, figures) = most_important(section, shown)?;
-    let ruling = shown.ruling(row);
-    let [difference, percent] = differences(view, row, &figures, shown);
-    let sign = figures.delta.and_then(|delta| text::sign_of(ruling, delta.difference));
-    let percent = percent.signed(sign);
-    let is_changed = figures
-        .delta
-        .is_some_and(|delta| delta.difference != 0 && !text::is_within_noise(ruling, delta.difference));
-    let at = if is_changed {
-        Text::new(text::row_label(view, row), Tone::Plain)
-    } else {
-        Text::new(counted(section.rows.len(), noun(section.kind)), Tone::Quiet)
+    let metric = MetricCells::new(view, &shown.metric.name);
+    let row = most_important(section, shown, &metric)?;
+    let cells = metric.at(row);
+    let is_noise = cells.sign == Some(text::WITHIN_NOISE);
+    let is_changed = cells.delta.is_some_and(|delta| delta.difference != 0) && !is_noise;
+    let remark = cells.remark();
+    let at = match (remark.is_empty(), is_changed) {
+        (true, true) => Text::new(text::row_label(view, row), Tone::Plain),
+        (true, false) => Text::new(counted(section.rows.len(), noun(section.kind)), Tone::Quiet),
+        // The remark comes first: a narrow terminal cuts the place.
+        (false, _) => Text::new(format!("{}: {}", remark.as_str(), text::row_label(view, row)), Tone::Plain),
     };
-    let [baseline, candidate] = [figures.baseline, figures.candidate]
-        .map(|figure| Text::figure(figure.map(|figure| figure.value), shown.metric.unit));
-    let cells = [baseline, candidate, difference, percent];
+    let RowCells { baseline, candidate, difference, percent, sign, .. } = cells;
+    let cells = [baseline, candidate, difference, percent.signed(sign)];
     Some(CompactLine { test: test.to_owned(), metric: shown.metric.name.clone(), cells, at })
 }
 
-/// Returns the row that regressed; else the row with the largest difference; else the row with the
-/// largest figure.
-fn most_important<'a>(section: &TableSection<'a>, shown: &ShownMetric) -> Option<(&'a Match, RowFigures)> {
-    let rows = section.rows.iter().map(|row| (*row, shown.column.at(row)));
-    rows.max_by_key(|(row, figures)| {
+/// Returns a row above its limit, or that regressed; else the row with the largest difference; else the
+/// row with the largest figure.
+fn most_important<'a>(
+    section: &TableSection<'a>,
+    shown: &ShownMetric,
+    metric: &MetricCells,
+) -> Option<&'a Match> {
+    let rows = section.rows.iter().copied();
+    rows.max_by_key(|row| {
+        let figures = shown.column.at(row);
         let ruling = shown.ruling(row);
         let is_regressed = ruling.is_some_and(|ruling| ruling.verdict == Verdict::Regressed);
         let difference = figures.delta.map(|delta| {
@@ -333,7 +329,7 @@ fn most_important<'a>(section: &TableSection<'a>, shown: &ShownMetric) -> Option
             (is_regressed, if is_noise { 0 } else { delta.difference.unsigned_abs() })
         });
         let figure = figures.baseline.or(figures.candidate).map(|figure| figure.value);
-        (difference, figure, Reverse(row.baseline))
+        (metric.is_over_limit(row), difference, figure, Reverse(row.baseline))
     })
 }
 
@@ -444,15 +440,9 @@ impl Page {
         rows: &ShownRows,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let label = |row: &&Match| {
-            let tone = match view.change(row) {
-                Some(RowChange::Matched) | None => Tone::Plain,
-                Some(_) => Tone::Structure,
-            };
-            Text::new(text::row_label(view, row), tone)
-        };
-        let labels: Vec<Text> = rows.shown.iter().map(label).collect();
-        let groups = section.shown.iter().map(|shown| group(self, view, shown, &rows.shown)).collect();
+        let labels: Vec<Text> = rows.shown.iter().map(|row| row_cells::label(view, row)).collect();
+        let metrics = section.shown.iter().map(|shown| &shown.metric.name);
+        let groups = metrics.map(|metric| group(self, view, metric, &rows.shown)).collect();
         self.tables(noun(section.kind), &labels, groups, out)
     }
 

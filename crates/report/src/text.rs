@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use memprof_judge::compare::comparison::{Delta, PairView, Ruling};
-use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::matching::{Key, Match, RowChange};
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::metric::Unit;
 use memprof_support::bytes::Bytes;
@@ -110,11 +110,16 @@ pub(crate) fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool 
 
 /// Returns a row's label with its change: `+ added`, `- removed`, `old → new`.
 pub(crate) fn row_label(view: &PairView, row: &Match) -> String {
-    let label = view.key(row).shown(&view.cell.labels);
+    labelled(view, row, |key| key.shown(&view.cell.labels))
+}
+
+/// Returns a row's label with its change, of the names that `name` gives.
+pub(crate) fn labelled(view: &PairView, row: &Match, name: impl Fn(Key) -> String) -> String {
+    let label = name(view.key(row));
     match (view.change(row), view.new_key(row)) {
         (Some(RowChange::Added), _) => format!("+ {label}"),
         (Some(RowChange::Removed), _) => format!("- {label}"),
-        (_, Some(new)) => format!("{label} → {}", new.shown(&view.cell.labels)),
+        (_, Some(new)) => format!("{label} → {}", name(new)),
         _ => label,
     }
 }

@@ -146,6 +146,11 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
+/// Returns the text with blanks after it, as wide as this many columns.
+pub fn padded(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
 /// Returns the text in at most this many columns. A longer text is cut in the middle, because both
 /// ends of a label matter.
 pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {

@@ -50,7 +50,7 @@ pub enum RowChange {
 }
 
 /// One row: a checkpoint of one side, or a matched pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     /// Index in the baseline.
     pub baseline: Option<usize>,

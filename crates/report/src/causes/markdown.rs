@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use crate::causes::entry::{Entry, Most};
 use crate::causes::sheet::CauseSheet;
-use crate::markdown_text::{code, escape, html};
+use crate::markdown_text::{code, escape, fence, html};
 use crate::options::Options;
+use crate::selection::MOST_TESTS;
 use crate::why::hunk_lines::hunk_lines;
 use memprof_judge::why::reasons::Reason;
 use memprof_support::counted::counted;
@@ -13,9 +14,6 @@ use memprof_support::labels::{cut, one_line};
 
 /// Show at most this many causes of a candidate, unless all rows are wanted.
 const MOST_CAUSES: usize = 10;
-
-/// Name at most this many tests of a cause.
-const MOST_TESTS: usize = 20;
 
 /// A source line is cut to this width.
 const MOST_OF_LINE: usize = 160;
@@ -97,22 +95,5 @@ impl CauseSheet<'_> {
         }
         text.push_str("\n</details>\n");
         text
-    }
-}
-
-/// Returns backticks that no line ends.
-fn fence(lines: &str) -> String {
-    let longest = lines.split(|one| one != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fence_is_longer_than_what_is_inside() {
-        assert_eq!(fence("+a\n-b"), "```");
-        assert_eq!(fence("+/// ````\n+a"), "`````");
     }
 }

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::page::{Page, Tone};
 use crate::text::cut_path;
 use memprof_support::counted::counted;
-use memprof_support::labels::width;
+use memprof_support::labels::{padded, width};
 
 /// Show at most this many causes of a candidate, unless all rows are wanted.
 const MOST_CAUSES: usize = 12;
@@ -93,8 +93,4 @@ impl Page {
         }
         lines
     }
-}
-
-fn padded(text: &str, to: usize) -> String {
-    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }

@@ -5,17 +5,15 @@ use maud::{Markup, html};
 use crate::finding;
 use crate::json::rows::AlignedCheckpoint;
 use crate::options::{Options, Rows};
-use crate::selection::{self, MetricFilter, ShownMetric, TableSection};
+use crate::row_cells::{MetricCells, RowCells, noun};
+use crate::selection::{self, MOST_ROWS_OF_PAGE, MetricFilter, TableSection};
 use crate::text;
 use memprof_judge::compare::comparison::{Comparison, PairView};
-use memprof_judge::compare::matching::{Match, RowChange};
+use memprof_judge::compare::matching::Match;
 use memprof_judge::results::measurement::Kind;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
-
-/// A table with more rows is read by nobody. The chart has all points.
-const MOST_ROWS: usize = 300;
 
 /// The position of each point among those of the test's charts, by its index on the baseline and on
 /// a candidate.
@@ -52,14 +50,16 @@ pub(super) fn tables(
     let options = Options { rows: Rows::Changed, only_changed: false, ..options.clone() };
     html! {
         @for section in filter.sections(comparison, view).iter().filter(|section| section.kind != Kind::Scope) {
-            @let rows = selection::rows(view, section, MOST_ROWS, &options);
+            @let rows = selection::rows(view, section, MOST_ROWS_OF_PAGE, &options);
+            @let metrics: Vec<_> =
+                section.shown.iter().map(|shown| MetricCells::new(view, &shown.metric.name)).collect();
             div.scroll {
                 table.checkpoints {
-                    caption { (noun(section.kind)) }
+                    caption { (noun(section.kind)) "s" }
                     (head(view, section))
                     tbody {
                         @for row in &rows.shown {
-                            (line(view, section, row, positions))
+                            (line(view, &metrics, row, positions))
                         }
                     }
                 }
@@ -74,21 +74,12 @@ pub(super) fn tables(
     }
 }
 
-fn noun(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Point => "Checkpoints",
-        // They have a tree of their own.
-        Kind::Scope => "Scopes",
-        Kind::Call => "Calls",
-    }
-}
-
 fn head(view: &PairView<'_>, section: &TableSection<'_>) -> Markup {
     let columns = if view.is_alone() { 1 } else { 4 };
     html! {
         thead {
             tr {
-                th rowspan="2" scope="col" { (noun(section.kind).trim_end_matches('s').to_lowercase()) }
+                th rowspan="2" scope="col" { (noun(section.kind)) }
                 @for shown in &section.shown {
                     th.metric colspan=(columns) scope="colgroup" { (one_line(&shown.metric.name)) }
                 }
@@ -109,7 +100,7 @@ fn head(view: &PairView<'_>, section: &TableSection<'_>) -> Markup {
     }
 }
 
-fn line(view: &PairView<'_>, section: &TableSection<'_>, row: &Match, positions: &Positions) -> Markup {
+fn line(view: &PairView<'_>, metrics: &[MetricCells<'_>], row: &Match, positions: &Positions) -> Markup {
     let position = positions.get(row);
     html! {
         tr data-row=[position] {
@@ -117,45 +108,28 @@ fn line(view: &PairView<'_>, section: &TableSection<'_>, row: &Match, positions:
                 (one_line(&text::row_label(view, row)))
                 @if let Some(place) = finding::source(view, row) { " " small { (one_line(place)) } }
             }
-            @for shown in &section.shown { (cells(view, row, shown)) }
+            @for metric in metrics { (cells(&metric.at(row), view.is_alone())) }
         }
     }
 }
 
-fn cells(view: &PairView<'_>, row: &Match, shown: &ShownMetric<'_>) -> Markup {
-    let figures = shown.column.at(row);
-    let unit = shown.metric.unit;
-    let figure = |value: Option<i64>| match value {
-        Some(value) => text::figure(value, unit),
-        None => text::NONE.to_owned(),
+fn cells(cells: &RowCells, is_alone: bool) -> Markup {
+    let remark = cells.remark();
+    let verdict = html! {
+        @if let Some(sign) = cells.sign { " " (sign) }
+        @if !remark.is_empty() { " " (remark.as_str()) }
     };
-    let [old, new] = [figures.baseline, figures.candidate].map(|figure| figure.map(|figure| figure.value));
-    let is_over = view.breaches(&shown.metric.name).any(|breach| view.rows[breach.row] == *row);
-    if view.is_alone() {
+    let direction = if cells.broken_limit.is_some() { "up" } else { of_verdict(cells.sign) };
+    if is_alone {
         return html! {
-            td.n.up[is_over] { (figure(new)) @if is_over { " ▲ over its limit" } }
+            td class=(format!("n {direction}").trim_end()) { (cells.candidate.as_str()) (verdict) }
         };
     }
-    let (difference, percent, sign, direction) = match (view.change(row), figures.delta) {
-        (Some(RowChange::Added), _) => ("added".to_owned(), String::new(), None, ""),
-        (Some(RowChange::Removed), _) => ("removed".to_owned(), String::new(), None, ""),
-        (_, Some(delta)) => {
-            let ruling = shown.ruling(row);
-            let noise = text::is_within_noise(ruling, delta.difference);
-            let sign = text::sign_of(ruling, delta.difference).or(noise.then_some(text::WITHIN_NOISE));
-            (text::difference(delta.difference, unit), text::percent(&delta), sign, of_verdict(sign))
-        }
-        (_, None) => ("not compared".to_owned(), String::new(), None, ""),
-    };
     html! {
-        td.n { (figure(old)) }
-        td.n { (figure(new)) }
-        td class=(format!("n {direction}").trim_end()) {
-            (difference) @if is_over { " ▲ over its limit" }
-        }
-        td class=(format!("n {direction}").trim_end()) {
-            (percent) @if let Some(sign) = sign { " " (sign) }
-        }
+        td.n { (cells.baseline.as_str()) }
+        td.n { (cells.candidate.as_str()) }
+        td class=(format!("n {direction}").trim_end()) { (cells.difference.as_str()) }
+        td class=(format!("n {direction}").trim_end()) { (cells.percent.as_str()) (verdict) }
     }
 }
 

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 
 use crate::html::checkpoint_table::of_verdict;
 use crate::sides::{self, SideFigure, SideTables};
-use crate::text;
 use crate::titles;
 use memprof_judge::compare::comparison::{Comparison, Metric};
 use memprof_support::counted::counted;
@@ -48,15 +47,5 @@ pub(crate) fn section(comparison: &Comparison, tables: &SideTables<'_>) -> Marku
 
 fn cell(figure: &SideFigure, metric: &Metric) -> Markup {
     let direction = of_verdict(figure.sign);
-    html! {
-        td class=(format!("n {direction}").trim_end()) {
-            @if figure.is_cut_off { "✗ " }
-            @match figure.value { Some(value) => (text::figure(value, metric.unit)), None => (text::NONE) }
-            @if let Some(delta) = figure.delta {
-                " (" (text::difference(delta.difference, metric.unit))
-                @if let Some(sign) = figure.sign { " " (sign) }
-                ")"
-            }
-        }
-    }
+    html! { td class=(format!("n {direction}").trim_end()) { (figure.in_words(metric)) } }
 }

@@ -1,7 +1,5 @@
 //! One test on the page: its verdict, charts, checkpoints, call sites, scopes, tensors and runs.
 
-use std::io;
-
 use maud::{Markup, html};
 
 use crate::html::checkpoint_table::{self, Positions};
@@ -9,7 +7,7 @@ use crate::html::page_test::{PageTest, PageView};
 use crate::html::treemap::has_layers;
 use crate::html::{call_sites, runs};
 use crate::options::{Options, Rows};
-use crate::page::Page;
+use crate::page::{Page, written};
 use crate::scopes;
 use crate::selection::MetricFilter;
 use crate::tensors::view as tensors;
@@ -180,11 +178,4 @@ pub(super) fn trouble_text(trouble: &Trouble) -> Markup {
             @if let Some(figures) = &trouble.figures { p.quiet { (one_line(figures)) } }
         }
     }
-}
-
-/// A text without blank lines around it.
-pub(super) fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
-    let mut bytes = Vec::new();
-    write(&mut bytes).expect("writing to memory does not fail");
-    String::from_utf8_lossy(&bytes).trim_matches('\n').to_owned()
 }

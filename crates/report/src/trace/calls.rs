@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use crate::options::Options;
 use crate::page::{Group, Page, Text, Tone, cut_heading};
+use crate::selection::MOST_CALLS;
 use crate::text;
 use crate::trace::families;
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
@@ -15,9 +16,6 @@ use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::counted;
 use memprof_support::labels;
-
-/// Show at most this many rows of a tree, without `--rows all`.
-const MOST_ROWS: usize = 60;
 
 /// A function's path is cut to this width before figures move to a block below.
 const LEAST_PATH: usize = 44;
@@ -162,7 +160,7 @@ impl<'a> TraceReport<'a> {
             return Ok(());
         }
         let all = rows.len();
-        let rows = if options.all_rows() { rows } else { &rows[..all.min(MOST_ROWS)] };
+        let rows = if options.all_rows() { rows } else { &rows[..all.min(MOST_CALLS)] };
         writeln!(out)?;
         let labels: Vec<Text> = rows.iter().map(|row| self.label(row)).collect();
         let groups = self.groups(rows, options);

@@ -1,11 +1,9 @@
 //! Traced functions in a comment on a pull request: the tree of calls and the lines of each
 //! function, each folded.
 
-use std::io;
-
-use crate::markdown_text::html;
+use crate::markdown_text::{fence, html};
 use crate::options::Options;
-use crate::page::Page;
+use crate::page::{Page, written};
 use crate::titles;
 use crate::trace::calls::TraceReport;
 use memprof_judge::compare::comparison::{Comparison, PairView};
@@ -29,7 +27,7 @@ pub(crate) fn blocks(comparison: &Comparison, view: &PairView, options: &Options
     if !calls.is_empty() && (changed > 0 || !options.only_changed) {
         let tree = written(|out| traced.tree(page, &calls, &options, out));
         let remarks = written(|out| traced.remarks(page, out));
-        let block = format!("{}\n\n{remarks}", tree.trim_end());
+        let block = format!("{tree}\n\n{remarks}");
         let all = counted(calls.len(), "row");
         let rows = if view.is_compared() { format!("{changed} of {all} changed") } else { all };
         let title = html(&format!("{test}: traced functions, {rows}"));
@@ -51,12 +49,6 @@ fn is_changed(profile: &LineProfile) -> bool {
     })
 }
 
-fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
-    let mut bytes = Vec::new();
-    write(&mut bytes).expect("writing to memory does not fail");
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Returns a folded block of code, without the blank at the start of each line.
 fn folded(title: &str, language: &str, text: &str) -> String {
     let lines = text.trim_matches('\n').lines().map(|line| {
@@ -65,13 +57,8 @@ fn folded(title: &str, language: &str, text: &str) -> String {
         rest.as_str()
     });
     let text = lines.collect::<Vec<_>>().join("\n");
-    let fence = "`".repeat(longest_run(&text).max(2) + 1);
+    let fence = fence(&text);
     format!("\n<details><summary>{title}</summary>\n\n{fence}{language}\n{text}\n{fence}\n\n</details>\n")
-}
-
-/// Returns the length of the longest run of backticks. The fence must be longer.
-fn longest_run(text: &str) -> usize {
-    text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,0 +1,167 @@
+//! A row of a test says the same in every format: its figures, its verdict, and what limits them.
+
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::from_results::compare;
+use memprof_plan::rule::Judging;
+use memprof_report::options::{Format, Options};
+use regex::Regex;
+
+use crate::reports::{MIB, rendered};
+use crate::support::synthetic::{Log, Synthetic};
+
+fn figures(heap: i64) -> [(&'static str, i64); 1] {
+    [("heap.peak", heap)]
+}
+
+/// A pair with rows of every kind, under a limit of 7 MiB.
+fn every_kind() -> Comparison {
+    let rules = vec![values::limit("heap.peak=7MiB").unwrap()];
+    let allow = vec![
+        values::allow("test=t,checkpoint=planned,reason=a larger cache").unwrap(),
+        values::allow("test=t,checkpoint=bound,reason=a larger index").unwrap(),
+    ];
+    let old = Log::new()
+        .checkpoint("start", &figures(MIB))
+        .checkpoint("grown", &figures(4 * MIB))
+        .checkpoint("planned", &figures(4 * MIB))
+        .checkpoint("high", &figures(8 * MIB))
+        .checkpoint("bound", &figures(2 * MIB))
+        .checkpoint("gone", &figures(2 * MIB))
+        .checkpoint("late", &[("cpu.rss", MIB)])
+        .checkpoint("done", &figures(4 * MIB));
+    let new = Log::new()
+        .checkpoint("start", &figures(MIB))
+        .checkpoint("came", &figures(3 * MIB))
+        .checkpoint("grown", &figures(6 * MIB))
+        .checkpoint("planned", &figures(5 * MIB))
+        .checkpoint("high", &figures(8 * MIB))
+        .checkpoint("bound", &figures(9 * MIB))
+        .checkpoint("late", &figures(MIB))
+        .checkpoint("done", &figures(2 * MIB));
+    let judging = Judging { rules, allow, ..Judging::default() };
+    let mut synthetic = Synthetic::new(&["main", "pr/7", "pr/8"]).judging(judging);
+    for repeat in 0..2 {
+        synthetic = synthetic.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new);
+        synthetic = synthetic.passed("t", 2, repeat, &new);
+    }
+    compare(&synthetic.results())
+}
+
+/// The same with a single candidate.
+fn pair() -> Comparison {
+    let mut comparison = every_kind();
+    comparison.revisions.truncate(2);
+    for cell in &mut comparison.cells {
+        cell.pairs.truncate(1);
+        cell.sides.truncate(2);
+    }
+    comparison
+}
+
+/// What a row has to say in each format: figures, difference, percentage, sign and remarks.
+const ROWS: [(&str, &[&str]); 9] = [
+    ("start", &["1.00 MiB", "="]),
+    ("grown", &["4.00 MiB", "6.00 MiB", "+2.00 MiB", "+50.0 %", "▲"]),
+    ("planned", &["4.00 MiB", "5.00 MiB", "+1.00 MiB", "+25.0 %", "▲", "as expected"]),
+    ("high", &["8.00 MiB", "=", "over its limit"]),
+    ("bound", &["2.00 MiB", "9.00 MiB", "+7.00 MiB", "▲", "over its limit, as expected"]),
+    ("- gone", &["2.00 MiB", "—", "removed"]),
+    ("+ came", &["—", "3.00 MiB", "added"]),
+    ("late", &["—", "1.00 MiB", "not compared"]),
+    ("done", &["4.00 MiB", "2.00 MiB", "-2.00 MiB", "-50.0 %", "▼"]),
+];
+
+fn of_heap(options: Options) -> Options {
+    Options { metrics: Some(vec!["heap.peak".to_owned()]), ..options }
+}
+
+/// Checks that the line of each row has all that the row has to say, but for `left_out`.
+fn check(lines: &[String], left_out: &[&str]) {
+    for (label, parts) in ROWS {
+        let line = lines
+            .iter()
+            .find(|line| line.starts_with(label))
+            .unwrap_or_else(|| panic!("{label}: {lines:#?}"));
+        for part in parts.iter().filter(|part| !left_out.iter().any(|one| part.contains(one))) {
+            assert!(line.contains(part), "`{part}` of {line}");
+        }
+        if !parts.iter().any(|part| part.contains("over its limit")) {
+            assert!(!line.contains("limit"), "{line}");
+        }
+    }
+}
+
+/// The rows of the table of checkpoints on a terminal, without colours.
+fn of_terminal(comparison: &Comparison, options: Options) -> Vec<String> {
+    let text = rendered(Format::Table, comparison, &of_heap(options));
+    text.lines().filter_map(|line| line.strip_prefix(' ')).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_terminal_has_all_of_a_row() {
+    check(&of_terminal(&pair(), Options::default()), &[]);
+    let narrow = of_terminal(&pair(), Options { width: Some(80), ..Options::default() });
+    check(&narrow, &[]);
+}
+
+#[test]
+fn a_column_for_each_side_has_all_of_a_row_but_percentages() {
+    check(&of_terminal(&every_kind(), Options::default()), &["%"]);
+}
+
+#[test]
+fn a_comment_has_all_of_a_row() {
+    let text = rendered(Format::Markdown, &pair(), &of_heap(Options::default()));
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| t | "));
+    let plain = |line: &str| line.replace(['*', '\\'], "");
+    check(&rows.map(plain).collect::<Vec<_>>(), &[]);
+}
+
+#[test]
+fn the_page_has_all_of_a_row() {
+    let page = rendered(Format::Html, &pair(), &of_heap(Options::default()));
+    let table = page.split_once("<table class=\"checkpoints\">").unwrap().1.split_once("</table>").unwrap().0;
+    let tags = Regex::new("<[^>]*>").unwrap();
+    let rows = table.split("<tr").map(|row| tags.replace_all(row.split_once('>').map_or("", |of| of.1), " "));
+    check(&rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>(), &[]);
+}
+
+#[test]
+fn what_is_over_a_limit_comes_first_where_a_test_has_one_line() {
+    let options = of_heap(Options { compact: true, ..Options::default() });
+    let text = rendered(Format::Table, &pair(), &options);
+    let line = text.lines().find(|line| line.starts_with(" t  heap.peak  8.00 MiB"));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.ends_with("  over its limit: high"), "{line}");
+}
+
+#[test]
+fn a_metric_that_is_never_compared_says_so_in_its_heading() {
+    let figures = [("heap.peak", MIB), ("cpu.rss", MIB)];
+    let old = Log::new().source("cpu.rss", "one kernel").checkpoint("done", &figures);
+    let new = Log::new().source("cpu.rss", "another kernel").checkpoint("done", &figures);
+    let synthetic = Synthetic::new(&["main", "pr/7"]).passed("t", 0, 0, &old).passed("t", 1, 0, &new);
+    let options = Options { metrics: Some(vec!["cpu.rss".to_owned()]), ..Options::default() };
+    let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+    assert!(text.contains("│ cpu.rss · not compared\n") && !text.contains('Δ'), "{text}");
+}
+
+#[test]
+fn one_revision_marks_the_checkpoint_over_its_limit_in_the_table_and_on_the_page() {
+    let rules = vec![values::limit("heap.peak=4MiB").unwrap()];
+    let log = Log::new()
+        .checkpoint("start", &figures(0))
+        .checkpoint("parsed", &figures(9 * MIB))
+        .checkpoint("done", &figures(3 * MIB));
+    let synthetic =
+        Synthetic::new(&["main"]).judging(Judging { rules, ..Judging::default() }).passed("t", 0, 0, &log);
+    let comparison = compare(&synthetic.results());
+    let table = rendered(Format::Table, &comparison, &Options::default());
+    let row =
+        |label: &str| table.lines().find(|line| line.trim_start().starts_with(label)).unwrap().to_owned();
+    assert!(row("parsed").contains("9.00 MiB ▲  over its limit"), "{table}");
+    assert!(!row("done").contains("limit"), "{table}");
+    let page = rendered(Format::Html, &comparison, &Options::default());
+    assert!(page.contains("<td class=\"n up\">9.00 MiB ▲ over its limit</td>"), "{page}");
+}
