@@ -7,7 +7,8 @@ use memprof_judge::why::grouping::Grouping;
 use memprof_report::options::Options;
 use memprof_report::why::json::{VERSION, WhyReport, WhyRow, schema};
 use memprof_report::why::markdown;
-use memprof_report::why::text::{Sites, difference, figure_of_one};
+use memprof_report::why::site_rows::Sites;
+use memprof_report::why::text::{difference, figure_of_one};
 use memprof_support::labels::width;
 
 use crate::support::stacks::Recorded;
@@ -78,6 +79,8 @@ fn one_revision_shows_shares_of_its_figure() {
     let options = Options { width: Some(80), ..Options::default() };
     figure_of_one(&difference, &sites(3, 1), &options, &mut out).unwrap();
     insta::assert_snapshot!("why_one_revision_at_80", String::from_utf8(out).unwrap());
+    let table = markdown::table(&difference, &sites(3, 1));
+    assert!(table.contains("| 8.79 KiB, 89 % | i::push | src/lib.rs:9 |"), "{table}");
 }
 
 #[test]

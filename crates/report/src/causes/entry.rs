@@ -2,7 +2,7 @@
 
 use crate::text;
 use crate::titles;
-use crate::why::words;
+use crate::why::words::{self, MOST_OF_FUNCTION};
 use memprof_judge::compare::comparison::{Breach, Comparison, PairView};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
@@ -12,9 +12,6 @@ use memprof_judge::why::reasons::Reason;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
-
-/// A function in a sentence is cut to this width.
-const MOST_OF_FUNCTION: usize = 60;
 
 /// A cause with its texts. All are on one line.
 pub struct Entry<'a> {

@@ -6,15 +6,11 @@ use crate::html::checkpoint_table::{amount, direction};
 use crate::html::page_test::{PageTest, PageView};
 use crate::why::explained::named;
 use crate::why::hunk_lines::hunk_lines;
-use crate::why::text::{self, estimate};
-use crate::why::words;
-use memprof_judge::why::class::Class;
-use memprof_judge::why::difference::{Difference, Group};
+use crate::why::site_rows::{SiteRow, SiteRows, Sites};
+use crate::why::text;
+use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::{ExplainedRow, Explanations};
-use memprof_judge::why::frame::Frame;
-use memprof_judge::why::grouping::GroupBy;
 use memprof_judge::why::hunks::HunkAt;
-use memprof_judge::why::stacks::displayed_from;
 use memprof_judge::why::stored::StoredFile;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::counted;
@@ -79,15 +75,11 @@ fn limit_heading(difference: &Difference) -> String {
 
 fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup {
     let difference = &row.difference;
-    let unit = Unit::of_metric(&difference.metric);
     let is_alone = difference.is_alone();
-    let by = match difference.by {
-        GroupBy::Site | GroupBy::Line | GroupBy::Function => "function",
-        by => by.as_str(),
-    };
-    let groups: Vec<&Group> =
-        difference.groups.iter().filter(|group| difference.of_group(group) != 0).take(MOST_SITES).collect();
-    let elsewhere = difference.elsewhere(groups.len());
+    let agreements = row.agreements.iter().flatten().copied().collect();
+    // The callers are folded, so all of them are there.
+    let wanted = Sites { candidate, most: MOST_SITES, frames: usize::MAX, agreements };
+    let SiteRows { by, rows, remarks } = SiteRows::new(difference, &wanted);
     html! {
         div.scroll {
             table.sites {
@@ -96,64 +88,44 @@ fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup 
                         th.n scope="col" { @if is_alone { "bytes or blocks" } @else { "difference" } }
                         th scope="col" { (by) }
                         th scope="col" { "where" }
-                        th scope="col" { @if groups.iter().any(|group| group.class.is_some()) { "in the diff" } }
+                        th scope="col" { @if rows.iter().any(|row| !row.class.is_empty()) { "in the diff" } }
                     }
                 }
                 tbody {
-                    @for group in &groups {
-                        @let value = difference.of_group(group);
+                    @for row in &rows {
+                        @let direction = if is_alone || row.is_rest { "" } else { direction(row.value.into()) };
                         tr {
-                            td class=(format!("n {}", if is_alone { "" } else { direction(value.into()) }).trim_end()) {
-                                (amount(value, unit, is_alone))
+                            td class=(format!("n {direction}").trim_end()) { (row.amount_and_share()) }
+                            @if row.is_rest {
+                                td colspan="3" { (row.name) }
+                            } @else {
+                                td { code { (row.name) } (callers(row)) }
+                                td { (row.location) }
+                                td { (row.class) @if let Some(at) = row.hunk { (hunk_text(at, sources, false)) } }
                             }
-                            td { code { (one_line(group.name())) } (callers(group)) }
-                            td { (one_line(group.location().unwrap_or_default())) }
-                            td { (class(group, candidate, sources)) }
-                        }
-                    }
-                    @if elsewhere != 0 || groups.is_empty() {
-                        tr {
-                            td.n { (amount(elsewhere, unit, is_alone)) }
-                            td colspan="3" { "elsewhere" }
                         }
                     }
                 }
             }
         }
-        @if let Some(estimate) = estimate(difference) { p.quiet { "These are " (estimate) "." } }
-        @for agreement in row.agreements.iter().flatten().filter(|one| !one.is_fine()) {
-            p.quiet { "The run with call stacks " (agreement.to_string()) "." }
-        }
-        @for reason in &difference.incomplete {
-            p.quiet { "Call stacks are incomplete: " (one_line(reason)) "." }
-        }
+        @for remark in &remarks { p.quiet { (remark) } }
     }
 }
 
 /// The whole stack of the site that differs most, folded.
-fn callers(group: &Group) -> Markup {
-    let stack: Vec<&Frame> = group.stack.iter().collect();
-    let frames = displayed_from(&stack, group.first);
+fn callers(row: &SiteRow<'_>) -> Markup {
     html! {
-        @if frames.len() > 1 {
+        @if !row.callers.is_empty() {
             details.stack {
-                summary { (counted(frames.len() - 1, "caller")) }
+                summary { (counted(row.callers.len(), "caller")) }
                 ol {
-                    @for frame in &frames[1..] {
-                        li { code { (one_line(&frame.name())) } " " small { (one_line(&frame.location().unwrap_or_default())) } }
+                    @for [function, location] in &row.callers {
+                        li { code { (function) } " " small { (location) } }
                     }
                 }
             }
         }
     }
-}
-
-fn class(group: &Group, candidate: &str, sources: &[StoredFile]) -> Markup {
-    let words = words::class(group, &one_line(candidate));
-    let Some(at) = group.class.as_ref().and_then(Class::hunk) else {
-        return html! { (words) };
-    };
-    html! { (words) (hunk_text(at, sources, false)) }
 }
 
 /// The lines of a hunk, folded unless it is open.

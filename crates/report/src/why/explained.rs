@@ -12,7 +12,7 @@ use crate::page::{Page, Tone};
 use crate::text::figure;
 use crate::titles;
 use crate::why::json::{VERSION, WhyCheckpoint, WhyRemark, WhyReport, WhyRow, WhyTimeline};
-use crate::why::text::Sites;
+use crate::why::site_rows::Sites;
 use crate::why::{markdown, sparkline, text};
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::results::stack_log::{Interval, StackLog};

@@ -4,24 +4,18 @@ use camino::Utf8PathBuf;
 
 use crate::options::Options;
 use crate::source_path::inside;
-use crate::text::figure;
-use crate::why::text::{estimate, heading};
-use crate::why::words;
+use crate::why::site_rows::{SiteRow, SiteRows, Sites};
+use crate::why::text::heading;
+use crate::why::words::MOST_OF_FUNCTION;
 use memprof_judge::compare::comparison::PairView;
-use memprof_judge::why::difference::Group;
 use memprof_judge::why::explanations::ExplainedRow;
 use memprof_judge::why::function_path::shortened;
-use memprof_plan::metric::Unit;
-use memprof_support::labels::one_line;
 
 /// At most this many call sites are named.
 const MOST_SITES: usize = 3;
 
 /// A site that has less than one part in so many is left out.
 const LEAST_SHARE: u64 = 100;
-
-/// A function is cut to this width.
-const MOST_OF_FUNCTION: usize = 60;
 
 /// Returns a sentence for each limit that a test broke: `at the peak, 3.00 MiB at 'mid': 2.86 MiB
 /// engine::kept src/lib.rs:5 (changed in pr/7), 144 KiB elsewhere`.
@@ -41,25 +35,20 @@ pub(crate) fn place(view: &PairView<'_>, options: &Options) -> Option<(Utf8PathB
 
 fn sentence(row: &ExplainedRow, candidate: &str) -> String {
     let difference = &row.difference;
-    let unit = Unit::of_metric(&difference.metric);
     let least = difference.whole().unsigned_abs() / LEAST_SHARE;
-    let groups = difference.groups.iter().filter(|group| difference.of_group(group).unsigned_abs() > least);
-    let shown: Vec<&Group> = groups.take(MOST_SITES).collect();
-    let site = |group: &&Group| {
-        let amount = figure(difference.of_group(group), unit);
-        let class = match words::class(group, candidate) {
-            words if words.is_empty() => words,
-            words => format!("({words})"),
-        };
-        let name = shortened(group.name(), MOST_OF_FUNCTION);
-        let parts = [&amount, &*name, group.location().unwrap_or_default(), &class];
+    // The groups are sorted by size.
+    let groups = difference.groups.iter().take(MOST_SITES);
+    let most = groups.filter(|group| difference.of_group(group).unsigned_abs() > least).count();
+    let agreements = row.agreements.iter().flatten().copied().collect();
+    let sites = SiteRows::new(difference, &Sites { candidate, most, frames: 1, agreements });
+    let site = |row: &SiteRow<'_>| {
+        let class = if row.class.is_empty() { String::new() } else { format!("({})", row.class) };
+        let name = shortened(&row.name, MOST_OF_FUNCTION);
+        let parts = [&row.amount, &*name, &row.location, &class];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     };
-    let mut parts: Vec<String> = shown.iter().map(site).collect();
-    let elsewhere = difference.elsewhere(shown.len());
-    if elsewhere != 0 {
-        parts.push(format!("{} elsewhere", figure(elsewhere, unit)));
-    }
-    let estimate = estimate(difference).map_or_else(String::new, |estimate| format!(" ({estimate})"));
-    one_line(&format!("{} {}{estimate}", heading(difference), parts.join(", "))).into_owned()
+    let parts: Vec<String> = sites.rows.iter().map(site).collect();
+    let remarks = sites.remarks.join("; ");
+    let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
+    format!("{} {}{remarks}", heading(difference), parts.join(", "))
 }

@@ -10,6 +10,7 @@ pub mod json;
 pub(crate) mod limits;
 pub mod markdown;
 pub mod pprof;
+pub mod site_rows;
 pub(crate) mod sparkline;
 pub mod text;
 pub(crate) mod words;

@@ -4,45 +4,19 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::options::Options;
-use crate::page::{Page, Tone};
-use crate::text::{cut_path, difference as signed, figure};
-use crate::why::words;
-use memprof_judge::why::agreement::Agreement;
-use memprof_judge::why::difference::{Difference, Group};
-use memprof_judge::why::frame::Frame;
+use crate::page::{self, Page, Tone};
+use crate::text::{cut_path, figure};
+use crate::why::site_rows::{SiteRow, SiteRows, Sites};
+use memprof_judge::why::difference::Difference;
 use memprof_judge::why::function_path::shortened;
-use memprof_judge::why::stacks::displayed_from;
 use memprof_plan::metric::Unit;
-use memprof_support::labels::{one_line, width};
-
-/// How much to show of a row's sites.
-#[derive(Clone, Debug)]
-pub struct Sites<'a> {
-    /// The name of the candidate, or of the only revision.
-    pub candidate: &'a str,
-    /// At most this many groups.
-    pub most: usize,
-    /// This many frames of each.
-    pub frames: usize,
-    /// How the runs with call stacks compare with the plain ones, by side.
-    pub agreements: Vec<Agreement>,
-}
+use memprof_support::labels::{one_line, padded, width};
 
 /// A function is not cut below this width.
-const LEAST_FUNCTION: usize = 28;
+const LEAST_FUNCTION: usize = 20;
 
 /// The blanks before each line after the first.
 const INDENT: &str = "     ";
-
-/// One line of the block.
-struct Line {
-    amount: String,
-    tone: Tone,
-    function: String,
-    location: String,
-    class: String,
-    callers: Vec<[String; 2]>,
-}
 
 /// Writes the sites of a difference, below `why:`.
 pub fn difference(
@@ -51,25 +25,7 @@ pub fn difference(
     options: &Options,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let page = Page::new(options);
-    let unit = Unit::of_metric(&difference.metric);
-    let differing = difference.groups.iter().filter(|group| difference.of_group(group) != 0);
-    let amount = |value: i64| signed(value.into(), unit);
-    let shown: Vec<&Group> = differing.take(sites.most).collect();
-    let mut lines: Vec<Line> = shown
-        .iter()
-        .map(|group| {
-            let own = difference.of_group(group);
-            let tone = if own > 0 { Tone::Growth } else { Tone::Shrinkage };
-            line(group, (amount(own), tone), sites)
-        })
-        .collect();
-    let elsewhere = difference.elsewhere(shown.len());
-    if elsewhere != 0 || lines.is_empty() {
-        lines.push(Line::plain(amount(elsewhere), "elsewhere"));
-    }
-    block("why: ", &lines, page, out)?;
-    remarks(difference, sites, page, out)
+    write_rows("why: ", difference, sites, Page::new(options), out)
 }
 
 /// Writes the sites of a figure of one revision, below a sentence that says which figure it is.
@@ -80,27 +36,35 @@ pub fn figure_of_one(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page::new(options);
-    let unit = Unit::of_metric(&difference.metric);
-    let whole = difference.whole();
-    let share = |value: i64| match i128::from(whole) {
-        ..=0 => String::new(),
-        // Rounded to the nearest.
-        whole => format!("  {:>3} %", (200 * i128::from(value) + whole).div_euclid(2 * whole)),
-    };
-    let amount = |value: i64| format!("{:>9}{}", figure(value, unit), share(value));
     writeln!(out, "{}", page.cut(&heading(difference), page.width()))?;
-    let groups = difference.groups.iter().filter(|group| difference.of_group(group) != 0);
-    let shown: Vec<&Group> = groups.take(sites.most).collect();
-    let mut lines: Vec<Line> = shown
-        .iter()
-        .map(|group| line(group, (amount(difference.of_group(group)), Tone::Plain), sites))
-        .collect();
-    let elsewhere = difference.elsewhere(shown.len());
-    if elsewhere != 0 {
-        lines.push(Line::plain(amount(elsewhere), "elsewhere"));
+    write_rows("  ", difference, sites, page, out)
+}
+
+fn write_rows(
+    first: &str,
+    difference: &Difference,
+    sites: &Sites<'_>,
+    page: Page,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let SiteRows { rows, remarks, .. } = SiteRows::new(difference, sites);
+    block(first, &rows, page, out)?;
+    remarks.iter().try_for_each(|remark| page.line(remark, INDENT, Tone::Quiet, out))
+}
+
+fn amount_of(row: &SiteRow<'_>) -> String {
+    match &row.share {
+        Some(share) => format!("{}  {share:>5}", row.amount),
+        None => row.amount.clone(),
     }
-    block(" ", &lines, page, out)?;
-    remarks(difference, sites, page, out)
+}
+
+fn tone_of(row: &SiteRow<'_>) -> Tone {
+    match (row.is_rest, row.share.is_some()) {
+        (true, _) => Tone::Quiet,
+        (false, true) => Tone::Plain,
+        (false, false) => page::tone_of(row.value.into()),
+    }
 }
 
 /// `at the peak, 9.85 MiB at 'postings collected':`
@@ -120,55 +84,31 @@ pub(crate) fn heading(difference: &Difference) -> String {
     format!("{what}, {amount}{label}:")
 }
 
-impl Line {
-    fn plain(amount: String, text: &str) -> Self {
-        let (location, class, callers) = (String::new(), String::new(), Vec::new());
-        Self { amount, tone: Tone::Quiet, function: text.to_owned(), location, class, callers }
-    }
-}
-
-fn line(group: &Group, (amount, tone): (String, Tone), sites: &Sites<'_>) -> Line {
-    let stack: Vec<&Frame> = group.stack.iter().collect();
-    let callers =
-        displayed_from(&stack, group.first).into_iter().skip(1).take(sites.frames.saturating_sub(1));
-    let caller = |frame: &Frame| {
-        let location = frame.location().unwrap_or_default();
-        [one_line(&frame.name()).into_owned(), one_line(&location).into_owned()]
-    };
-    Line {
-        amount,
-        tone,
-        function: one_line(group.name()).into_owned(),
-        location: one_line(group.location().unwrap_or_default()).into_owned(),
-        class: one_line(&words::class(group, sites.candidate)).into_owned(),
-        callers: callers.map(caller).collect(),
-    }
-}
-
 /// Writes aligned lines. If they are too wide, functions are shortened. If that is not enough, the
 /// classes that are too wide go to lines of their own.
-fn block(first: &str, lines: &[Line], page: Page, out: &mut dyn Write) -> io::Result<()> {
-    let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| width(of(line))).max().unwrap_or(0);
-    let [amounts, locations] = [widest(|line| &line.amount), widest(|line| &line.location)];
+fn block(first: &str, lines: &[SiteRow<'_>], page: Page, out: &mut dyn Write) -> io::Result<()> {
+    let widest = |of: &dyn Fn(&SiteRow<'_>) -> usize| lines.iter().map(of).max().unwrap_or(0);
+    let amounts = widest(&|line| width(&amount_of(line)));
+    let locations = widest(&|line| width(&line.location));
     // A line without a source location, such as `elsewhere`, is neither cut nor aligned.
     let functions_of = |columns: usize| {
         let placed = lines.iter().filter(|line| !line.location.is_empty());
-        placed.map(|line| width(&fitting(&line.function, columns, page))).max().unwrap_or(0)
+        placed.map(|line| width(&fitting(&line.name, columns, page))).max().unwrap_or(0)
     };
     let natural = functions_of(usize::MAX);
     let room = if page.is_terminal() { page.width() } else { usize::MAX };
     let taken = first.len().max(1) + amounts + 2;
     let room_of_class = room.saturating_sub(taken + LEAST_FUNCTION.min(natural) + locations + 4);
-    let has_own_line = |line: &Line| width(&line.class) > room_of_class;
+    let has_own_line = |line: &SiteRow<'_>| width(&line.class) > room_of_class;
     let classes = lines.iter().filter(|line| !has_own_line(line)).map(|line| width(&line.class)).max();
     let beside = locations + 2 + classes.filter(|width| *width > 0).map_or(0, |width| width + 2);
     let functions = functions_of(room.saturating_sub(taken + beside).max(LEAST_FUNCTION));
     let indent = &INDENT[..first.len().min(INDENT.len())];
     for (index, line) in lines.iter().enumerate() {
         let start = if index == 0 { first } else { indent };
-        let amount = page.paint.apply(&format!("{:>amounts$}", line.amount), line.tone);
+        let amount = page.paint.apply(&format!("{:>amounts$}", amount_of(line)), tone_of(line));
         let columns = if line.location.is_empty() { room.saturating_sub(taken) } else { functions };
-        let function = fitting(&line.function, columns, page);
+        let function = fitting(&line.name, columns, page);
         let mut text = format!("{start}{amount}  {}", padded(&function, functions));
         _ = write!(text, "  {}", padded(&line.location, locations));
         if !has_own_line(line) {
@@ -196,31 +136,4 @@ fn fitting(function: &str, columns: usize, page: Page) -> String {
     let short = shortened(function, columns);
     let short = cut_path(&short, columns);
     page.cut(&short, columns).into_owned()
-}
-
-fn padded(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
-}
-
-/// Says that the figures are estimates, and how good they are.
-pub(crate) fn estimate(difference: &Difference) -> Option<String> {
-    let sample = figure(i64::try_from(difference.sample?).ok()?, Unit::Bytes);
-    let first = difference.groups.iter().find_map(|group| difference.standard_error(group));
-    let error = figure(i64::try_from(first.unwrap_or(0)).ok()?, Unit::of_metric(&difference.metric));
-    Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
-}
-
-/// Writes what limits the answer.
-fn remarks(difference: &Difference, sites: &Sites<'_>, page: Page, out: &mut dyn Write) -> io::Result<()> {
-    let mut remarks: Vec<String> = Vec::new();
-    remarks.extend(estimate(difference));
-    for agreement in sites.agreements.iter().filter(|agreement| !agreement.is_fine()) {
-        let remark = format!("the run with call stacks {agreement}");
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
-        }
-    }
-    remarks
-        .extend(difference.incomplete.iter().map(|reason| format!("call stacks are incomplete: {reason}")));
-    remarks.iter().try_for_each(|remark| page.line(remark, INDENT, Tone::Quiet, out))
 }

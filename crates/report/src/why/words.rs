@@ -6,6 +6,9 @@ use memprof_judge::why::function_path::{own_name, shortened};
 use memprof_judge::why::hunks::Side;
 use memprof_judge::why::versions::ChangedDependency;
 
+/// A function in a sentence is cut to this width.
+pub(crate) const MOST_OF_FUNCTION: usize = 60;
+
 /// A function in a remark is cut to this width.
 const MOST_OF_CALLER: usize = 40;
 
