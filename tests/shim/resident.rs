@@ -104,6 +104,21 @@ fn shares_and_the_c_library_statistics_come_on_request() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn pages_that_are_touched_for_the_first_time_count_on_request() {
+    let record = Experiment::of(program("faults", &[])).env("MEMPROF_METRICS", "cpu.faults").succeed();
+    assert_eq!(source(&record, "cpu.faults"), "getrusage (ru_minflt)");
+    // Beside the pages themselves: code, stack, and what logging a line touches.
+    let known = 5_000..5_016;
+    let figures = ["mapped", "touched", "touched again"].map(|label| record.figure(label, "cpu.faults"));
+    assert!(known.contains(&figures[1]) && figures[0] < 64 && figures[2] < 16, "{figures:?}");
+    assert!(known.contains(&figure(record.scope("touching"), "cpu.faults")));
+
+    let record = Experiment::of(program("faults", &[])).succeed();
+    assert!(!record.log_text().contains("cpu.faults"));
+}
+
+#[test]
 fn resident_memory_is_left_out_on_request_and_the_log_says_so() {
     let record = Experiment::of(program("resident", &[])).env("MEMPROF_RESIDENT", "0").succeed();
     let metrics = &record.checkpoint("kept")["metrics"];

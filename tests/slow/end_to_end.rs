@@ -35,6 +35,7 @@ fn metrics_on_request_are_read_where_they_are_named_and_nowhere_else() {
         "cpu.pss",
         "cpu.private",
         "cpu.shared",
+        "cpu.faults",
         "malloc.live",
         "malloc.peak",
         "malloc.allocated",
@@ -44,7 +45,10 @@ fn metrics_on_request_are_read_where_they_are_named_and_nowhere_else() {
     assert!(run(&[]).is_disjoint(&on_request.clone().into()));
     let told = memprof(&repository.root(), home.path(), &["report", "--metrics", "cpu.pss"]);
     assert!(told.stdout.contains("cpu.pss was not measured"), "{}", told.everything());
-    assert!(run(&["--metrics", "cpu.pss,cpu.private,cpu.shared,malloc.*"]).is_superset(&on_request.into()));
+    assert!(
+        run(&["--metrics", "cpu.pss,cpu.private,cpu.shared,cpu.faults,malloc.*"])
+            .is_superset(&on_request.into())
+    );
     let log = walkdir::WalkDir::new(repository.root().join("target/memprof/latest/"))
         .into_iter()
         .filter_map(Result::ok)

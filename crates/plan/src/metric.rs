@@ -46,6 +46,8 @@ pub enum Source {
     Allocations,
     /// Bytes that the kernel or a GPU's driver states. They may be equal by chance.
     Stated,
+    /// Events that the kernel counts. Few of them depend on the machine alone.
+    Events,
     /// The monotonic clock.
     Clock,
 }
@@ -55,7 +57,7 @@ impl Source {
     pub fn unit(self) -> Unit {
         match self {
             Self::Counted | Self::Stated => Unit::Bytes,
-            Self::Allocations => Unit::Count,
+            Self::Allocations | Self::Events => Unit::Count,
             Self::Clock => Unit::Nanoseconds,
         }
     }
@@ -68,6 +70,8 @@ impl Source {
             Self::Allocations => [(0.5, 16), (3.0, 100)],
             // Resident memory comes in pages, arenas and the kernel's batches.
             Self::Stated => [(3.0, 1 << 20); 2],
+            // As many pages of 4 KiB.
+            Self::Events => [(3.0, 256); 2],
             // 50 ms.
             Self::Clock => [(10.0, 50_000_000); 2],
         }
@@ -192,6 +196,7 @@ pub static METRICS: &[Metric] = &[
     level("cpu.pss", Source::Stated, &[OnRequest, Alone]),
     level("cpu.private", Source::Stated, &[OnRequest, Alone]),
     level("cpu.shared", Source::Stated, &[OnRequest, Alone]),
+    total("cpu.faults", Source::Events, &[OnRequest]),
     level("cpu.consumed", Source::Stated, &[OfScopes]),
     level("cpu.peaked", Source::Stated, &[OfScopes]),
     level("cpu.used", Source::Stated, &[OfScopes]),

@@ -19,5 +19,6 @@ pub(crate) mod process;
     path = "random_elsewhere.rs"
 )]
 pub(crate) mod random;
+pub(crate) mod resource_usage;
 pub(crate) mod thread_number;
 pub(crate) mod untracked;

@@ -7,6 +7,7 @@ use crate::metrics::source::Source;
 use crate::sources::drm::Drm;
 use crate::sources::heap_metrics::HeapMetrics;
 use crate::sources::malloc::Malloc;
+use crate::sources::page_faults::PageFaults;
 use crate::sources::pool_metrics::PoolMetrics;
 use crate::sources::resident::Resident;
 
@@ -14,6 +15,7 @@ use crate::sources::resident::Resident;
 /// fastest.
 pub(crate) struct Sources {
     heap: HeapMetrics,
+    faults: PageFaults,
     resident: Resident,
     pub(crate) malloc: Malloc,
     pub(crate) gpu: Gpu,
@@ -25,6 +27,7 @@ impl Sources {
     pub(crate) const fn new() -> Self {
         Self {
             heap: HeapMetrics::new(),
+            faults: PageFaults::new(),
             resident: Resident::new(),
             malloc: Malloc::new(),
             gpu: Gpu::new(),
@@ -33,9 +36,9 @@ impl Sources {
         }
     }
 
-    pub(crate) fn each(&mut self) -> [&mut dyn Source; 6] {
-        let Self { heap, resident, malloc, gpu, drm, pools } = self;
-        [heap, resident, malloc, gpu, drm, pools]
+    pub(crate) fn each(&mut self) -> [&mut dyn Source; 7] {
+        let Self { heap, faults, resident, malloc, gpu, drm, pools } = self;
+        [heap, faults, resident, malloc, gpu, drm, pools]
     }
 
     /// Gives pools of the CUDA driver the figures that the GPUs have at this mark.
@@ -44,9 +47,10 @@ impl Sources {
     }
 
     /// The sources that traced functions read.
-    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 5] {
+    pub(crate) fn each_of(&mut self, columns: Columns) -> [Option<&mut dyn Source>; 6] {
         [
             if columns.heap { Some(&mut self.heap) } else { None },
+            if columns.cpu { Some(&mut self.faults) } else { None },
             if columns.cpu { Some(&mut self.resident) } else { None },
             if columns.malloc { Some(&mut self.malloc) } else { None },
             if columns.gpu { Some(&mut self.gpu) } else { None },

@@ -1,4 +1,4 @@
-//! Where figures come from, one file for each: heap, resident memory, `malloc`, DRM, pools.
+//! Where figures come from, one file for each: heap, resident memory, page faults, `malloc`, DRM, pools.
 //! `all_sources` lists them, and the GPUs.
 
 pub(crate) mod all_sources;
@@ -15,5 +15,6 @@ pub(crate) mod malloc;
 )]
 pub(crate) mod malloc_library;
 pub(crate) mod malloc_link;
+pub(crate) mod page_faults;
 pub(crate) mod pool_metrics;
 pub(crate) mod resident;

@@ -16,8 +16,8 @@ use std::os::raw::{c_int, c_long};
 use std::os::unix::fs::FileExt;
 
 use super::{Figures, Found, Parts};
-use crate::platform::descriptor;
 use crate::platform::untracked::{Untracked, kept};
+use crate::platform::{descriptor, resource_usage};
 
 extern "C" {
     fn sysconf(name: c_int) -> c_long;
@@ -72,7 +72,7 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
             .filter(reset_high_water_mark);
     }
     // Both include what is resident now. If `getrusage` has more, that is from before `exec`.
-    if let (Some(own), Some(mixed)) = (process.high_water_mark(), usage::maximum_resident()) {
+    if let (Some(own), Some(mixed)) = (process.high_water_mark(), resource_usage::maximum_resident()) {
         process.usable_above = own.max(mixed);
     }
     let bound = process.bound() / 1024;
@@ -112,7 +112,7 @@ impl Process {
     }
 
     fn peak(&mut self) -> Option<u64> {
-        match usage::maximum_resident() {
+        match resource_usage::maximum_resident() {
             Some(maximum) if maximum > self.usable_above => Some(maximum),
             _ => self.high_water_mark(),
         }
@@ -171,41 +171,4 @@ fn kibibytes(text: &[u8], name: &[u8]) -> Option<u64> {
 
 fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// Where `long` and `time_t` have 64 bits, `struct rusage` is two `timeval` and fourteen `long`.
-#[cfg(target_pointer_width = "64")]
-mod usage {
-    use std::mem::MaybeUninit;
-    use std::os::raw::c_int;
-
-    extern "C" {
-        fn getrusage(who: c_int, usage: *mut [i64; 18]) -> c_int;
-    }
-
-    const RUSAGE_SELF: c_int = 0;
-    /// `ru_maxrss` comes after the two times.
-    const MAXIMUM_RESIDENT: usize = 4;
-
-    /// In bytes; the kernel has it in KiB.
-    pub(super) fn maximum_resident() -> Option<u64> {
-        let mut usage = MaybeUninit::<[i64; 18]>::zeroed();
-        // SAFETY: the array is as large as the structure on these platforms, and zeroes are a valid
-        // value of it.
-        let usage = unsafe {
-            if getrusage(RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
-                return None;
-            }
-            usage.assume_init()
-        };
-        Some(u64::try_from(usage[MAXIMUM_RESIDENT]).ok()? * 1024)
-    }
-}
-
-/// Elsewhere the layout depends on the C library, and `status` has the figure too.
-#[cfg(not(target_pointer_width = "64"))]
-mod usage {
-    pub(super) fn maximum_resident() -> Option<u64> {
-        None
-    }
 }
