@@ -3,12 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod axes;
 mod budgets;
 mod causes;
 mod ci_install;
 mod ci_script;
 mod comparing;
+mod conclusions;
 mod contents;
 mod courtesy;
 mod csv_tables;

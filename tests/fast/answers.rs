@@ -1,0 +1,193 @@
+//! What a report answers first: differences, their directions, what is left out, and the next command.
+
+use memprof_judge::compare::from_results::compare;
+use memprof_plan::search_options::SearchOptions;
+use memprof_report::options::{Format, Options};
+use serde_json::Value;
+
+use crate::reports::{KIB, MIB, at_width, rendered, table};
+use crate::support::synthetic::{Log, Synthetic};
+
+#[test]
+fn a_difference_is_always_printed_and_a_wave_means_that_it_may_be_none() {
+    let log = |heap: i64, resident: i64| {
+        Log::new().checkpoint("done", &[("heap.peak", heap), ("cpu.peak", resident)])
+    };
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for (repeat, noise) in [(0, 0), (1, 8), (2, 16)] {
+        synthetic = synthetic.passed("t", 0, repeat, &log(MIB, 100 * MIB + noise * KIB));
+        synthetic = synthetic.passed("t", 1, repeat, &log(MIB + 4 * KIB, 100 * MIB + (noise + 4) * KIB));
+    }
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(120));
+    let row = text.lines().find(|line| line.starts_with(" done")).unwrap();
+    let [_, heap, resident] = row.split('│').collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(heap.contains("+4.00 KiB  +0.39 %") && !heap.contains('~'), "below its limit, and real: {text}");
+    assert!(resident.contains("+4.00 KiB  <0.01 % ~"), "{text}");
+    assert!(text.starts_with("memory: 1 test without a change above a limit · "), "{text}");
+    let json: Value =
+        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
+    assert_eq!(json["verdict"]["tests"][0]["unchanged"], 1);
+    assert_eq!(json["verdict"]["tests"][0]["tests"], 1);
+}
+
+#[test]
+fn the_answer_names_both_directions() {
+    let sides = [[512, 640, 512], [256, 384, 640]];
+    let synthetic = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        (0..2).fold(synthetic, |synthetic, side| {
+            let labels = ["read", "parsed", "done"].into_iter().zip(sides[side]);
+            let log = labels
+                .fold(Log::new(), |log, (label, kib)| log.checkpoint(label, &[("heap.peak", kib * KIB)]));
+            synthetic.passed("t", side, repeat, &log)
+        })
+    });
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    let line = text.lines().find(|line| line.contains('▲')).unwrap();
+    assert!(
+        line.contains("+128 KiB  +25.0 %  at 'done'; -256 KiB at 'read' (src/lib.rs:10), and 1 later one"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_table_has_the_metric_that_the_answer_names() {
+    let log =
+        |live: i64| Log::new().checkpoint("done", &[("heap.peak", live + 2 * MIB), ("heap.live", live)]);
+    let synthetic = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        let kept = Log::new().checkpoint("done", &[("heap.peak", 4 * MIB), ("heap.live", 3 * MIB)]);
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &kept)
+    });
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    assert!(text.contains(" ▲ t  heap.live  1.00 → 3.00 MiB"), "{text}");
+    let headings = text.lines().find(|line| line.contains('│')).unwrap();
+    assert!(headings.contains("heap.peak") && headings.contains("heap.live"), "{text}");
+}
+
+#[test]
+fn the_largest_change_below_a_limit_is_named() {
+    let log = |heap: i64| Log::new().checkpoint("done", &[("heap.peak", heap), ("cpu.peak", MIB)]);
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for repeat in 0..2 {
+        for (test, change) in [("some", 96), ("most", -4 * KIB), ("none", 0)] {
+            synthetic = synthetic.passed(test, 0, repeat, &log(MIB));
+            synthetic = synthetic.passed(test, 1, repeat, &log(MIB + change));
+        }
+    }
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    assert!(text.starts_with("memory: 3 tests without a change above a limit · "), "{text}");
+    let rest =
+        "1 test unchanged · 2 changed below a limit, most heap.peak -4.00 KiB (-0.39 %) at 'done' of most";
+    assert!(text.lines().any(|line| line == rest), "{text}");
+}
+
+#[test]
+fn what_is_piped_is_never_cut() {
+    let label = "long ".repeat(20).trim_end().to_owned();
+    let log = |heap| Log::new().checkpoint(&label, &[("heap.peak", heap)]);
+    let refs = ["main", "feature/a-rather-long-branch-name-indeed"];
+    let synthetic = (0..2).fold(Synthetic::new(&refs), |synthetic, repeat| {
+        synthetic.passed("labels", 0, repeat, &log(MIB)).passed("labels", 1, repeat, &log(2 * MIB))
+    });
+    let comparison = compare(&synthetic.results());
+    let piped = table(&comparison, &Options::default());
+    assert!(!piped.contains('…') && piped.matches(&label).count() == 3, "{piped}");
+    assert!(table(&comparison, &at_width(80)).contains('…'));
+}
+
+#[test]
+fn the_next_command_can_be_pasted_or_is_left_out() {
+    let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
+    let next = |specs: [&str; 2], change: &dyn Fn(&mut memprof_judge::results::stored::Results)| {
+        let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+            synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+        });
+        let mut results = synthetic.results();
+        for (revision, spec) in results.plan.revisions.iter_mut().zip(specs) {
+            revision.spec = spec.to_owned();
+        }
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+        change(&mut results);
+        let text = table(&compare(&results), &at_width(120));
+        text.lines().find(|line| line.starts_with("next")).unwrap_or_default().to_owned()
+    };
+    let same = |_: &mut memprof_judge::results::stored::Results| ();
+    let command = "cargo memprof bisect";
+    assert_eq!(next(["main", "pr/7"], &same), format!("next: {command} main..pr/7 --exact bart::tests::t"));
+    // What the plan calls its ends is no end of a range: the commits stand in for them.
+    for specs in [["main...HEAD", "HEAD"], ["merge-base", "HEAD"]] {
+        assert_eq!(next(specs, &same), format!("next: {command} 0aa2c1f..HEAD --exact bart::tests::t"));
+    }
+    assert_eq!(next(["main", "."], &same), format!("next: {command} main..1aa2c1f --exact bart::tests::t"));
+    assert_eq!(next(["HEAD~1", "HEAD"], &same), "", "there is only one commit");
+    let dirty = |results: &mut memprof_judge::results::stored::Results| {
+        results.plan.revisions[1].working_tree = true;
+    };
+    assert_eq!(next(["main", "."], &dirty), "");
+    let diverged = |results: &mut memprof_judge::results::stored::Results| {
+        results.plan.search.as_mut().unwrap().candidates.clear();
+    };
+    assert_eq!(next(["main", "pr/7"], &diverged), "", "no range leads from one to the other");
+    let release = |results: &mut memprof_judge::results::stored::Results| {
+        let search = results.plan.search.as_mut().unwrap();
+        search.words = ["--overlay", "my test.rs=tests/m.rs", "-r"].map(str::to_owned).to_vec();
+        search.thresholds = ["heap.peak=1%", "heap.live=2%"].map(str::to_owned).to_vec();
+    };
+    assert_eq!(
+        next(["main", "pr/7"], &release),
+        format!(
+            "next: {command} main..pr/7 --exact bart::tests::t --threshold heap.peak=1% --overlay 'my \
+             test.rs=tests/m.rs' -r"
+        )
+    );
+}
+
+#[test]
+fn a_terminal_breaks_the_next_command_between_its_arguments() {
+    let log = |heap| Log::new().checkpoint("done", &[("heap.peak", heap)]);
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/7"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+    });
+    let mut results = synthetic.results();
+    results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+    let comparison = compare(&results);
+    let line = "next: cargo memprof bisect main..pr/7 --exact bart::tests::t\n";
+    let text = table(&comparison, &at_width(50));
+    assert!(text.contains(line), "{text}");
+    let on_terminal = Options { is_on_terminal: true, ..at_width(50) };
+    let text = table(&comparison, &on_terminal);
+    let broken = "next:\n      cargo memprof bisect main..pr/7 \\\n          --exact bart::tests::t\n";
+    assert!(text.contains(broken), "{text}");
+}
+
+#[test]
+fn the_next_command_names_metric_and_checkpoint() {
+    let log = |parsed: i64| {
+        let log = Log::new().checkpoint("two words", &[("heap.live", 2 * parsed)]);
+        log.checkpoint("done", &[("heap.live", MIB)])
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+    });
+    let mut results = synthetic.results();
+    results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+    let text = table(&compare(&results), &Options::default());
+    let line = "--exact bart::tests::t --metric heap.live --checkpoint 'two words'";
+    assert!(text.lines().any(|next| next.starts_with("next: ") && next.ends_with(line)), "{text}");
+}
+
+#[test]
+fn a_test_with_a_metric_that_was_not_compared_is_counted() {
+    let log = |source: &str| {
+        Log::new().source("cpu.peak", source).checkpoint("done", &[("heap.peak", MIB), ("cpu.peak", MIB)])
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log("one")).passed("t", 1, repeat, &log("two"))
+    });
+    let comparison = compare(&synthetic.results());
+    let text = table(&comparison, &at_width(100));
+    assert!(text.starts_with("memory: 1 test unchanged") && text.contains("cpu.peak not compared"), "{text}");
+    assert!(text.contains("\n1 test not compared in every metric\n"), "{text}");
+    let markdown = rendered(Format::Markdown, &comparison, &Options::default());
+    assert!(markdown.contains("1 test not compared in every metric"), "{markdown}");
+}
