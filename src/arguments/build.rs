@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::arguments::request::RequestArguments;
 use crate::arguments::values;
+use memprof_plan::config::flag::Section;
 use memprof_plan::config::values::Parsed;
 use memprof_plan::request::RefRequest;
 use memprof_plan::trace_pattern::TracePattern;
@@ -45,12 +46,12 @@ pub struct BuildCommandArguments {
     /// another machine
     ///
     /// That machine needs no toolchain, no repository and no network.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Archive")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = Section::Archive.heading())]
     pub archive: Option<Utf8PathBuf>,
     /// Also pack files that the tests read: 'tests/data', 'models/**/*.bin' (repeatable)
     ///
     /// Paths and globs start at the repository's root. The files come from each revision.
-    #[arg(long, value_name = "GLOB", requires = "archive", help_heading = "Archive")]
+    #[arg(long, value_name = "GLOB", requires = "archive", help_heading = Section::Archive.heading())]
     pub data: Vec<String>,
     /// Fail instead of waiting for another run that uses this repository
     #[arg(long)]

@@ -3,14 +3,19 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
-use crate::arguments::settings::{BuildKeys, Settings};
+use memprof_plan::config::flag::Section;
+use memprof_plan::config::matrix::Matrix;
+use memprof_plan::config::yaml::Scalar;
+use memprof_plan::jobs::Jobs;
 
 /// The heading of the flags that name programs.
-const PROGRAMS: &str = "Programs (in place of tests)";
+const PROGRAMS: &str = Section::Programs.heading();
+/// The most parallel build jobs. Cargo keeps a token for each in a pipe, and a pipe holds 65,536.
+const MOST_JOBS: i64 = 10_000;
 
 /// Cargo's options.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
-#[command(next_help_heading = "Build")]
+#[command(next_help_heading = Section::Build.heading())]
 #[expect(clippy::struct_excessive_bools, reason = "they are cargo's flags")]
 pub struct CargoArguments {
     /// Run this binary's `main`, with the arguments behind `--`: --bin tool -- --fast (repeatable)
@@ -25,12 +30,6 @@ pub struct CargoArguments {
     /// Let the program read this file from its standard input, which is empty by default
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
     pub stdin: Option<Utf8PathBuf>,
-    /// Package to build (repeatable)
-    #[arg(short, long, value_name = "SPEC")]
-    pub package: Vec<String>,
-    /// Build the whole workspace
-    #[arg(long, visible_alias = "all-packages", conflicts_with = "package")]
-    pub workspace: bool,
     /// Features to enable, separated by commas or spaces; for one side: new:arena
     #[arg(short = 'F', long, value_name = "[SIDE:]FEATURES")]
     pub features: Vec<String>,
@@ -43,9 +42,6 @@ pub struct CargoArguments {
     /// Build with the release profile
     #[arg(short, long, conflicts_with = "profile")]
     pub release: bool,
-    /// What holds for every ref.
-    #[command(flatten)]
-    pub settings: Settings<BuildKeys>,
     /// Build only the library's unit tests
     #[arg(long)]
     pub lib: bool,
@@ -73,11 +69,39 @@ pub struct CargoArguments {
     /// Build every ref with this rustup toolchain: nightly, 1.85.0; for one side: new:1.85.0
     #[arg(long, value_name = "[SIDE:]NAME")]
     pub toolchain: Vec<String>,
+    /// Number of parallel build jobs [default: that of --jobs, else cargo's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_JOBS), help_heading = Section::Run.heading())]
+    pub build_jobs: Option<u32>,
 }
 
 impl CargoArguments {
     /// Whether a program is named.
     pub fn names_program(&self) -> bool {
         !self.bin.is_empty() || !self.example.is_empty()
+    }
+
+    /// Returns the number of build jobs, beside the flags of keys.
+    pub fn jobs(&self, settings: &Matrix) -> Option<u32> {
+        self.build_jobs.or(match settings.jobs {
+            Some(Scalar(Jobs::Number(number))) => Some(number),
+            Some(Scalar(Jobs::Auto)) | None => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_gets_the_number_unless_it_has_its_own() {
+        let jobs = |jobs: Option<Jobs>, build_jobs| {
+            let settings = Matrix { jobs: jobs.map(Scalar), ..Matrix::default() };
+            CargoArguments { build_jobs, ..CargoArguments::default() }.jobs(&settings)
+        };
+        assert_eq!(jobs(Some(Jobs::Number(3)), None), Some(3));
+        assert_eq!(jobs(Some(Jobs::Number(3)), Some(2)), Some(2));
+        assert_eq!(jobs(Some(Jobs::Auto), None), None);
+        assert_eq!(jobs(None, None), None);
     }
 }

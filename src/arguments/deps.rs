@@ -49,7 +49,7 @@ impl DepsArguments {
     pub fn run(&self) -> Result<RunArguments, UserError> {
         let mut request = self.request.clone();
         let given = &request.refs;
-        if given.refs.len() > 1 || given.baseline.is_some() || given.aa {
+        if given.refs.len() > 1 || request.settings.baseline.is_some() || given.aa {
             return Err(UserError::new("`deps` compares one ref with itself, with other dependencies")
                 .help("for two refs: cargo memprof main feature --with new:NAME@VERSION"));
         }
@@ -79,6 +79,7 @@ impl DepsArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memprof_plan::config::yaml::Scalar;
 
     fn deps(changes: &[&str]) -> DepsArguments {
         DepsArguments {
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(refs, [(".", None), (".", Some("serde@1.0.200 +1"))]);
         assert_eq!(run.request.sides.with, ["new:serde@1.0.200", "new:rand@0.8.1"]);
         let mut two = deps(&["serde@1.0.200"]);
-        two.request.refs.baseline = Some("main".into());
+        two.request.settings.baseline = Some(Scalar("main".into()));
         assert!(two.run().unwrap_err().help.unwrap().contains("--with new:NAME@VERSION"));
     }
 }

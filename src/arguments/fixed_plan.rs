@@ -4,21 +4,22 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-/// The headings of flags that say what is measured, and how it is judged. Headings may go on in
-/// parentheses.
-const DECIDE: [&str; 12] = [
-    "Refs",
-    "Tests",
-    "Cells",
-    "Sides",
-    "Commits",
-    "Environment",
-    "Verdicts",
-    "Checkout",
-    "Trace",
-    "Build",
-    "Programs",
-    "Metric",
+use memprof_plan::config::flag::Section;
+
+/// Sections of flags that say what is measured, and how it is judged.
+const DECIDE: [Section; 12] = [
+    Section::Refs,
+    Section::Tests,
+    Section::Cells,
+    Section::Sides,
+    Section::Commits,
+    Section::Environment,
+    Section::Verdicts,
+    Section::Checkout,
+    Section::Trace,
+    Section::Build,
+    Section::Programs,
+    Section::Metric,
 ];
 
 /// A flag that brings a plan.
@@ -27,8 +28,9 @@ struct FixedPlan {
     flag: &'static str,
     /// The commands that have it with this meaning.
     commands: &'static [&'static str],
-    /// Flags and headings that it is compatible with, although they belong to [`DECIDE`].
+    /// Flags and sections that it is compatible with, although they belong to [`DECIDE`].
     compatible: &'static [&'static str],
+    compatible_sections: &'static [Section],
     /// What it does.
     does: &'static str,
     /// What to do instead.
@@ -40,24 +42,16 @@ const FIXED_PLANS: [FixedPlan; 2] = [
         flag: "resume",
         commands: &["run", "test", "deps", "bisect", "history", "prove"],
         // Where things are found, and secrets, which no plan keeps. They are compared with the plan.
-        compatible: &[
-            "arg",
-            "config",
-            "env",
-            "locked",
-            "manifest_path",
-            "matrix",
-            "offline",
-            "remote",
-            "build_jobs",
-        ],
+        compatible: &["arg", "config", "env", "locked", "manifest_path", "matrix", "offline", "remote"],
+        compatible_sections: &[],
         does: "continues a run as it was planned",
         instead: "for other results, leave out --resume",
     },
     FixedPlan {
         flag: "archive",
         commands: &["run", "test", "deps"],
-        compatible: &["Verdicts", "Environment", "jobs", "repeat"],
+        compatible: &["jobs", "repeat"],
+        compatible_sections: &[Section::Verdicts, Section::Environment],
         does: "runs what was planned when it was built",
         instead: "for other results, build another archive: cargo memprof build --archive FILE",
     },
@@ -89,11 +83,11 @@ impl FixedPlan {
     /// Whether an argument says what is measured.
     fn excludes(&self, argument: &Arg) -> bool {
         let id = argument.get_id().as_str();
-        let heading = argument.get_help_heading().and_then(|heading| heading.split(" (").next());
-        let decides = heading.is_some_and(|heading| DECIDE.contains(&heading));
-        let is_compatible = |name: &str| self.compatible.contains(&name);
-        let is_excluded = argument.is_positional() || id == "jobs" || decides;
-        is_excluded && !is_compatible(id) && !heading.is_some_and(is_compatible)
+        let is_in = |sections: &[Section]| {
+            sections.iter().any(|section| argument.get_help_heading() == Some(section.heading()))
+        };
+        let is_excluded = argument.is_positional() || id == "jobs" || is_in(&DECIDE);
+        is_excluded && !self.compatible.contains(&id) && !is_in(self.compatible_sections)
     }
 }
 
@@ -108,5 +102,39 @@ fn typed_as(argument: &Arg) -> String {
         (Some(long), _) => format!("--{long}"),
         (None, Some(name)) => name.to_string(),
         (None, None) => argument.get_id().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::arguments::command::Arguments;
+
+    #[test]
+    fn the_named_flags_exist_and_would_be_refused_without_their_exception() {
+        let command = Arguments::command();
+        let of = |name: &str| command.find_subcommand(name).expect("a command").get_arguments();
+        let is_in = |argument: &Arg, section: Section| argument.get_help_heading() == Some(section.heading());
+        for plan in FIXED_PLANS {
+            let strict = FixedPlan { compatible: &[], compatible_sections: &[], ..plan };
+            for id in plan.compatible {
+                let found =
+                    plan.commands.iter().map(|name| of(name).find(|argument| argument.get_id() == id));
+                let found: Vec<&Arg> = found.map(|found| found.unwrap_or_else(|| panic!("{id}"))).collect();
+                assert!(found.iter().all(|argument| !plan.excludes(argument)), "{id}");
+                assert!(found.iter().any(|argument| strict.excludes(argument)), "{id}");
+            }
+            for name in plan.commands {
+                assert!(of(name).any(|argument| argument.get_id() == plan.flag), "{name}");
+            }
+        }
+        let names = FIXED_PLANS.iter().flat_map(|plan| plan.commands);
+        let arguments: Vec<&Arg> = names.flat_map(|name| of(name)).collect();
+        let sections = FIXED_PLANS.iter().flat_map(|plan| plan.compatible_sections).chain(&DECIDE);
+        for section in sections {
+            assert!(arguments.iter().any(|argument| is_in(argument, *section)), "{section:?}");
+        }
     }
 }

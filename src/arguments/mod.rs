@@ -4,11 +4,11 @@
 pub mod budget;
 pub mod build;
 pub mod cargo;
+pub mod command;
 pub mod command_line;
 pub mod courtesy;
 pub mod deps;
 pub mod fixed_plan;
-pub mod jobs;
 pub mod judging;
 pub mod notebook;
 pub mod presentation;

@@ -6,12 +6,11 @@ use clap::{Args, ValueHint};
 use crate::arguments::judging::JudgingArguments;
 use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::request::{EnvironmentArguments, RefArguments, RequestArguments};
-use crate::arguments::settings::{NotebookKeys, Settings, TraceKeys};
+use crate::arguments::settings::Settings;
 use crate::arguments::values;
 use crate::arguments::waiting::WaitingArguments;
-use memprof_plan::config::values::RepeatCount;
-use memprof_plan::config::yaml::Scalar;
-use memprof_plan::repeat::Repeat;
+use memprof_plan::config::flag::NOTEBOOK;
+use memprof_plan::config::matrix::{Matrix, TraceEntry};
 use memprof_plan::request::RefRequest;
 use memprof_run::follow::Follow;
 
@@ -30,7 +29,6 @@ Exit codes: those of `cargo memprof`; 2 also if a cell cannot be translated.";
 
 /// `notebook`.
 #[derive(Clone, Debug, Default, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct NotebookArguments {
     /// The notebook, with Rust cells as the kernel of evcxr runs them
     #[arg(value_name = "FILE.ipynb", value_hint = ValueHint::FilePath)]
@@ -54,18 +52,12 @@ pub struct NotebookArguments {
         default_missing_value = ""
     )]
     pub write: Option<Utf8PathBuf>,
-    /// Run it N times, or `auto`: as often as the verdict needs [default: auto]
-    #[arg(long, value_name = "N|auto")]
-    pub repeat: Option<Repeat>,
-    /// How long it may run.
+    /// The flags of keys.
     #[command(flatten)]
-    pub settings: Settings<NotebookKeys>,
+    pub settings: Settings<Matrix, NOTEBOOK>,
     /// Build with the release profile, in place of the level of `:opt`
     #[arg(short, long)]
     pub release: bool,
-    /// Do not use the network
-    #[arg(long)]
-    pub offline: bool,
     /// Build with this rustup toolchain: nightly, 1.85.0
     #[arg(long, value_name = "NAME")]
     pub toolchain: Option<String>,
@@ -80,7 +72,7 @@ pub struct NotebookArguments {
     pub trace_cell: Vec<usize>,
     /// Which functions to measure.
     #[command(flatten)]
-    pub trace: Settings<TraceKeys>,
+    pub trace: Settings<TraceEntry, NOTEBOOK>,
     /// How long to wait for other runs.
     #[command(flatten)]
     pub waiting: WaitingArguments,
@@ -109,14 +101,12 @@ impl NotebookArguments {
         let mut request = RequestArguments {
             refs: RefArguments { refs: self.refs.clone(), ..RefArguments::default() },
             environment: self.environment.clone(),
-            trace: self.trace.clone(),
+            trace: Settings(self.trace.0.clone()),
+            settings: Settings(self.settings.0.clone()),
             judging: self.judging.clone(),
             ..RequestArguments::default()
         };
-        request.cells.settings = Settings::new((*self.settings).clone());
-        request.cells.settings.repeat = self.repeat.map(|count| Scalar(RepeatCount(count)));
         request.build.release = self.release;
-        request.build.settings.offline = self.offline.then_some(Scalar(true));
         request.build.toolchain = self.toolchain.iter().cloned().collect();
         request
     }

@@ -3,18 +3,22 @@
 use camino::Utf8PathBuf;
 use clap::{Args, ValueHint};
 
-use crate::arguments::values;
+use crate::arguments::settings::Settings;
 use crate::arguments::why::WhyArguments;
+use memprof_plan::config::flag::{REPORTS, Section};
+use memprof_plan::config::keep::kept;
+use memprof_plan::config::matrix::{Matrix, MetricName};
+use memprof_plan::config::yaml::{List, Scalar};
 use memprof_report::options::{Format, Rows, View};
 
 /// What to show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Output")]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = Section::Output.heading())]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PresentationArguments {
-    /// Show these metrics: heap.peak,cpu.rss
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', value_parser = values::shown_metric)]
-    pub metrics: Vec<String>,
+    /// The flag of `metrics`.
+    #[command(flatten)]
+    pub settings: Settings<Matrix, REPORTS>,
     /// Show all metrics
     #[arg(long, conflicts_with = "metrics")]
     pub all: bool,
@@ -40,9 +44,12 @@ pub struct PresentationArguments {
     /// The same as `--rows all`
     #[arg(long, hide = true, conflicts_with = "rows")]
     pub all_rows: bool,
-    /// Report format; repeat it for several --output files, in the same order [default: from the
-    /// file extension, else table]
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    /// Report format: table, markdown, csv, html, json, junit, sarif, pprof, dhat, perfetto, folded
+    /// [default: from the file extension, else table]
+    ///
+    /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers and csv=causes.
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub format: Vec<Format>,
     /// Whether the table is a list of tests with their results.
     #[arg(skip)]
@@ -59,4 +66,18 @@ pub struct PresentationArguments {
     /// Call sites.
     #[command(flatten)]
     pub why: WhyArguments,
+}
+
+impl PresentationArguments {
+    /// Shows this metric alone.
+    pub fn of_metric(name: &str) -> Self {
+        let mut arguments = Self::default();
+        arguments.settings.metrics = Some(List(vec![Scalar(MetricName(name.to_owned()))]));
+        arguments
+    }
+
+    /// Returns the metrics of `--metrics`.
+    pub fn metrics(&self) -> Vec<String> {
+        kept(self.settings.metrics.as_ref())
+    }
 }

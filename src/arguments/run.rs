@@ -6,8 +6,12 @@ use clap::{Args, ValueHint};
 use crate::arguments::courtesy::CourtesyTarget;
 use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::request::RequestArguments;
+use crate::arguments::settings::Settings;
 use crate::arguments::values;
 use crate::arguments::waiting::WaitingArguments;
+use memprof_plan::config::flag::{RUNS, Section};
+use memprof_plan::config::keep::kept;
+use memprof_plan::config::matrix::Matrix;
 use memprof_plan::request::RefRequest;
 use memprof_plan::resolved::Plan;
 use memprof_plan::shard::Shard;
@@ -37,8 +41,8 @@ pub struct RunArguments {
 }
 
 /// How to run a comparison.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Run")]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(next_help_heading = Section::Run.heading())]
 pub struct ExecutionArguments {
     /// Print the plan as JSON, then stop
     #[arg(long)]
@@ -64,47 +68,25 @@ pub struct ExecutionArguments {
         conflicts_with = "resume"
     )]
     pub device: Vec<String>,
-    /// Spread the tests over these GPUs of one model, one test per GPU at a time: 0,1 or `all`
-    ///
-    /// All runs of a test use the same GPU. Tests of a GPU that fails, or that others use, move to
-    /// the other GPUs and are measured again.
-    #[arg(
-        long,
-        value_name = "DEVICE,DEVICE|all",
-        value_delimiter = ',',
-        value_parser = values::pool_device,
-        conflicts_with = "device"
-    )]
-    pub devices: Vec<String>,
+    /// The flag of `devices`.
+    #[command(flatten)]
+    pub settings: Settings<Matrix, RUNS>,
     /// Set the GPU memory of these processes of yours aside while the tests run: PIDs, or `opted-in`
-    ///
-    /// `opted-in` takes all of your processes on the tests' GPUs that have `MEMPROF_COURTESY=1` in
-    /// their environment. The memory is restored at the end, also after an error or Ctrl-C.
+    /// (docs/courtesy.md)
     #[arg(long, value_name = "PID,PID|opted-in")]
     pub courtesy: Option<CourtesyTarget>,
-    /// Run an archive that `cargo memprof build --archive FILE` wrote
-    ///
-    /// This needs no toolchain, no repository and no network.
+    /// Run an archive that `cargo memprof build --archive FILE` wrote, without a toolchain or network
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub archive: Option<Utf8PathBuf>,
     /// Run only this part of the tests, the second of eight; `cargo memprof merge` makes one report
-    /// of all parts
-    ///
-    /// Each part has other tests, with all revisions and repeats. An archive carries how long the
-    /// tests took before, so that its parts take equally long; else each gets equally many tests.
+    /// of all parts (docs/archive.md)
     #[arg(long, value_name = "2/8", value_parser = values::shard, conflicts_with = "resume")]
     pub shard: Option<Shard>,
-    /// Keep the results as a baseline of this name, for later --baseline-run NAME
-    ///
-    /// A single ref runs 5 times, unless --repeat says otherwise, because a baseline cannot run again
-    /// later. `cargo memprof clean` keeps it.
+    /// Keep the results as a baseline of this name, for later --baseline-run NAME (docs/baselines.md)
     #[arg(long, value_name = "NAME", value_parser = saved_baselines::check_name, conflicts_with_all = ["archive", "shard", "aa", "dry_run", "baseline_run"])]
     pub save_baseline: Option<String>,
     /// Compare with a saved baseline instead of building and running it again
-    ///
-    /// It must have been measured on such a machine, with the same toolchain, options and variables.
-    /// If you name a baseline too, it must be the same commit.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["archive", "shard", "aa", "resume", "pairs"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["archive", "shard", "aa", "resume", "pair"])]
     pub baseline_run: Option<String>,
     /// Folder for the results of an archive's run [default: a new folder in memprof-runs]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "archive")]
@@ -112,12 +94,17 @@ pub struct ExecutionArguments {
 }
 
 impl ExecutionArguments {
+    /// Returns the GPUs of `--devices`.
+    pub fn devices(&self) -> Option<Vec<String>> {
+        kept(self.settings.devices.as_ref())
+    }
+
     /// Puts the devices and the shard into a plan.
     pub fn apply(&self, plan: &mut Plan) {
         if !self.device.is_empty() {
             plan.request.give_devices(&self.device);
         }
-        plan.request.spread_over(&self.devices);
+        plan.request.spread_over(self.devices());
         if let Some(shard) = self.shard {
             sharding::take(plan, shard);
         }

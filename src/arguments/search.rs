@@ -6,21 +6,21 @@ use clap::{Args, ValueHint};
 
 use crate::arguments::cargo::CargoArguments;
 use crate::arguments::courtesy::CourtesyTarget;
-use crate::arguments::jobs::JobsArguments;
 use crate::arguments::judging::JudgingArguments;
 use crate::arguments::request::{
-    CellArguments, CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments,
-    SelectionArguments,
+    CheckoutArguments, EnvironmentArguments, RefArguments, RequestArguments, SelectionArguments,
 };
-use crate::arguments::settings::{RefKeys, SearchKeys, Settings};
+use crate::arguments::settings::Settings;
 use crate::arguments::sides::SideArguments;
 use crate::arguments::values::{self, Parameter};
 use crate::arguments::waiting::WaitingArguments;
 use crate::arguments::why::WhyArguments;
-use memprof_plan::cell_pattern;
+use memprof_plan::config::flag::{SEARCHES, Section};
+use memprof_plan::config::matrix::Matrix;
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::quantity::Limit;
 use memprof_plan::repeat;
-use memprof_plan::request::{CellPattern, RefRequest};
+use memprof_plan::request::RefRequest;
 use memprof_report::options::Format;
 use memprof_run::bisect::linear_search::SearchGoal;
 
@@ -90,7 +90,7 @@ pub struct BisectArguments {
     ///
     /// The code stays the same: that of the ref in place of GOOD..BAD, by default of the second
     /// lock file.
-    #[arg(long, value_name = "OLD..NEW", conflicts_with_all = ["good", "bad", "paths"], help_heading = "Commits")]
+    #[arg(long, value_name = "OLD..NEW", conflicts_with_all = ["good", "bad", "paths"], help_heading = Section::Commits.heading())]
     pub lockfile: Option<String>,
     /// A commit before the change
     #[arg(
@@ -98,7 +98,7 @@ pub struct BisectArguments {
         visible_alias = "old",
         value_name = "REF",
         required_unless_present_any = ["resume", "range", "lockfile"],
-        help_heading = "Commits"
+        help_heading = Section::Commits.heading()
     )]
     pub good: Option<String>,
     /// A commit with the change; `.` is the working tree
@@ -107,14 +107,14 @@ pub struct BisectArguments {
         visible_alias = "new",
         value_name = "REF",
         required_unless_present_any = ["resume", "range", "lockfile"],
-        help_heading = "Commits"
+        help_heading = Section::Commits.heading()
     )]
     pub bad: Option<String>,
     /// Which change to find
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t, help_heading = "Commits")]
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t, help_heading = Section::Commits.heading())]
     pub find: SearchGoal,
     /// If a merge brought the change, report the merge and do not search the merged branch
-    #[arg(long, help_heading = "Commits")]
+    #[arg(long, help_heading = Section::Commits.heading())]
     pub first_parent: bool,
     /// What to measure, and how.
     #[command(flatten)]
@@ -134,16 +134,16 @@ pub struct HistoryArguments {
     #[arg(value_name = "REF..REF", required_unless_present = "resume")]
     pub range: Option<String>,
     /// Measure every N-th commit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Commits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = Section::Commits.heading())]
     pub every: Option<u32>,
     /// Measure at most N commits, evenly spaced
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..), conflicts_with = "every", help_heading = "Commits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..), conflicts_with = "every", help_heading = Section::Commits.heading())]
     pub at_most: Option<u32>,
     /// Measure only tagged commits
-    #[arg(long, help_heading = "Commits")]
+    #[arg(long, help_heading = Section::Commits.heading())]
     pub tags: bool,
     /// Leave out the commits of merged branches
-    #[arg(long, help_heading = "Commits")]
+    #[arg(long, help_heading = Section::Commits.heading())]
     pub first_parent: bool,
     /// What to measure, and how.
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub struct ProveArguments {
     #[arg(value_name = "BASE..REF", required_unless_present = "resume")]
     pub range: Option<String>,
     /// Build at most N commits, both ends included
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..), help_heading = "Commits")]
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..), help_heading = Section::Commits.heading())]
     pub builds: u32,
     /// What to measure, and how.
     #[command(flatten)]
@@ -171,47 +171,38 @@ pub struct ProveArguments {
 #[derive(Clone, Debug, Default, Args)]
 pub struct MeasuringArguments {
     /// Compare this metric
-    #[arg(long, value_name = "NAME", default_value = "heap.peak", value_parser = values::metric, help_heading = "Metric")]
+    #[arg(long, value_name = "NAME", default_value = "heap.peak", value_parser = values::metric, help_heading = Section::Metric.heading())]
     pub metric: String,
     /// Read the metric at this checkpoint, named as in the report: parsed, 'parsed #2', 'decoder
     /// (scope)'
     ///
     /// [default: the whole test, which means the highest peak, the sum of all allocations, or the
     /// value at its end]
-    #[arg(long, value_name = "LABEL", help_heading = "Metric")]
+    #[arg(long, value_name = "LABEL", help_heading = Section::Metric.heading())]
     pub checkpoint: Option<String>,
     /// Ignore changes smaller than this: 5%, 16MiB, or both (5%,16MiB: a change exceeds both)
     ///
     /// [default: the threshold that the verdicts of `run` use]
-    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = threshold, help_heading = "Metric")]
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = threshold, help_heading = Section::Metric.heading())]
     pub threshold: Vec<SearchThreshold>,
     /// Run each commit at least N times, and more often while the result is unclear [default: 1,
     /// and 2 for the ends]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(repeat::MOST)), help_heading = "Metric")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(repeat::MOST)), help_heading = Section::Metric.heading())]
     pub repeat: Option<u32>,
     /// Read from this file how much the metric varies; `cargo memprof --aa --noise FILE` writes it
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Metric")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = Section::Metric.heading())]
     pub noise: Option<Utf8PathBuf>,
     /// Which tests. A bisection follows exactly one.
     #[command(flatten)]
     pub selection: SelectionArguments,
     /// Set a parameter, which is the environment variable NAME (repeatable)
-    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = values::parameter, help_heading = "Tests")]
+    #[arg(long = "param", value_name = "NAME=VALUE", value_parser = values::parameter, help_heading = Section::Tests.heading())]
     pub params: Vec<Parameter>,
-    /// How each test runs.
-    #[command(flatten)]
-    pub settings: Settings<SearchKeys>,
-    /// Leave out these cells: test=hf,batch=64 (repeatable)
-    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
-    pub exclude: Vec<CellPattern>,
-    /// Run only these cells: test=hf,batch=8 (repeatable)
-    #[arg(long, value_name = "CELL", value_parser = cell_pattern::parse, help_heading = "Tests")]
-    pub include: Vec<CellPattern>,
     /// Build every commit with another version of a dependency: serde@1.0.200 (repeatable)
     ///
     /// Also from a folder, `serde=../serde`, or from git,
     /// `serde=https://github.com/serde-rs/serde@master`.
-    #[arg(long, value_name = "NAME@VERSION", help_heading = "Build")]
+    #[arg(long, value_name = "NAME@VERSION", help_heading = Section::Build.heading())]
     pub with: Vec<String>,
     /// The variables of builds and tests.
     #[command(flatten)]
@@ -222,22 +213,19 @@ pub struct MeasuringArguments {
     /// Cargo's options.
     #[command(flatten)]
     pub build: CargoArguments,
-    /// How much is done at once.
+    /// The flags of keys.
     #[command(flatten)]
-    pub jobs: JobsArguments,
-    /// Where pull requests come from.
-    #[command(flatten)]
-    pub refs: Settings<RefKeys>,
+    pub settings: Settings<Matrix, SEARCHES>,
     /// Read this file instead of memprof.yaml
     ///
     /// [default: the nearest memprof.yaml, from this folder up to the repository's root]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = Section::Run.heading())]
     pub matrix: Option<Utf8PathBuf>,
     /// Print the commits and the plan as JSON, then stop
-    #[arg(long, help_heading = "Run")]
+    #[arg(long, help_heading = Section::Run.heading())]
     pub dry_run: bool,
     /// Continue an interrupted search, by default the latest; nothing is measured twice
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run", help_heading = "Run")]
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest", conflicts_with = "dry_run", help_heading = Section::Run.heading())]
     pub resume: Option<String>,
     /// How long to wait for other runs.
     #[command(flatten)]
@@ -249,22 +237,22 @@ pub struct MeasuringArguments {
         value_delimiter = ',',
         value_parser = values::device,
         conflicts_with = "resume",
-        help_heading = "Run"
+        help_heading = Section::Run.heading()
     )]
     pub device: Vec<String>,
     /// Set the GPU memory of these processes of yours aside during the search, builds included: PIDs, or
-    /// `opted-in`
-    ///
-    /// `opted-in` takes all of your processes on the test's GPUs that have `MEMPROF_COURTESY=1` in
-    /// their environment. The memory is restored at the end, also after an error or Ctrl-C.
-    #[arg(long, value_name = "PID,PID|opted-in", help_heading = "Run")]
+    /// `opted-in` (docs/courtesy.md)
+    #[arg(long, value_name = "PID,PID|opted-in", help_heading = Section::Run.heading())]
     pub courtesy: Option<CourtesyTarget>,
-    /// Report format; repeat it for several --output files, in the same order [default: from the
-    /// file extension, else table]
-    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    /// Report format: table, markdown, csv, html, json, junit, sarif, pprof, dhat, perfetto, folded
+    /// [default: from the file extension, else table]
+    ///
+    /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers and csv=causes.
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, help_heading = Section::Output.heading())]
     pub format: Vec<Format>,
     /// Write the report to a file (repeatable)
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = Section::Output.heading())]
     pub output: Vec<Utf8PathBuf>,
 }
 
@@ -292,23 +280,16 @@ impl MeasuringArguments {
             refs: RefArguments {
                 aa: false,
                 refs: vec![reference(from), reference(to)],
-                baseline: Some(from.to_owned()),
-                settings: self.refs.clone(),
                 matrix: self.matrix.clone(),
             },
             selection: self.selection.clone(),
-            cells: CellArguments {
-                params: self.params.clone(),
-                settings: Settings::new((*self.settings).clone()),
-                exclude: self.exclude.clone(),
-                include: self.include.clone(),
-            },
+            params: self.params.clone(),
+            settings: Settings(Matrix { baseline: Some(Scalar(from.to_owned())), ..self.settings.0.clone() }),
             judging: JudgingArguments { noise: self.noise.clone(), ..JudgingArguments::default() },
             sides: SideArguments { with: self.with.clone(), ..SideArguments::default() },
             environment: self.environment.clone(),
             checkout: self.checkout.clone(),
             build: self.build.clone(),
-            jobs: self.jobs,
             ..RequestArguments::default()
         }
     }

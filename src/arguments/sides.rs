@@ -2,10 +2,12 @@
 
 use clap::Args;
 
+use memprof_plan::config::flag::Section;
+
 /// What a side is built with in place of its own lock file. `--features`, `--no-default-features`,
 /// `--toolchain`, `--profile`, `--env` and `--config` take a side, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Sides (a side is a revision and what it is built with)")]
+#[command(next_help_heading = Section::Sides.heading())]
 pub struct SideArguments {
     /// Build a side with another version of a dependency: new:serde@1.0.200 (repeatable)
     ///

@@ -2,12 +2,22 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use memprof_plan::config::flag::Section;
+
 /// How to use the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Terminal")]
+#[command(next_help_heading = Section::Terminal.heading())]
 pub struct TerminalArguments {
-    /// When to use colours (`auto` respects `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`)
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    /// When to use colours: auto (respects `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`), always, never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true,
+        global = true
+    )]
     pub color: Color,
     /// Print only warnings and errors, no progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]

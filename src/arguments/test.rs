@@ -6,6 +6,7 @@ use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::request::RequestArguments;
 use crate::arguments::run::{ExecutionArguments, RunArguments};
 use memprof_plan::config::values::Parsed;
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::expression::Expression;
 use memprof_plan::request::RefRequest;
 use memprof_support::user_error::UserError;
@@ -50,8 +51,11 @@ impl TestArguments {
     /// Flags that name revisions.
     pub fn run(&self) -> Result<RunArguments, UserError> {
         let refs = &self.request.refs;
-        let named =
-            [(!refs.refs.is_empty(), "--refs"), (refs.baseline.is_some(), "--baseline"), (refs.aa, "--aa")];
+        let named = [
+            (!refs.refs.is_empty(), "--refs"),
+            (self.request.settings.baseline.is_some(), "--baseline"),
+            (refs.aa, "--aa"),
+        ];
         if let Some((_, flag)) = named.iter().find(|(is_given, _)| *is_given) {
             return Err(UserError::new(format!(
                 "{flag} names revisions, and `test` measures the working tree"
@@ -68,11 +72,11 @@ impl TestArguments {
             [only] => Some(only.clone()),
             _ => Some(Expression::Or(filters)),
         };
-        let both = match (any, request.selection.filter.take().map(|filter| filter.value)) {
+        let both = match (any, request.selection.names.filter.take().map(|Scalar(filter)| filter.value)) {
             (Some(any), Some(filter)) => Some(Expression::And(vec![any, filter])),
             (any, filter) => any.or(filter),
         };
-        request.selection.filter = both.map(|value| Parsed { text: value.to_string(), value });
+        request.selection.names.filter = both.map(|value| Scalar(Parsed { text: value.to_string(), value }));
         let presentation = PresentationArguments { is_test: true, ..self.presentation.clone() };
         Ok(RunArguments { revisions: Vec::new(), request, execution: self.execution.clone(), presentation })
     }

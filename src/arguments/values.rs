@@ -248,11 +248,6 @@ pub fn shard(text: &str) -> Result<Shard, String> {
     text.parse()
 }
 
-/// Reads one device of `--devices`.
-pub fn pool_device(text: &str) -> Result<String, String> {
-    memprof_gpu::spreading::check_name(text).map(|()| text.to_owned())
-}
-
 /// Reads one device of `--device`.
 pub fn device(text: &str) -> Result<String, String> {
     memprof_gpu::visible_devices::check_name(text).map(|()| text.to_owned())

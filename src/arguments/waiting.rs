@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use clap::Args;
 
+use memprof_plan::config::flag::Section;
 use memprof_plan::quantity;
 use memprof_support::file_lock::WhenHeld;
 
 /// Whether and how long to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Run")]
+#[command(next_help_heading = Section::Run.heading())]
 pub struct WaitingArguments {
     /// Fail instead of waiting for another run that uses this repository, or a GPU that the tests
     /// can see
     #[arg(long)]
     pub no_wait: bool,
-    /// Wait at most this long for each of them, then fail: 30m, 2h [default: without a limit]
-    ///
-    /// Runs that wait for a GPU form a queue. After the limit nothing is lost: --resume continues.
+    /// Wait at most this long for each of them, then fail: 30m, 2h [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = quantity::timeout, conflicts_with = "no_wait")]
     pub wait: Option<u64>,
 }

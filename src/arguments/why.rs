@@ -9,6 +9,7 @@ use memprof_judge::why::chosen::Why;
 use memprof_judge::why::difference::CheckpointName;
 use memprof_judge::why::explanations::Inquiry;
 use memprof_judge::why::grouping::{GroupBy, Grouping};
+use memprof_plan::config::flag::Section;
 use memprof_plan::quantity;
 use memprof_run::attribution::Attribution;
 
@@ -19,7 +20,7 @@ const FRAMES: usize = 1;
 
 /// Which call sites to show, and how.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Call sites")]
+#[command(next_help_heading = Section::CallSites.heading())]
 pub struct WhyArguments {
     /// Which tests run once more with call stacks: never, always (if nothing follows), or changed: those
     /// that changed or exceed a limit [default: changed, if a report shows causes]

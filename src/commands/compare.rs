@@ -32,7 +32,7 @@ pub fn compare(context: CommandContext<'_>, arguments: &CompareArguments) -> any
         stored::read(&folder)
     };
     let mut merged = from_results::merge(read(&arguments.baseline)?, read(&arguments.candidate)?);
-    let metrics = &presentation.metrics;
+    let metrics = &presentation.metrics();
     judge_by(&mut merged, &arguments.judging, metrics)?;
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_comparison(
         context.console,

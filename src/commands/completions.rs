@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::arguments::command_line::Arguments;
+use crate::arguments::command::Arguments;
 use crate::arguments::setup::CompletionsArguments;
 use crate::commands::context::CommandContext;
 use memprof_support::exit_code::ExitCode;

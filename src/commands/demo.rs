@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use camino::Utf8Path;
 
-use crate::arguments::command_line::{self, CommandArguments};
+use crate::arguments::command::CommandArguments;
+use crate::arguments::command_line;
 use crate::arguments::run::RunArguments;
 use crate::arguments::setup::DemoArguments;
 use crate::arguments::why::WhyArguments;

@@ -28,7 +28,7 @@ pub fn open<'a>(
     let CommandContext { console, interrupt } = context;
     let devices = DeviceWatch::open(waiting.when_held(), console, interrupt);
     devices.check(plan.request.tests.iter().filter_map(|test| test.devices.as_ref()))?;
-    plan.request.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
+    plan.request.settings.device_pool.iter().try_for_each(|names| devices.pool(names).map(drop))?;
     offer_abandoned(console);
     if let Some(target) = courtesy {
         Courtesy::open(console, interrupt)?.select(&wanted(target, plan, &devices)?)?;
@@ -59,7 +59,7 @@ impl CourtesyGuard<'_> {
         let (Some(target), CommandContext { console, interrupt }) = (self.target, self.context) else {
             return Ok(());
         };
-        if plan.request.device_pool.is_none() {
+        if plan.request.settings.device_pool.is_none() {
             // First in line, then set aside: processes need not wait for this run's turn. Of a pool, the
             // run takes what is free.
             devices.hold(&used(plan, devices)?.into_iter().collect())?;
@@ -112,7 +112,7 @@ fn used(plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Vec<CudaDevice>, UserE
     let variable = |name: &str| plan.request.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let given: Vec<_> = plan.request.tests.iter().map(|test| test.devices.as_ref()).collect();
     let mut used = Vec::new();
-    let pool = plan.request.device_pool.as_ref();
+    let pool = plan.request.settings.device_pool.as_ref();
     if let Some(pool) = pool {
         used.extend(devices.pool(pool)?);
     }

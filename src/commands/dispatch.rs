@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::arguments::command_line::{CommandArguments, CommandLine};
+use crate::arguments::command::CommandArguments;
+use crate::arguments::command_line::CommandLine;
 use crate::commands::context::CommandContext;
 use crate::commands::{
     bisect, budget, build, clean, compare, completions, courtesy, demo, doctor, history, init, list, man,

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::arguments::command_line::Arguments;
+use crate::arguments::command::Arguments;
 use crate::commands::context::CommandContext;
 use memprof_support::exit_code::ExitCode;
 

@@ -29,7 +29,7 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
     let folder = write(&shards, &plan, arguments)?;
     let mut results = stored::read(&folder)?;
-    let metrics = &presentation.metrics;
+    let metrics = &presentation.metrics();
     judge_by(&mut results, &arguments.judging, metrics)?;
     let code = Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
         context.console,

@@ -67,8 +67,8 @@ pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> a
 
 /// Returns the metrics to show: those of the flags, or else heap, resident memory and GPUs.
 fn metrics(presentation: &PresentationArguments) -> Vec<String> {
-    if presentation.all || !presentation.metrics.is_empty() {
-        return presentation.metrics.clone();
+    if presentation.all || presentation.settings.metrics.is_some() {
+        return presentation.metrics();
     }
     let families = if nvml::may_have_devices() { &["heap", "cpu", "gpu.*"][..] } else { &["heap", "cpu"] };
     families.iter().flat_map(|family| OF_SCOPES.map(|part| format!("{family}.{part}"))).collect()
@@ -92,7 +92,7 @@ fn request(arguments: &NotebookArguments, place: &Place, metrics: &[String]) -> 
         request.lockfile = Some(LockfileRequest::Today);
     }
     request.on_request = on_request(metrics, &request.judging.rules);
-    trace_shown(&mut request.trace, &arguments.presentation.metrics);
+    trace_shown(&mut request.trace, &arguments.presentation.metrics());
     request.derived = derived(metrics.iter().map(String::as_str));
     if !arguments.device.is_empty() {
         request.give_devices(&arguments.device);

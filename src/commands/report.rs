@@ -53,10 +53,10 @@ fn present(
         return present_search(context.console, folder, outputs, &presentation.why);
     }
     let mut results = stored::read(folder)?;
-    if results.plan.request.pairs.is_empty() {
+    if results.plan.request.settings.pairs.is_empty() {
         refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
     }
-    let metrics = &presentation.metrics;
+    let metrics = &presentation.metrics();
     judge_by(&mut results, &arguments.judging, metrics)?;
     Presentation { arguments: presentation, outputs, metrics }.of_run(context.console, &results, folder)
 }
@@ -80,8 +80,8 @@ pub fn judge_by(results: &mut Results, flags: &JudgingArguments, metrics: &[Stri
     if let Some(file) = &flags.noise {
         judging.noise = noise::read(file)?;
     }
-    if let Some(file) = &flags.budget {
-        judging.budget = Some(budget::read(file, file.as_str())?);
+    if let Some(file) = flags.budget() {
+        judging.budget = Some(budget::read(&file, file.as_str())?);
     }
     Ok(())
 }

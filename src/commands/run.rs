@@ -37,7 +37,7 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     let run = Run { context, repository: &repository, arguments, outputs: &outputs };
     if let Some(name) = &execution.resume {
         let (plan, folder) = continued::run(name, arguments, &repository, context.console)?;
-        return run.measure(&plan, &folder, &presentation.metrics);
+        return run.measure(&plan, &folder, &presentation.metrics());
     }
     let mut new = NewRun::plan(arguments, &repository, context.console)?;
     if execution.dry_run {
@@ -75,7 +75,7 @@ impl Run<'_> {
         let kept = KeptRun::of_run(folder)?;
         let without_kept = kept.as_ref().map(|_| KeptRun::without(plan));
         // Call sites need both revisions to run again. What a baseline varies by has no cause.
-        let attribution = if kept.is_some() || request.refs.aa || !plan.request.pairs.is_empty() {
+        let attribution = if kept.is_some() || request.refs.aa || !plan.request.settings.pairs.is_empty() {
             Attribution::NONE
         } else {
             explanation::attribution(&presentation.why, self.outputs)

@@ -52,7 +52,7 @@ pub fn run_archive(
         packed.resume(read_plan(&folder)?, arguments)?;
         folder
     } else {
-        packed.add_metrics(&presentation.metrics);
+        packed.add_metrics(&presentation.metrics());
         let named = named.map(|folder| current.join(folder));
         folder_of_run::create(&unpacked, &mut packed.plan, &runs, named)?
     };
@@ -65,8 +65,8 @@ pub fn run_archive(
     let ended = prepared.run(plan, &folder, &mut conditions, attribution, vec![Box::new(courtesy)]);
     let is_built = prepared.is_built();
     drop((prepared, conditions, lock));
-    let shown = &presentation.metrics;
-    let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { shown };
+    let shown = presentation.metrics();
+    let metrics = if shown.is_empty() { &unpacked.manifest.metrics } else { &shown };
     let presentation = Presentation { arguments: presentation, outputs, metrics };
     presentation.of_ended(console, &folder, ended, is_built)
 }

@@ -272,7 +272,7 @@ impl Submit<'_> {
         let folder = RunFolder(job.folder.0.clone());
         let presentation = &self.arguments.presentation;
         let mut results = stored::read(&folder)?;
-        let metrics = &presentation.metrics;
+        let metrics = &presentation.metrics();
         if self.arguments.resume.is_some() {
             // The shards of a new job have these rules already.
             judge_by(&mut results, &self.arguments.judging, metrics)?;
@@ -290,8 +290,9 @@ impl Submit<'_> {
         if let Some(noise) = &self.arguments.judging.noise {
             flags.extend(["--noise".to_owned(), current_directory()?.join(noise).into_string()]);
         }
-        if !presentation.metrics.is_empty() {
-            flags.extend(["--metrics".to_owned(), presentation.metrics.join(",")]);
+        let metrics = presentation.metrics();
+        if !metrics.is_empty() {
+            flags.extend(["--metrics".to_owned(), metrics.join(",")]);
         }
         let why = explanation::attribution(&presentation.why, self.outputs).why;
         let why = why.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());

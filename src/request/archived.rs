@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use camino::Utf8Path;
 
-use crate::arguments::request::EnvironmentArguments;
+use crate::arguments::request::RequestArguments;
 use crate::arguments::run::RunArguments;
 use crate::request::continued::refuse_new_pool;
 use crate::request::judging::add_judging;
@@ -14,7 +14,7 @@ use memprof_build::attempts::Build;
 use memprof_judge::compare::{budget, noise};
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::clean_env::CleanEnv;
-use memprof_plan::config::values::RepeatCount;
+use memprof_plan::config::keep::Keep;
 use memprof_plan::config::yaml::Scalar;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric;
@@ -54,8 +54,8 @@ impl<'a> Archived<'a> {
         if let Some(file) = &flags.noise {
             plan.request.judging.noise = noise::read(file)?;
         }
-        if let Some(file) = &flags.budget {
-            plan.request.judging.budget = Some(budget::read(file, file.as_str())?);
+        if let Some(file) = flags.budget() {
+            plan.request.judging.budget = Some(budget::read(&file, file.as_str())?);
         }
         if plan.version != resolved::VERSION {
             return Err(unpacked.invalid(format!("its plan has format {}", plan.version)));
@@ -63,7 +63,7 @@ impl<'a> Archived<'a> {
         let cells: Vec<PlannedCell> = unpacked.read_json("cells.json")?;
         consistency::check(&plan, &cells, unpacked.manifest.revisions.len())
             .map_err(|problem| unpacked.invalid(problem))?;
-        let (tests, repeat) = (plan.request.tests.clone(), Some(plan.request.repeat));
+        let (tests, repeat) = (plan.request.tests.clone(), Some(plan.request.settings.repeat));
         Ok(Self { unpacked, plan, cells, tests, repeat, secrets: GivenSecrets::default() })
     }
 
@@ -73,27 +73,27 @@ impl<'a> Archived<'a> {
     ///
     /// The plan or a build lacks a variable, or `--env` names one that none lacks.
     pub fn apply(&mut self, arguments: &RunArguments) -> anyhow::Result<()> {
-        self.take_secrets(&arguments.request.environment)?;
+        self.take_secrets(&arguments.request)?;
         let request = &mut self.plan.request;
-        if let Some(Scalar(RepeatCount(repeat))) = arguments.request.cells.settings.repeat {
-            (request.repeat, self.repeat) = (repeat, None);
+        if let Some(Scalar(repeat)) = arguments.request.settings.repeat {
+            (request.settings.repeat, self.repeat) = (repeat, None);
         }
-        if let Some(jobs) = arguments.request.jobs.jobs {
-            request.jobs = jobs;
+        if let Some(Scalar(jobs)) = arguments.request.settings.jobs {
+            request.settings.jobs = jobs;
         }
         arguments.execution.apply(&mut self.plan);
         Ok(())
     }
 
     /// Takes the variables of `--env`. `--clean-env` also applies to an archive that was made without it.
-    fn take_secrets(&mut self, flags: &EnvironmentArguments) -> anyhow::Result<()> {
+    fn take_secrets(&mut self, flags: &RequestArguments) -> anyhow::Result<()> {
         let plan = &mut self.plan;
-        if flags.clean_env || plan.request.clean_env.is_some() {
+        if flags.settings.clean_env.is_some() || plan.request.clean_env.is_some() {
             let packed = plan.request.clean_env.take().unwrap_or_default();
-            let keep = if flags.keep_env.is_empty() { packed.keep } else { flags.keep_env.clone() };
+            let keep = flags.settings.keep_env.as_ref().map_or(packed.keep, Keep::keep);
             plan.request.clean_env = Some(CleanEnv { keep });
         }
-        let given = GivenSecrets { variables: of_flags(flags), ..GivenSecrets::default() };
+        let given = GivenSecrets { variables: of_flags(&flags.environment), ..GivenSecrets::default() };
         let mut builds = packed_builds(self.unpacked)?;
         let of_builds = builds.iter().filter_map(Build::entry);
         let of_builds = of_builds.flat_map(|entry| entry.provenance.redacted_variables());
@@ -122,8 +122,8 @@ impl<'a> Archived<'a> {
         let mut restoration = Restoration::of_run(&self.secrets);
         restoration.plan(&mut self.plan);
         restoration.finish()?;
-        let devices = &arguments.execution.devices;
-        refuse_new_pool(devices, &self.plan)?;
+        let devices = arguments.execution.devices();
+        refuse_new_pool(devices.as_deref(), &self.plan)?;
         self.plan.request.spread_over(devices);
         Ok(())
     }
@@ -169,9 +169,9 @@ impl<'a> Archived<'a> {
             }
         }
         // The flag wins over the repeats of single tests.
-        if self.repeat != Some(request.repeat) {
+        if self.repeat != Some(request.settings.repeat) {
             for cell in &mut cells {
-                cell.repeat = request.repeat;
+                cell.repeat = request.settings.repeat;
             }
         }
         Ok(cells)

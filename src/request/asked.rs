@@ -7,17 +7,18 @@ use indexmap::IndexMap;
 
 use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::request::RequestArguments;
+use crate::request::matrix_file;
 use crate::request::programs;
 use crate::request::reconcile::{metrics, on_request, reconcile, trace_shown};
 use crate::request::refs::{RefsNeeded, baseline};
 use crate::request::side_paths::note_hashes;
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::text;
 use memprof_build::git::ref_pattern::forge_ref;
 use memprof_build::git::repository::Repository;
 use memprof_build::git::usual_refs::{self, UsualRefs};
 use memprof_judge::compare::{budget, noise};
-use memprof_plan::config::matrix::{self, Matrix};
+use memprof_plan::config::keep::text;
+use memprof_plan::config::matrix::Matrix;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric::derived;
 use memprof_plan::metric_family::MetricGroup;
@@ -43,11 +44,8 @@ impl Asked {
         needed: RefsNeeded,
     ) -> anyhow::Result<Self> {
         let current = repository.start();
-        let file = match &arguments.refs.matrix {
-            Some(file) => Some(current.join(file)),
-            None => matrix::find(current, repository.root()),
-        };
-        let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
+        let file = matrix_file::path(arguments.refs.matrix.as_deref(), repository);
+        let matrix = file.as_deref().map(matrix_file::read).transpose()?.unwrap_or_default();
         let surroundings = Surroundings {
             repository: repository.root(),
             current,
@@ -61,8 +59,8 @@ impl Asked {
         if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
             request.judging.noise = noise::read(file)?;
         }
-        request.judging.budget = match (&arguments.judging.budget, text(matrix.budget.as_ref())) {
-            (Some(file), _) => Some(budget::read(&current.join(file), file.as_str())?),
+        request.judging.budget = match (arguments.judging.budget(), text(matrix.budget.as_ref())) {
+            (Some(file), _) => Some(budget::read(&current.join(&file), file.as_str())?),
             (None, Some(file)) => Some(budget::read(&surroundings.matrix.join(file), file)?),
             (None, None) => None,
         };
@@ -104,7 +102,7 @@ fn completed<'a>(
     if needed != RefsNeeded::Usual || arguments.refs.aa || is_of_matrix {
         return Ok((Cow::Borrowed(arguments), None));
     }
-    let named = arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref()));
+    let named = text(arguments.settings.baseline.as_ref().or(matrix.baseline.as_ref()));
     let usual = match (refs.as_slice(), baseline(named)) {
         ([], BaselineRequest::Ref(name)) => UsualRefs {
             reason: format!("the working tree with {name}"),
@@ -126,7 +124,7 @@ fn completed<'a>(
     arguments.refs.refs = usual.refs;
     if named == Some("merge-base") {
         // The usual refs have their baseline, which is this one if there is any.
-        arguments.refs.baseline = None;
+        arguments.settings.baseline = None;
     }
     Ok((Cow::Owned(arguments), Some(usual.reason)))
 }

@@ -6,11 +6,10 @@ use crate::arguments::request::RequestArguments;
 use crate::request::cargo_options;
 use crate::request::side_paths::{located, lockfile};
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::is_on;
-use crate::request::yaml_values::{changes, environment, texts};
 use memprof_plan::axes::{Axes, Axis, AxisSetting, AxisValue, SidesOfRefs};
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::config::axes::{AxesEntry, AxisValues, OnAxis};
+use memprof_plan::config::keep::{Keep, kept};
 use memprof_plan::config::yaml::Scalar;
 use memprof_plan::dependency_change::DependencyChange;
 use memprof_plan::request::{CellPattern, Request};
@@ -54,7 +53,7 @@ pub fn axes(
 /// Returns the axes whose flag, for every ref, leaves none of their values.
 fn fixed_by_flags(entry: &AxesEntry, flags: &CommonFlags<'_>) -> [Axis; 4] {
     let build = &flags.arguments.build;
-    let fixes_features = !build.features.is_empty() || is_on(build.settings.all_features.as_ref());
+    let fixes_features = !build.features.is_empty() || kept(flags.arguments.settings.all_features.as_ref());
     let fixes_profile = !build.profile.is_empty() || build.release;
     let plain = |setting: fn(String) -> AxisSetting| {
         move |Scalar(text): &Scalar<String>| (text.clone(), setting(text.clone()))
@@ -77,7 +76,7 @@ fn fixed_by_flags(entry: &AxesEntry, flags: &CommonFlags<'_>) -> [Axis; 4] {
             },
         ),
         axis("features", entry.features.as_ref(), fixes_features, |list| {
-            let features = cargo_options::features(&texts(Some(list)));
+            let features = cargo_options::features(&list.keep());
             (joined(&features, "+", "no features"), AxisSetting::Features(features))
         }),
     ]
@@ -94,7 +93,7 @@ fn narrowed_by_flags(
         axis("with", entry.with.as_ref(), false, |list| {
             let is_fixed = |one: &DependencyChange| flags.with.iter().any(|flag| flag.package == one.package);
             let written: Vec<DependencyChange> =
-                changes(Some(list)).into_iter().filter(|one| !is_fixed(one)).collect();
+                Keep::<Vec<_>>::keep(list).into_iter().filter(|one| !is_fixed(one)).collect();
             let names: Vec<String> = written.iter().map(ToString::to_string).collect();
             let located = written.into_iter().map(|one| located(one, surroundings.matrix)).collect();
             (joined(&names, " ", "own dependencies"), AxisSetting::With(located))
@@ -106,11 +105,11 @@ fn narrowed_by_flags(
             let key = |setting: &str| setting.split_once('=').map(|(key, _)| key.trim().to_owned());
             let fixed: BTreeSet<String> = build.config.iter().filter_map(|flag| key(flag)).collect();
             let is_free = |one: &String| key(one).is_none_or(|key| !fixed.contains(&key));
-            let settings: Vec<String> = texts(Some(list)).into_iter().filter(is_free).collect();
+            let settings: Vec<String> = Keep::<Vec<_>>::keep(list).into_iter().filter(is_free).collect();
             (joined(&settings, " ", "no config"), AxisSetting::Config(settings))
         }),
         axis("env", entry.env.as_ref(), false, |mapping| {
-            let mut variables = environment(Some(mapping));
+            let mut variables = mapping.keep();
             let given = &flags.arguments.environment.env;
             variables.retain(|name, _| given.iter().all(|flag| flag.name != *name));
             let names: Vec<String> =

@@ -4,10 +4,11 @@ use camino::Utf8Path;
 
 use crate::arguments::cargo::CargoArguments;
 use crate::request::surroundings::{Surroundings, normalized};
-use crate::request::yaml_values::{is_on, list, text, texts};
+use memprof_plan::config::keep::kept;
 use memprof_plan::config::matrix::Matrix;
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::request::BuildOptions;
+use memprof_plan::settings::BuildSettings;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
@@ -17,31 +18,29 @@ pub fn build_options(
     matrix: &Matrix,
     surroundings: Surroundings<'_>,
 ) -> Result<BuildOptions, UserError> {
-    let packages_named = !flags.package.is_empty() || flags.workspace;
     let profile = only("--profile", &flags.profile)?.or_else(|| flags.release.then(|| "release".to_owned()));
     let toolchain = only("--toolchain", &flags.toolchain)?;
-    let owned = |value: Option<&Scalar<String>>| text(value).map(str::to_owned);
     Ok(BuildOptions {
         manifest_path: flags.manifest_path.as_deref().map(|path| manifest(path, surroundings)).transpose()?,
-        packages: if packages_named { flags.package.clone() } else { texts(matrix.packages.as_ref()) },
-        workspace: if packages_named { flags.workspace } else { is_on(matrix.workspace.as_ref()) },
+        settings: BuildSettings::from(matrix),
         features: features(&list(&flags.features, matrix.features.as_ref())),
-        all_features: is_on(matrix.all_features.as_ref()),
         no_default_features: !flags.no_default_features.is_empty()
-            || is_on(matrix.no_default_features.as_ref()),
-        profile: profile.or_else(|| owned(matrix.profile.as_ref())),
-        target: owned(matrix.target.as_ref()),
+            || kept(matrix.no_default_features.as_ref()),
+        profile: profile.or_else(|| kept(matrix.profile.as_ref())),
         all_tests: flags.all_tests,
         lib: flags.lib,
         bins: flags.bin_tests.clone(),
         tests: flags.test.clone(),
         benches: if flags.benches { vec!["*".to_owned()] } else { flags.bench.clone() },
         jobs: None,
-        offline: is_on(matrix.offline.as_ref()),
-        locked: is_on(matrix.locked.as_ref()),
         config: config(&flags.config, matrix.config.as_ref(), surroundings)?,
-        toolchain: toolchain.or_else(|| owned(matrix.toolchain.as_ref())),
+        toolchain: toolchain.or_else(|| kept(matrix.toolchain.as_ref())),
     })
+}
+
+/// Returns the list of the flags, or else that of the key.
+fn list(flags: &[String], key: Option<&List<Scalar<String>>>) -> Vec<String> {
+    if flags.is_empty() { kept(key) } else { flags.to_vec() }
 }
 
 /// Returns cargo's `--config` settings, with paths made absolute.

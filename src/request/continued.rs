@@ -8,12 +8,12 @@ use crate::arguments::run::RunArguments;
 use crate::arguments::values::Variable;
 use crate::kept_runs;
 use crate::request::asked::Asked;
+use crate::request::matrix_file;
 use crate::request::refs::{RefsNeeded, ref_name};
 use crate::request::secrets::SecretSources;
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::axis_labels::in_words;
-use memprof_plan::config::matrix;
 use memprof_plan::request::{RefRequest, Request};
 use memprof_plan::resolved::Plan;
 use memprof_run::same_machine;
@@ -48,8 +48,8 @@ pub fn run(
     };
     sources.restore(&mut plan)?;
     refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
-    refuse_new_pool(&arguments.execution.devices, &plan)?;
-    plan.request.spread_over(&arguments.execution.devices);
+    refuse_new_pool(arguments.execution.devices().as_deref(), &plan)?;
+    plan.request.spread_over(arguments.execution.devices());
     note_changed_sides(arguments, repository, &plan, sink);
     stdin_files::warn_of_changed(&plan, sink);
     Ok((plan, folder))
@@ -58,7 +58,7 @@ pub fn run(
 /// Warns if memprof.yaml has other sides now. A run continues as it was planned.
 fn note_changed_sides(arguments: &RunArguments, repository: &Repository, plan: &Plan, sink: &dyn Sink) {
     let RunArguments { request, presentation, .. } = arguments;
-    if request.refs.matrix.is_none() && matrix::find(repository.start(), repository.root()).is_none() {
+    if matrix_file::path(request.refs.matrix.as_deref(), repository).is_none() {
         return;
     }
     let message = match Asked::read(request, presentation, repository, RefsNeeded::Any) {
@@ -74,8 +74,8 @@ fn note_changed_sides(arguments: &RunArguments, repository: &Repository, plan: &
 
 /// Refuses `--devices` for a run without it. Its finished runs may be of any device, and figures of two
 /// devices are not compared.
-pub fn refuse_new_pool(devices: &[String], plan: &Plan) -> Result<(), UserError> {
-    if devices.is_empty() || plan.request.device_pool.is_some() {
+pub fn refuse_new_pool(devices: Option<&[String]>, plan: &Plan) -> Result<(), UserError> {
+    if devices.is_none() || plan.request.settings.device_pool.is_some() {
         return Ok(());
     }
     let id = &plan.id;
@@ -196,19 +196,19 @@ mod tests {
 
     fn plan_of(mut request: Request) -> Plan {
         // What planning completes.
-        request.build.packages.push("bart".to_owned());
+        request.build.settings.packages.push("bart".to_owned());
         Plan::sample(request)
     }
 
     #[test]
     fn a_run_gets_a_pool_of_devices_at_its_beginning_only() {
-        let devices = ["0".to_owned()];
+        let devices = Some(&["0".to_owned()][..]);
         let mut plan = plan_of(Request::default());
-        refuse_new_pool(&[], &plan).unwrap();
-        let error = refuse_new_pool(&devices, &plan).unwrap_err();
+        refuse_new_pool(None, &plan).unwrap();
+        let error = refuse_new_pool(devices, &plan).unwrap_err();
         assert_eq!(error.message, "RUN was planned without --devices");
-        plan.request.spread_over(&["0".to_owned(), "1".to_owned()]);
-        refuse_new_pool(&devices, &plan).unwrap();
+        plan.request.spread_over(Some(vec!["0".to_owned(), "1".to_owned()]));
+        refuse_new_pool(devices, &plan).unwrap();
     }
 
     #[test]

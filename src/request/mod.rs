@@ -1,5 +1,5 @@
 //! Flags and memprof.yaml put together: what the user asks for.
-//! Reads memprof.yaml and the noise file (`asked`); the rest is pure.
+//! `matrix_file` reads memprof.yaml, and `asked` the noise file and the budget.
 
 pub mod archived;
 pub mod asked;
@@ -8,6 +8,7 @@ pub mod cargo_options;
 pub mod continued;
 pub mod explanation;
 pub mod judging;
+pub mod matrix_file;
 pub mod new_run;
 pub mod overlay_paths;
 pub mod pairs;
@@ -19,4 +20,3 @@ pub mod secrets;
 pub mod side_paths;
 pub mod sides;
 pub mod surroundings;
-pub mod yaml_values;

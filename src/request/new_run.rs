@@ -2,11 +2,12 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::arguments::command_line::CommandArguments;
+use crate::arguments::command::CommandArguments;
 use crate::arguments::run::RunArguments;
 use crate::kept_runs;
 use crate::request::asked::Asked;
 use crate::request::judging::refuse_unchecked;
+use crate::request::matrix_file;
 use crate::request::pairs;
 use crate::request::refs::RefsNeeded;
 use crate::request::search_options;
@@ -57,7 +58,7 @@ impl NewRun {
             sides::refuse(request, "test")?;
             // The baseline of memprof.yaml is for comparisons.
             asked.request.baseline = BaselineRequest::First;
-            asked.request.pairs.clear();
+            asked.request.settings.pairs.clear();
         }
         if let Some(text) = asked.chosen {
             sink.emit(Event::RefsChosen { text });
@@ -68,7 +69,7 @@ impl NewRun {
             saved_often(&mut plan.request);
         }
         pairs::check(request, &mut plan)?;
-        if plan.request.pairs.is_empty() {
+        if plan.request.settings.pairs.is_empty() {
             let kept = usize::from(execution.baseline_run.is_some());
             refuse_unchecked(&request.judging, plan.revisions.len() + kept)?;
             merge_same(&mut plan, sink);
@@ -76,7 +77,7 @@ impl NewRun {
         overlay_packages::complete(&mut plan, repository, sink)?;
         hidden_changes::note(&mut plan, repository, sink)?;
         execution.apply(&mut plan);
-        if execution.shard.is_some() && !plan.request.pairs.is_empty() {
+        if execution.shard.is_some() && !plan.request.settings.pairs.is_empty() {
             return Err(UserError::new(
                 "--shard and --pair: the two tests of a pair may be in different shards",
             )
@@ -106,7 +107,7 @@ fn needed(arguments: &RunArguments) -> RefsNeeded {
         // The baseline is there already.
         _ if execution.baseline_run.is_some() => RefsNeeded::Any,
         // Pairs are compared within one ref, by default the working tree.
-        _ if request.cells.settings.pairs.is_some() => RefsNeeded::Any,
+        _ if request.settings.pairs.is_some() => RefsNeeded::Any,
         View::Checkpoints => RefsNeeded::Usual,
         _ => RefsNeeded::Any,
     }
@@ -115,8 +116,7 @@ fn needed(arguments: &RunArguments) -> RefsNeeded {
 /// Returns the memprof.yaml that has the refs, if it has them.
 fn file_of_refs(arguments: &RunArguments, repository: &Repository) -> Option<Utf8PathBuf> {
     let refs = &arguments.request.refs;
-    let found = || matrix::find(repository.start(), repository.root());
-    refs.refs.is_empty().then(|| refs.matrix.clone().or_else(found)).flatten()
+    if refs.refs.is_empty() { matrix_file::path(refs.matrix.as_deref(), repository) } else { None }
 }
 
 /// Adds to the error about a ref that does not exist what else the word may have meant: a command or
@@ -140,7 +140,7 @@ fn or_command(error: anyhow::Error, file: Option<&Utf8Path>) -> anyhow::Error {
 /// Raises `repeat: auto`: a saved baseline cannot run again when a later comparison needs it.
 fn saved_often(request: &mut Request) {
     let repeats = request.tests.iter_mut().filter_map(|test| test.repeat.as_mut());
-    for repeat in repeats.chain([&mut request.repeat]).filter(|repeat| **repeat == Repeat::Auto) {
+    for repeat in repeats.chain([&mut request.settings.repeat]).filter(|repeat| **repeat == Repeat::Auto) {
         *repeat = Repeat::Times(ENOUGH);
     }
 }

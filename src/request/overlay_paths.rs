@@ -8,9 +8,9 @@ use camino::{Utf8Component, Utf8Path};
 use crate::arguments::request::CheckoutArguments;
 use crate::request::surroundings::{Surroundings, normalized};
 use memprof_plan::checkpoint_at::CheckpointAt;
-use memprof_plan::config::mapping::{OneOrMany, OpenMapping};
+use memprof_plan::config::keep::kept;
+use memprof_plan::config::mapping::OneOrMany;
 use memprof_plan::config::matrix::{Matrix, OverlayEntry};
-use memprof_plan::config::values::Dependency;
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::request::{OverlayMode, OverlayPath, OverlayRequest};
 use memprof_support::user_error::UserError;
@@ -61,8 +61,8 @@ pub fn patches(
 /// becomes relative to the repository's root. Others are in the repository of another ref, or in a
 /// dependency.
 pub fn checkpoints(
-    flags: &CheckoutArguments,
-    matrix: &Matrix,
+    flags: &Matrix,
+    file: &Matrix,
     surroundings: Surroundings<'_>,
 ) -> Result<Vec<CheckpointAt>, UserError> {
     let placed = |checkpoint: &CheckpointAt, base: &Utf8Path| {
@@ -85,11 +85,12 @@ pub fn checkpoints(
         }
         Ok(CheckpointAt { file, ..checkpoint.clone() })
     };
-    if !flags.checkpoint_at.is_empty() {
-        return flags.checkpoint_at.iter().map(|one| placed(one, surroundings.current)).collect();
-    }
-    let entries = matrix.checkpoints_at.iter().flat_map(|List(entries)| entries);
-    entries.map(|Scalar(one)| placed(&one.value, surroundings.matrix)).collect()
+    let (written, base) = match &flags.checkpoints_at {
+        Some(of_flags) => (Some(of_flags), surroundings.current),
+        None => (file.checkpoints_at.as_ref(), surroundings.matrix),
+    };
+    let entries = written.into_iter().flat_map(|List(entries)| entries);
+    entries.map(|Scalar(one)| placed(&one.value, base)).collect()
 }
 
 /// Reads `[REF:]SRC[=DST]`.
@@ -139,30 +140,25 @@ fn dependencies_of(flags: &CheckoutArguments) -> Result<BTreeMap<String, String>
 }
 
 fn of_entry(entry: &OverlayEntry, surroundings: Surroundings<'_>) -> Result<OverlayRequest, UserError> {
-    let text = |value: &Option<Scalar<String>>| value.as_ref().map(|Scalar(text)| text.clone());
-    let from = text(&entry.from).filter(|from| from != ".");
-    let package = text(&entry.package);
+    let from: Option<String> = kept(entry.from.as_ref());
+    let from = from.filter(|from| from != ".");
+    let package: Option<String> = kept(entry.package.as_ref());
     let origin = OverlayOrigin {
         label: "overlay in memprof.yaml".to_owned(),
         base: surroundings.matrix,
         surroundings,
     };
     let paths = entry.paths.iter().flat_map(|List(paths)| paths).map(|path| {
-        let path = OverlayPath {
-            source: text(&path.source).unwrap_or_default(),
-            destination: text(&path.destination),
-        };
+        let path =
+            OverlayPath { source: kept(path.source.as_ref()), destination: kept(path.destination.as_ref()) };
         origin.resolved(path, from.is_some(), package.is_some())
     });
     Ok(OverlayRequest {
         paths: paths.collect::<Result<_, _>>()?,
         from,
         package,
-        mode: entry.mode.as_ref().map(|Scalar(mode)| *mode).unwrap_or_default(),
-        dependencies: (entry.dependencies.iter())
-            .flat_map(|OpenMapping(dependencies)| dependencies)
-            .map(|(name, Scalar(Dependency(toml)))| (name.clone(), toml.clone()))
-            .collect(),
+        mode: kept(entry.mode.as_ref()),
+        dependencies: kept(entry.dependencies.as_ref()),
     })
 }
 

@@ -13,7 +13,7 @@ use memprof_support::user_error::UserError;
 
 /// Returns the first `--pair` of the command line.
 fn first(arguments: &RequestArguments) -> Option<&PairPattern> {
-    let List(pairs) = arguments.cells.settings.pairs.as_ref()?;
+    let List(pairs) = arguments.settings.pairs.as_ref()?;
     pairs.first().map(|Scalar(pair)| &pair.value)
 }
 
@@ -23,7 +23,7 @@ pub fn check(arguments: &RequestArguments, plan: &mut Plan) -> Result<(), UserEr
     match (plan.revisions.len(), first(arguments)) {
         (1, _) => Ok(()),
         (_, None) => {
-            plan.request.pairs.clear();
+            plan.request.settings.pairs.clear();
             Ok(())
         }
         (revisions, Some(pair)) => {
@@ -49,7 +49,9 @@ impl Guard for PairsOfTests<'_> {
 /// nothing: the revision is shown alone, and `--threshold` has nothing to compare.
 fn check_tests(arguments: &RequestArguments, plan: &Plan, cells: &[PlannedCell]) -> Result<(), UserError> {
     let ids: Vec<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
-    if plan.request.pairs.is_empty() || !Pairs::find(&plan.request.pairs, &ids).pairs.is_empty() {
+    if plan.request.settings.pairs.is_empty()
+        || !Pairs::find(&plan.request.settings.pairs, &ids).pairs.is_empty()
+    {
         return Ok(());
     }
     let Some(pair) = first(arguments) else {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::arguments::presentation::PresentationArguments;
-use crate::arguments::request::{EnvironmentArguments, RequestArguments, SelectionArguments};
+use crate::arguments::request::{RequestArguments, SelectionArguments};
 use crate::request::axes::{self, CommonFlags};
 use crate::request::cargo_options::build_options;
 use crate::request::judging::judging;
@@ -17,32 +17,25 @@ use crate::request::refs::{RefsNeeded, against_itself, baseline, enough, ref_nam
 use crate::request::side_paths::located;
 use crate::request::sides::{self as sided_flags, SidedFlags};
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::{changes, environment, is_on, list, named, text, texts};
 use memprof_judge::verdict::significance::ENOUGH;
 use memprof_plan::axes::SidesOfRefs;
 use memprof_plan::axis_labels::AxisLabels;
 use memprof_plan::clean_env::CleanEnv;
-use memprof_plan::config::device_pool::PoolNames;
+use memprof_plan::config::keep::{kept, text};
 use memprof_plan::config::mapping::Mapping as _;
-use memprof_plan::config::matrix::{
-    CellEntry, DeviceNames, LockfileEntry, Matrix, MetricName, TestEntry, TraceEntry,
-};
-use memprof_plan::config::values::{
-    CallLimit, Delay, JobsCount, LockfileDate, Parsed, RegularExpression, RepeatCount, Seconds,
-};
+use memprof_plan::config::matrix::{CellEntry, LockfileEntry, Matrix, TestEntry, TraceEntry};
+use memprof_plan::config::values::{CallLimit, LockfileDate};
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::dependency_change::DependencyChange;
-use memprof_plan::jobs::Jobs;
 use memprof_plan::metric;
 use memprof_plan::metric_family::MetricGroup;
-use memprof_plan::pair_pattern::PairPattern;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::{
     BaselineRequest, CellPattern, Ignored, LockfileRequest, RefRequest, Request, Selection, TestRequest,
     TraceRequest,
 };
 use memprof_plan::rule::Rule;
-use memprof_plan::trace_pattern::TracePattern;
+use memprof_plan::settings::RunSettings;
 use memprof_support::user_error::UserError;
 
 /// Returns the request that flags and memprof.yaml make together.
@@ -58,8 +51,8 @@ pub fn reconcile(
 ) -> Result<Request, UserError> {
     let flags = SidedFlags::from_arguments(arguments)?;
     let arguments = &flags.common;
-    let matrix = &with_flags(arguments, matrix);
-    let cells = &arguments.cells;
+    let file = matrix;
+    let matrix = &with_flags(arguments, file);
     let written = refs(arguments, matrix, surroundings)?;
     let compared = written.clone();
     let Sides { refs, baseline, axes, of_refs } = sides(written, &flags, matrix, surroundings, needed)?;
@@ -67,44 +60,30 @@ pub fn reconcile(
         refs: enough(refs, &baseline, needed)?,
         baseline,
         axes,
-        remote: text(matrix.remote.as_ref()).map(str::to_owned),
-        refspecs: named(matrix.refspecs.as_ref(), |pattern| pattern.0.0.clone()),
+        settings: RunSettings::from(matrix),
         tests: tests(arguments, matrix, surroundings)?,
         overlay: overlay_paths::overlay(&arguments.checkout, matrix, surroundings)?,
         overlay_patches: overlay_paths::patches(&arguments.checkout, matrix, surroundings)?,
-        checkpoints_at: overlay_paths::checkpoints(&arguments.checkout, matrix, surroundings)?,
+        checkpoints_at: overlay_paths::checkpoints(&arguments.settings, file, surroundings)?,
         no_auto_overlay: arguments.checkout.no_auto_overlay || matrix.auto_overlay == Some(Scalar(false)),
         build: build_options(&arguments.build, matrix, surroundings)?,
         with: with(&flags, matrix, surroundings),
-        env: environment(matrix.env.as_ref()),
-        clean_env: clean_env(&arguments.environment, matrix)?,
-        exclude: excluded(matrix, &compared).chain(cells.exclude.iter().cloned()).collect(),
-        include: if cells.include.is_empty() {
-            cell_patterns(matrix.include.as_ref()).collect()
-        } else {
-            cells.include.clone()
-        },
-        repeat: matrix.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count).unwrap_or_default(),
-        delay_milliseconds: (matrix.delay.as_ref())
-            .map(|Scalar(Delay(length))| *length)
-            .filter(|length| *length > 0),
-        random: matrix.random.as_ref().map(|Scalar(random)| *random).unwrap_or_default(),
-        trim: is_on(matrix.trim.as_ref()),
-        timeout_seconds: matrix.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
-        pairs: pairs(matrix.pairs.as_ref()),
+        env: kept(matrix.env.as_ref()),
+        clean_env: clean_env(&arguments.settings, file)?,
+        exclude: excluded(file, &compared)
+            .chain(cell_patterns(arguments.settings.exclude.as_ref()))
+            .collect(),
+        include: cell_patterns(matrix.include.as_ref()).collect(),
         judging: judging(&arguments.judging, matrix)?,
         on_request: Vec::new(),
         derived: Vec::new(),
-        lockfile: lockfile(arguments, matrix.lockfile.as_ref()),
-        sparse_exclude: texts(matrix.sparse_exclude.as_ref()),
+        lockfile: lockfile(&arguments.checkout.lockfile).or_else(|| lockfile(matrix.lockfile.as_ref()?)),
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
-        jobs: jobs(arguments, matrix),
-        device_pool: matrix.devices.as_ref().map(|PoolNames(names)| names.clone()),
         alone_for: None,
     };
-    request.build.jobs = arguments.jobs.of_build();
-    if !request.jobs.is_one() && request.delay_milliseconds.is_some() {
+    request.build.jobs = arguments.build.jobs(&arguments.settings);
+    if !request.settings.jobs.is_one() && request.settings.delay_milliseconds.is_some() {
         return Err(UserError::new("--delay pauses between two tests, and --jobs runs several at once")
             .help("leave out --delay, or add --jobs 1"));
     }
@@ -128,17 +107,15 @@ pub fn reconcile(
 }
 
 /// Returns what the file says, with the flags that set its keys in place of its values.
-fn with_flags(arguments: &RequestArguments, matrix: &Matrix) -> Matrix {
-    let RequestArguments { refs, cells, checkout, build, .. } = arguments;
-    let mut merged = (*refs.settings).clone();
-    for others in [&*cells.settings, &*checkout.settings, &*build.settings, matrix] {
-        merged.fill(others.clone());
+fn with_flags(arguments: &RequestArguments, file: &Matrix) -> Matrix {
+    let mut file = file.clone();
+    // What is built is one choice of two keys.
+    if arguments.settings.packages.is_some() || arguments.settings.workspace.is_some() {
+        (file.packages, file.workspace) = (None, None);
     }
+    let mut merged = arguments.settings.0.clone();
+    merged.fill(file);
     merged
-}
-
-fn pairs(key: Option<&List<Scalar<Parsed<PairPattern>>>>) -> Vec<PairPattern> {
-    key.iter().flat_map(|List(pairs)| pairs).map(|Scalar(pair)| pair.value.clone()).collect()
 }
 
 /// What is compared: the refs, or the sides that axes make of them.
@@ -159,7 +136,7 @@ fn sides(
     needed: RefsNeeded,
 ) -> Result<Sides, UserError> {
     let arguments = &flags.common;
-    let baseline = baseline(arguments.refs.baseline.as_deref().or(text(matrix.baseline.as_ref())));
+    let baseline = baseline(text(matrix.baseline.as_ref()));
     let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
     let axes = axes::axes(written, &CommonFlags { arguments, with: &flags.with }, surroundings)?;
     if refs.is_empty() && written.is_some() {
@@ -175,16 +152,10 @@ fn sides(
     Ok(Sides { refs, baseline, axes: axes.labels(), of_refs })
 }
 
-/// Returns how many tests run at once.
-fn jobs(arguments: &RequestArguments, matrix: &Matrix) -> Jobs {
-    let of_matrix = matrix.jobs.as_ref().map(|Scalar(JobsCount(jobs))| *jobs);
-    arguments.jobs.jobs.or(of_matrix).unwrap_or_default()
-}
-
 /// Returns the dependencies that every ref gets, of the flags or else of memprof.yaml.
 fn with(flags: &SidedFlags, matrix: &Matrix, surroundings: Surroundings<'_>) -> Vec<DependencyChange> {
     let (written, base) = if flags.with.is_empty() {
-        (changes(matrix.with.as_ref()), surroundings.matrix)
+        (kept(matrix.with.as_ref()), surroundings.matrix)
     } else {
         (flags.with.clone(), surroundings.current)
     };
@@ -194,9 +165,9 @@ fn with(flags: &SidedFlags, matrix: &Matrix, surroundings: Surroundings<'_>) -> 
 /// Gives every test the same number of runs. Noise is measured with a fixed number, because `auto`
 /// would stop too early.
 fn fix_repeats(request: &mut Request) {
-    let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.repeat]);
+    let times = request.tests.iter().filter_map(|test| test.repeat).chain([request.settings.repeat]);
     let most = times.filter_map(|repeat| if let Repeat::Times(times) = repeat { Some(times) } else { None });
-    request.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
+    request.settings.repeat = Repeat::Times(most.max().unwrap_or(ENOUGH));
     request.tests.iter_mut().for_each(|test| test.repeat = None);
 }
 
@@ -221,10 +192,10 @@ pub fn trace_shown(request: &mut TraceRequest, shown: &[String]) {
 /// Returns the metrics to show, of the flags or else of memprof.yaml. An empty list means the
 /// default metrics.
 pub fn metrics(arguments: &PresentationArguments, matrix: &Matrix) -> Vec<String> {
-    if !arguments.metrics.is_empty() || arguments.all {
-        return arguments.metrics.clone();
+    if arguments.settings.metrics.is_some() || arguments.all {
+        return arguments.metrics();
     }
-    matrix.metrics.iter().flat_map(|List(names)| names).map(|Scalar(MetricName(name))| name.clone()).collect()
+    kept(matrix.metrics.as_ref())
 }
 
 fn tests(
@@ -234,7 +205,7 @@ fn tests(
 ) -> Result<Vec<TestRequest>, UserError> {
     let flags = &arguments.selection;
     let narrowing = selection_of_flags(flags);
-    let selects = flags.filter.is_some() || flags.regex.is_some() || !flags.exact.is_empty();
+    let selects = flags.names.filter.is_some() || flags.names.regex.is_some() || flags.names.exact.is_some();
     let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
     let tests = entries.map(|entry| test_request(entry, surroundings)).collect();
     let mut tests = programs::chosen(&arguments.build, tests, surroundings)?;
@@ -255,13 +226,13 @@ fn tests(
         }
     }
     for test in &mut tests {
-        for parameter in &arguments.cells.params {
+        for parameter in &arguments.params {
             test.params.insert(parameter.name.clone(), parameter.values.clone());
         }
-        if arguments.cells.settings.repeat.is_some() {
+        if arguments.settings.repeat.is_some() {
             test.repeat = None;
         }
-        if arguments.cells.settings.timeout.is_some() {
+        if arguments.settings.timeout.is_some() {
             test.timeout_seconds = None;
         }
     }
@@ -269,40 +240,38 @@ fn tests(
 }
 
 fn selection_of_flags(flags: &SelectionArguments) -> Selection {
+    let ignored = match (flags.ignored, flags.include_ignored) {
+        (true, _) => Ignored::Only,
+        (_, true) => Ignored::Include,
+        _ => Ignored::Skip,
+    };
+    Selection { ignored, ..selection(&flags.names) }
+}
+
+fn selection(entry: &TestEntry) -> Selection {
     Selection {
-        expression: flags.filter.as_ref().map(|expression| expression.text.clone()),
-        regex: flags.regex.as_ref().map(|RegularExpression(pattern)| pattern.clone()),
-        exact: flags.exact.clone(),
-        skip: flags.skip.clone(),
-        ignored: match (flags.ignored, flags.include_ignored) {
-            (true, _) => Ignored::Only,
-            (_, true) => Ignored::Include,
-            _ => Ignored::Skip,
-        },
-        ..Selection::default()
+        expression: kept(entry.filter.as_ref()),
+        regex: kept(entry.regex.as_ref()),
+        exact: kept(entry.exact.as_ref()),
+        skip: kept(entry.skip.as_ref()),
+        ignored: kept(entry.ignored.as_ref()),
+        package: kept(entry.package.as_ref()),
+        kind: kept(entry.kind.as_ref()),
+        within: None,
     }
 }
 
 fn test_request(entry: &TestEntry, surroundings: Surroundings<'_>) -> TestRequest {
     TestRequest {
-        name: entry.name.as_ref().map(|Scalar(name)| name.text.clone()),
-        selection: Selection {
-            expression: entry.filter.as_ref().map(|Scalar(expression)| expression.text.clone()),
-            regex: entry.regex.as_ref().map(|Scalar(RegularExpression(pattern))| pattern.clone()),
-            exact: texts(entry.exact.as_ref()),
-            skip: texts(entry.skip.as_ref()),
-            ignored: entry.ignored.as_ref().map(|Scalar(ignored)| *ignored).unwrap_or_default(),
-            package: text(entry.package.as_ref()).map(str::to_owned),
-            kind: entry.kind.as_ref().map(|Scalar(kind)| *kind),
-            within: None,
-        },
+        name: kept(entry.name.as_ref()),
+        selection: selection(entry),
         program: programs::of_entry(entry, surroundings),
-        env: environment(entry.env.as_ref()),
-        features: texts(entry.features.as_ref()),
-        params: named(entry.params.as_ref(), |values| values.0.clone()),
-        timeout_seconds: entry.timeout.as_ref().map(|Scalar(Seconds(seconds))| *seconds),
-        repeat: entry.repeat.as_ref().map(|Scalar(RepeatCount(count))| *count),
-        devices: entry.device.as_ref().map(|DeviceNames(names)| names.clone()),
+        env: kept(entry.env.as_ref()),
+        features: kept(entry.features.as_ref()),
+        params: kept(entry.params.as_ref()),
+        timeout_seconds: kept(entry.timeout.as_ref()),
+        repeat: kept(entry.repeat.as_ref()),
+        devices: kept(entry.device.as_ref()),
         rest: false,
     }
 }
@@ -321,34 +290,25 @@ fn excluded<'a>(matrix: &'a Matrix, compared: &[RefRequest]) -> impl Iterator<It
 
 fn cell_patterns(entries: Option<&List<CellEntry>>) -> impl Iterator<Item = CellPattern> + '_ {
     entries.into_iter().flat_map(|List(entries)| entries).map(|entry| CellPattern {
-        r#ref: text(entry.r#ref.as_ref()).map(str::to_owned),
-        test: entry.test.as_ref().map(|Scalar(expression)| expression.text.clone()),
-        params: environment(entry.params.as_ref()),
+        r#ref: kept(entry.r#ref.as_ref()),
+        test: kept(entry.test.as_ref()),
+        params: kept(entry.params.as_ref()),
     })
 }
 
-fn lockfile(arguments: &RequestArguments, entry: Option<&LockfileEntry>) -> Option<LockfileRequest> {
-    let flags = &arguments.checkout;
-    let of_flags =
-        (flags.lockfile_from.clone().map(LockfileRequest::From)).or_else(|| flags.lockfile_date.clone());
-    of_flags.or_else(|| {
-        let entry = entry?;
-        let date = || entry.date.as_ref().map(|Scalar(LockfileDate(date))| date.clone());
-        text(entry.from.as_ref()).map(|name| LockfileRequest::From(name.to_owned())).or_else(date)
-    })
+fn lockfile(entry: &LockfileEntry) -> Option<LockfileRequest> {
+    let from = kept::<_, Option<String>>(entry.from.as_ref()).map(LockfileRequest::From);
+    from.or_else(|| entry.date.as_ref().map(|Scalar(LockfileDate(date))| date.clone()))
 }
 
 /// Returns which variables builds and tests inherit; `None` means all.
 ///
 /// memprof.yaml comes from the code that is measured. So if the command line asks for a clean
 /// environment, the file cannot keep more variables.
-fn clean_env(flags: &EnvironmentArguments, matrix: &Matrix) -> Result<Option<CleanEnv>, UserError> {
-    let keep = if flags.clean_env {
-        flags.keep_env.clone()
-    } else {
-        list(&flags.keep_env, matrix.keep_env.as_ref())
-    };
-    if flags.clean_env || is_on(matrix.clean_env.as_ref()) {
+fn clean_env(flags: &Matrix, file: &Matrix) -> Result<Option<CleanEnv>, UserError> {
+    let of_file = if flags.clean_env.is_some() { None } else { file.keep_env.as_ref() };
+    let keep: Vec<String> = kept(flags.keep_env.as_ref().or(of_file));
+    if kept(flags.clean_env.as_ref()) || kept(file.clean_env.as_ref()) {
         return Ok(Some(CleanEnv { keep }));
     }
     match keep.first() {
@@ -371,19 +331,15 @@ fn trace(flags: &TraceEntry, entry: Option<&TraceEntry>) -> Result<TraceRequest,
     }
     let mut merged = flags.clone();
     merged.fill(entry);
-    let patterns = |key: Option<&List<Scalar<Parsed<TracePattern>>>>| -> Vec<String> {
-        key.iter().flat_map(|List(patterns)| patterns).map(|Scalar(pattern)| pattern.text.clone()).collect()
-    };
     let periods = merged.every.as_ref().map(|Scalar(periods)| periods);
-    let columns = merged.columns.iter().flat_map(|List(columns)| columns);
     let request = TraceRequest {
-        functions: patterns(merged.functions.as_ref()),
-        lines: patterns(merged.lines.as_ref()),
+        functions: kept(merged.functions.as_ref()),
+        lines: kept(merged.lines.as_ref()),
         max_events: merged.max_events.as_ref().map_or(MAX_EVENTS, |Scalar(CallLimit(events))| *events),
         every: periods.and_then(|periods| periods.others).unwrap_or(1),
         every_of: periods.iter().flat_map(|periods| &periods.of_patterns).map(ToString::to_string).collect(),
-        lines_per_call: is_on(merged.lines_per_call.as_ref()),
-        columns: columns.map(|Scalar(column)| *column).collect(),
+        lines_per_call: kept(merged.lines_per_call.as_ref()),
+        columns: kept(merged.columns.as_ref()),
     };
     if request.is_empty() {
         let lost = [

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use crate::arguments::request::RequestArguments;
 use crate::request::side_paths::located_in_file;
 use crate::request::surroundings::Surroundings;
-use crate::request::yaml_values::{changes, environment, is_on, text, texts};
 use memprof_build::git::usual_refs::merge_base;
+use memprof_plan::config::keep::kept;
 use memprof_plan::config::matrix::{Matrix, RefEntry};
 use memprof_plan::config::yaml::List;
 use memprof_plan::request::{BaselineRequest, MOST_REFS, RefRequest};
@@ -130,17 +130,17 @@ pub fn ref_name(reference: &RefRequest) -> &str {
 /// Returns an entry of `refs` as a request.
 pub fn ref_request(entry: &RefEntry) -> RefRequest {
     RefRequest {
-        spec: text(entry.spec.as_ref()).unwrap_or_default().to_owned(),
-        name: text(entry.name.as_ref()).map(str::to_owned),
-        features: texts(entry.features.as_ref()),
-        env: environment(entry.env.as_ref()),
-        toolchain: text(entry.toolchain.as_ref()).map(str::to_owned),
-        with: changes(entry.with.as_ref()),
-        lockfile: text(entry.lockfile.as_ref())
-            .map(|text| SideLockfile::Ref { spec: text.to_owned(), commit: String::new() }),
-        no_default_features: is_on(entry.no_default_features.as_ref()),
-        profile: text(entry.profile.as_ref()).map(str::to_owned),
-        config: texts(entry.config.as_ref()),
+        spec: kept(entry.spec.as_ref()),
+        name: kept(entry.name.as_ref()),
+        features: kept(entry.features.as_ref()),
+        env: kept(entry.env.as_ref()),
+        toolchain: kept(entry.toolchain.as_ref()),
+        with: kept(entry.with.as_ref()),
+        lockfile: kept::<_, Option<_>>(entry.lockfile.as_ref())
+            .map(|spec| SideLockfile::Ref { spec, commit: String::new() }),
+        no_default_features: kept(entry.no_default_features.as_ref()),
+        profile: kept(entry.profile.as_ref()),
+        config: kept(entry.config.as_ref()),
         also: Vec::new(),
     }
 }

@@ -6,35 +6,21 @@ use crate::arguments::run::RunArguments;
 use crate::arguments::search::BisectArguments;
 use crate::arguments::terminal::TerminalArguments;
 use memprof_build::git::repository::Repository;
+use memprof_plan::config::flag::Section;
 use memprof_plan::resolved::Plan;
 use memprof_plan::search_options::SearchOptions;
 use memprof_support::redaction;
 
-/// Flags of both commands that say which test is measured, or what is shown. A search has its own.
-const OF_THE_SEARCH: [&str; 19] = [
-    "filter",
-    "regex",
-    "exact",
-    "skip",
-    "param",
-    "params",
-    "bin",
-    "example",
-    "arg",
-    "stdin",
-    "repeat",
-    "format",
-    "output",
-    "resume",
-    "dry_run",
-    "threshold",
-    "thresholds",
-    "color",
-    "quiet",
-];
+/// Sections of flags that a search has of its own: what is measured by the programs, and what is shown.
+const SECTIONS_OF_THE_SEARCH: [Section; 4] =
+    [Section::Programs, Section::Output, Section::CallSites, Section::Terminal];
+
+/// Other flags of both commands that a search has of its own, and those that say which test is measured.
+const OF_THE_SEARCH: [&str; 8] =
+    ["filter", "regex", "exact", "skip", "params", "repeat", "resume", "dry_run"];
 
 /// Flags that decide what is measured, and that no search has.
-const ONLY_OF_COMPARISONS: [&str; 4] = ["devices", "pairs", "lockfile", "archive"];
+const ONLY_OF_COMPARISONS: [&str; 4] = ["devices", "pair", "lockfile", "archive"];
 
 /// Returns the options of a search between the plan's revisions; `None` if it could not measure what
 /// the comparison measured. `words` are the command line without the program.
@@ -59,10 +45,14 @@ pub fn for_plan(
     Ok(Some(options))
 }
 
+fn commands() -> (Command, Command) {
+    let run = TerminalArguments::augment_args(RunArguments::augment_args(Command::new("run")));
+    (run, BisectArguments::augment_args(Command::new("bisect")))
+}
+
 /// Returns the flags that a search has too, with their values. `None` if one is missing there.
 fn read(words: &[String]) -> Option<SearchOptions> {
-    let run = TerminalArguments::augment_args(RunArguments::augment_args(Command::new("run")));
-    let search = BisectArguments::augment_args(Command::new("bisect"));
+    let (run, search) = commands();
     let mut options = SearchOptions::default();
     let mut words = words.iter().take_while(|word| *word != "--").cloned().peekable();
     while let Some(word) = words.next() {
@@ -83,11 +73,17 @@ fn read(words: &[String]) -> Option<SearchOptions> {
         if id == "thresholds" {
             let is_of_all = |value: &String| !value.contains("test=") && !value.contains("checkpoint=");
             options.thresholds.extend(value.or(given).filter(is_of_all));
-        } else if !OF_THE_SEARCH.contains(&id) && !id.starts_with("why") && has(&search, argument) {
+        } else if !is_of_the_search(argument) && has(&search, argument) {
             options.words.extend([word].into_iter().chain(value));
         }
     }
     Some(options)
+}
+
+fn is_of_the_search(argument: &Arg) -> bool {
+    let heading = argument.get_help_heading();
+    OF_THE_SEARCH.contains(&argument.get_id().as_str())
+        || SECTIONS_OF_THE_SEARCH.iter().any(|section| heading == Some(section.heading()))
 }
 
 /// Returns the flag that a word is, and its value if it is part of the word; `None` for an unknown one.
@@ -147,6 +143,20 @@ mod tests {
             Some("--no-default-features")
         );
         assert_eq!(kept("main . --bin tool --repeat 3 -- --fast --release").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn the_named_flags_exist() {
+        let (run, search) = commands();
+        let id = |id: &str| {
+            let found = run.get_arguments().find(|argument| argument.get_id() == id);
+            found.unwrap_or_else(|| panic!("`run` has no {id}"))
+        };
+        assert!(OF_THE_SEARCH.iter().all(|name| has(&search, id(name))));
+        // The `--lockfile` of a search has another meaning.
+        for name in ONLY_OF_COMPARISONS {
+            assert!(has(&search, id(name)) == (name == "lockfile"), "{name}");
+        }
     }
 
     #[test]

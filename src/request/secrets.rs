@@ -1,17 +1,20 @@
 //! The secrets that a stored plan lacks, from the command line, memprof.yaml and the environment.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8Path;
 
 use crate::arguments::request::EnvironmentArguments;
+use crate::request::matrix_file;
 use crate::request::programs;
-use crate::request::yaml_values::{environment, named, texts};
 use memprof_build::git::repository::Repository;
 use memprof_plan::clean_env::own_variables;
-use memprof_plan::config::matrix::{self, Matrix};
-use memprof_plan::config::yaml::{List, Scalar};
+use memprof_plan::config::keep::kept;
+use memprof_plan::config::yaml::List;
 use memprof_plan::request::Request;
 use memprof_plan::resolved::Plan;
 use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
+
 /// Where the secrets of a run to continue may be.
 pub struct SecretSources<'a> {
     /// `--env` and `--clean-env`.
@@ -33,32 +36,25 @@ impl SecretSources<'_> {
         if !stored_plan::lacks_secrets(plan) {
             return Ok(GivenSecrets::default());
         }
-        let current = self.repository.start();
-        let file = match self.matrix {
-            Some(file) => Some(current.join(file)),
-            None => matrix::find(current, self.repository.root()),
-        };
-        let matrix = file.as_deref().map(matrix::read).transpose()?.unwrap_or_else(Matrix::default);
+        let file = matrix_file::path(self.matrix, self.repository);
+        let matrix = file.as_deref().map(matrix_file::read).transpose()?.unwrap_or_default();
+        let refs = || matrix.refs.iter().flat_map(|List(entries)| entries);
+        let tests = || matrix.tests.iter().flat_map(|List(entries)| entries);
+        let of_tests = tests().map(|entry| entry.env.as_ref());
+        let of_file = [matrix.env.as_ref()].into_iter().chain(refs().map(|entry| entry.env.as_ref()));
         let mut variables = of_flags(self.environment);
-        variables.extend(environment(matrix.env.as_ref()));
-        let refs = matrix.refs.iter().flat_map(|List(entries)| entries);
-        variables.extend(refs.flat_map(|entry| environment(entry.env.as_ref())));
-        let tests = matrix.tests.iter().flat_map(|List(entries)| entries);
-        variables.extend(tests.flat_map(|entry| environment(entry.env.as_ref())));
+        variables.extend(of_file.chain(of_tests).flat_map(kept::<_, BTreeMap<String, String>>));
         variables.extend(own_variables());
         let mut settings = self.config.to_vec();
-        settings.extend(texts(matrix.config.as_ref()));
-        let refs = matrix.refs.iter().flat_map(|List(entries)| entries);
-        settings.extend(refs.flat_map(|entry| texts(entry.config.as_ref())));
+        let of_refs = refs().map(|entry| entry.config.as_ref());
+        settings.extend([matrix.config.as_ref()].into_iter().chain(of_refs).flat_map(kept::<_, Vec<String>>));
         // A setting may be for one side: new:KEY=VALUE
         let sided = self.config.iter().filter_map(|text| text.split_once(':'));
         settings.extend(sided.map(|(_, setting)| setting.to_owned()));
         let overlays = matrix.overlay.iter().flat_map(|overlay| &overlay.0);
-        let dependencies = overlays.flat_map(|overlay| {
-            named(overlay.dependencies.as_ref(), |Scalar(dependency)| dependency.0.clone())
-        });
-        let entries = matrix.tests.iter().flat_map(|List(entries)| entries);
-        let of_entries = entries.map(programs::arguments);
+        let dependencies =
+            overlays.flat_map(|overlay| kept::<_, BTreeMap<String, String>>(overlay.dependencies.as_ref()));
+        let of_entries = tests().map(programs::arguments);
         let arguments = of_entries.chain([self.arguments.to_vec()]).filter(|one| !one.is_empty()).collect();
         Ok(GivenSecrets { variables, settings, dependencies: dependencies.collect(), arguments })
     }

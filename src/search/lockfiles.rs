@@ -148,7 +148,7 @@ fn plan_of(
 ) -> anyhow::Result<Plan> {
     let mut arguments = measuring.request(code, code);
     arguments.refs.refs.truncate(1);
-    arguments.refs.baseline = None;
+    arguments.settings.baseline = None;
     let asked = Asked::read(&arguments, &PresentationArguments::default(), repository, RefsNeeded::Alike)?;
     resolve_any(&asked.request, repository, sink)
 }

@@ -85,8 +85,7 @@ impl SearchRequest<'_> {
         let arguments = self.measuring.request(self.good, self.bad);
         sides::refuse(&arguments, "bisect, history and prove")?;
         // Some metrics are read on request only.
-        let metrics = vec![self.measuring.metric.clone()];
-        let presentation = PresentationArguments { metrics, ..PresentationArguments::default() };
+        let presentation = PresentationArguments::of_metric(&self.measuring.metric);
         let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
         let mut plan = resolve(&asked.request, repository, sink)?;
         plan.request.alone_for = of_neighbours([self.measuring.metric.as_str()]).map(str::to_owned);
@@ -269,7 +268,11 @@ pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<Run
 
 #[cfg(test)]
 mod tests {
+    use clap::{Arg, CommandFactory as _};
+
     use super::*;
+    use crate::arguments::command::Arguments;
+    use memprof_run::bisect::replay;
 
     #[test]
     fn names_are_long_enough_to_differ() {
@@ -281,6 +284,21 @@ mod tests {
             ["123456789", "abcdef123", "123456780"]
         );
         assert_eq!(names(&["1234567890"]), ["1234567"]);
+    }
+
+    #[test]
+    fn a_range_behind_any_switch_is_left_out_of_the_command_that_compares_two_commits() {
+        let command = Arguments::command();
+        let search = command.find_subcommand("bisect").expect("a command");
+        let switches = search.get_arguments().filter(|argument| !argument.get_action().takes_values());
+        let mut count = 0;
+        for name in switches.filter_map(Arg::get_long).filter(|name| !["help", "dry-run"].contains(name)) {
+            let words = ["bisect".to_owned(), format!("--{name}"), "v1..main".to_owned()];
+            let line = replay::comparison("bisect", &words, "a", "b");
+            assert!(!line.contains("v1..main"), "{line}");
+            count += 1;
+        }
+        assert!(count > 15, "{count} switches");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The house rules that a test can check: each crate and each folder imports only those below it, files do not import
-//! each other in circles, and `DESIGN.md` names every crate and folder. The folders of the shim are checked like those of
+//! each other in circles, `plan` is pure, and `DESIGN.md` names every crate and folder. The folders of the shim are checked like those of
 //! a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -328,6 +328,17 @@ fn no_files_import_each_other_in_a_circle() {
     sources.extend(rust_files(&root().join("templates")));
     let circles = circles(&sources);
     assert!(circles.is_empty(), "{circles:#?}");
+}
+
+#[test]
+fn plan_asks_neither_files_nor_the_environment() {
+    let effects = ["fs_err", "std::fs", "std::env", "regular_file", ".is_file(", ".exists(", "Command::new"];
+    let plan = rust_files(&root().join("crates/plan/src"));
+    // The one file that `DESIGN.md` allows it.
+    for (file, text) in plan.iter().filter(|(file, _)| !file.ends_with("clean_env.rs")) {
+        let found: Vec<_> = effects.iter().filter(|effect| text.contains(**effect)).collect();
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use camino::Utf8Path;
-use cargo_memprof::arguments::command_line::{self, CommandArguments};
+use cargo_memprof::arguments::command::CommandArguments;
+use cargo_memprof::arguments::command_line;
 use cargo_memprof::arguments::run::RunArguments;
 use cargo_memprof::request::reconcile::{metrics, reconcile};
 use cargo_memprof::request::refs::RefsNeeded;
@@ -100,6 +101,7 @@ lockfile: {date: 2023-05-01}
 sparse-exclude: ['*.bin']
 offline: true
 locked: true
+ignore-rust-version: true
 config: [net.retry=1]
 metrics: [heap.live]
 ";
@@ -222,18 +224,18 @@ fn single_values_and_lists_of_flags_take_the_place_of_the_matrixs() {
     assert_eq!(names(&request), ["a", "b"]);
     assert_eq!(request.baseline, BaselineRequest::Ref("b".into()));
     assert_eq!(
-        (request.remote.as_deref(), request.repeat, request.timeout_seconds),
+        (request.settings.remote.as_deref(), request.settings.repeat, request.settings.timeout_seconds),
         (Some("r"), Repeat::Times(1), Some(60))
     );
     assert_eq!((request.tests[0].repeat, request.tests[0].timeout_seconds), (None, None));
-    assert_eq!(request.delay_milliseconds, None, "0s turns the delay of the file off");
-    assert_eq!(request.random, RandomNumbers::Same);
-    assert!(request.trim, "there is no flag that turns it off");
+    assert_eq!(request.settings.delay_milliseconds, None, "0s turns the delay of the file off");
+    assert_eq!(request.settings.random, RandomNumbers::Same);
+    assert!(request.settings.trim, "there is no flag that turns it off");
     assert_eq!(request.build.features, ["f"]);
-    assert!(request.build.workspace && request.build.packages.is_empty());
+    assert!(request.build.settings.workspace && request.build.settings.packages.is_empty());
     assert_eq!(request.build.profile.as_deref(), Some("p"));
     assert_eq!(request.lockfile, Some(LockfileRequest::From("a".into())));
-    assert_eq!((request.build.config.len(), request.sparse_exclude.len()), (1, 1));
+    assert_eq!((request.build.config.len(), request.settings.sparse_exclude.len()), (1, 1));
     // What the matrix leaves out of `main` says nothing of these refs.
     assert_eq!((request.include.len(), request.exclude.len()), (1, 1));
 }

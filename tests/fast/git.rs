@@ -241,7 +241,8 @@ fn a_copy_of_a_pull_request_that_the_remote_lacks_is_used() {
     );
     assert_eq!(revision(&clone, "pr/7").commit, pull_request);
 
-    let explicit = Request { remote: Some("fork".to_owned()), ..request(&["main", "pr/9"]) };
+    let mut explicit = request(&["main", "pr/9"]);
+    explicit.settings.remote = Some("fork".to_owned());
     let plan = resolve(&explicit, &clone.open(), &|_| ()).unwrap();
     assert_eq!(plan.revisions[1].commit, main);
 }
@@ -303,16 +304,15 @@ fn a_mirror_has_pull_requests_under_the_forges_names_and_needs_no_working_tree()
 fn the_users_own_patterns_and_urls_as_remotes_work() {
     let (remote, clone, pull_request) = remote_and_clone();
     remote.git(["update-ref", "refs/changes/34/1234/5/head", &pull_request]);
-    let gerrit = Request {
-        refspecs: [("cl/{}".to_owned(), "refs/changes/{}/head".to_owned())].into_iter().collect(),
-        remote: Some(remote.url()),
-        ..request(&["main", "cl/34/1234/5", "pr/7"])
-    };
+    let mut gerrit = request(&["main", "cl/34/1234/5", "pr/7"]);
+    gerrit.settings.refspecs.insert("cl/{}".to_owned(), "refs/changes/{}/head".to_owned());
+    gerrit.settings.remote = Some(remote.url());
     let plan = resolve(&gerrit, &clone.open(), &|_| ()).unwrap();
     assert_eq!(plan.revisions[1].commit, pull_request);
     assert_eq!(plan.revisions[2].commit, pull_request);
 
-    let unknown = Request { remote: Some("nosuch".to_owned()), ..request(&["main", "pr/7"]) };
+    let mut unknown = request(&["main", "pr/7"]);
+    unknown.settings.remote = Some("nosuch".to_owned());
     let error = resolve(&unknown, &clone.open(), &|_| ()).unwrap_err();
     assert_eq!(help(&error).unwrap(), "choose one with --remote: origin");
 }
@@ -396,13 +396,13 @@ fn the_workspace_is_found_from_where_the_tool_was_started() {
     };
     assert_eq!(from("rust/crates/fixture/src", None).unwrap().workspace, "rust");
     // As cargo does it: in a member's folder that member is meant, in the workspace's the default members are.
-    assert_eq!(from("rust/crates/fixture/src", None).unwrap().request.build.packages, ["fixture"]);
+    assert_eq!(from("rust/crates/fixture/src", None).unwrap().request.build.settings.packages, ["fixture"]);
     let member = from("other", Some("../rust/crates/fixture/Cargo.toml")).unwrap();
     assert_eq!(
-        (member.workspace.as_str(), &*member.request.build.packages),
+        (member.workspace.as_str(), &*member.request.build.settings.packages),
         ("rust", &["fixture".to_owned()][..])
     );
-    assert!(from("rust", None).unwrap().request.build.packages.is_empty());
+    assert!(from("rust", None).unwrap().request.build.settings.packages.is_empty());
     assert_eq!(from("other", None).unwrap().workspace, "other");
     let named = from("rust", Some("../other/Cargo.toml")).unwrap();
     assert_eq!(named.workspace, "other");
@@ -436,7 +436,11 @@ fn where_nothing_is_checked_out_the_manifests_are_those_of_the_refs() {
             let mut request = request(&["main~1", "main"]);
             request.build.manifest_path = manifest.map(str::to_owned);
             let plan = resolve(&request, &clone.open(), &|_| ())?;
-            anyhow::Ok((plan.workspace, plan.request.build.manifest_path, plan.request.build.packages))
+            anyhow::Ok((
+                plan.workspace,
+                plan.request.build.manifest_path,
+                plan.request.build.settings.packages,
+            ))
         };
         let [none, fixture, other]: [&[&str]; 3] = [&[], &["fixture"], &["other"]];
         for (manifest, workspace, packages) in [

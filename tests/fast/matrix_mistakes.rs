@@ -310,18 +310,3 @@ fn values_stay_as_they_are_written() {
     let environment = matrix.env.unwrap().0;
     assert_eq!((environment["EMPTY"].0.0.as_str(), environment["ON"].0.0.as_str()), ("", "yes"));
 }
-
-#[test]
-fn a_standard_input_that_is_missing_has_a_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = Utf8Path::from_path(folder.path()).unwrap().join("memprof.yaml");
-    let text = "refs: [main, .]\ntests:\n  - bin: tool\n    stdin: data/in.txt\n";
-    std::fs::write(&file, text).unwrap();
-    let error = matrix::read(&file).unwrap_err().rendered();
-    assert!(error.contains("memprof.yaml:4:12: tests[0].stdin: data/in.txt does not exist"), "{error}");
-    std::fs::create_dir(folder.path().join("data")).unwrap();
-    std::fs::write(folder.path().join("data/in.txt"), "").unwrap();
-    matrix::read(&file).unwrap();
-    // A text by itself has no folder.
-    matrix::parse(text, "memprof.yaml".into()).unwrap();
-}

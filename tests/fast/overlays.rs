@@ -149,12 +149,12 @@ fn completed(
         ..Request::default()
     };
     request.build.manifest_path = manifest_path.map(str::to_owned);
-    request.build.packages = packages.iter().map(|name| (*name).to_owned()).collect();
+    request.build.settings.packages = packages.iter().map(|name| (*name).to_owned()).collect();
     let opened = repository.open();
     let mut plan = resolve(&request, &opened, &|_| ()).unwrap();
     overlay_packages::complete(&mut plan, &opened, &|_| ())
         .map_err(|error| error.downcast::<memprof_support::user_error::UserError>().unwrap().rendered())?;
-    Ok((plan.request.build.packages, plan.request.overlay[0].package.clone()))
+    Ok((plan.request.build.settings.packages, plan.request.overlay[0].package.clone()))
 }
 
 fn overlay_to(repository: &TestRepository, destination: &str, mode: OverlayMode) -> OverlayRequest {

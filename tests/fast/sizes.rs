@@ -6,14 +6,16 @@ use std::ffi::OsString;
 
 use crate::support::{TestRepository, succeed};
 use camino::Utf8Path;
-use cargo_memprof::arguments::command_line::{self, CommandArguments};
+use cargo_memprof::arguments::command::CommandArguments;
+use cargo_memprof::arguments::command_line;
+use cargo_memprof::request::matrix_file;
 use cargo_memprof::request::reconcile::reconcile;
 use cargo_memprof::request::refs::RefsNeeded;
 use cargo_memprof::request::surroundings::Surroundings;
 use memprof_build::git::resolve::resolve;
 use memprof_judge::compare::{budget, noise};
 use memprof_judge::why::explanations;
-use memprof_plan::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS, read};
+use memprof_plan::config::limits::{MOST_BRACKETS, MOST_BYTES, MOST_ENTRIES, MOST_MAPPINGS};
 use memprof_plan::config::matrix::{self, Matrix};
 use memprof_plan::request::{MOST_REFS, RefRequest, Request};
 use memprof_run::archive::file::Archive;
@@ -86,7 +88,7 @@ fn mappings_nested_in_blocks_are_refused_without_a_deep_stack() {
 fn a_large_file_is_refused_before_it_is_read_to_its_end() {
     let text = format!("refs: [main]\n# {}\n", "a".repeat(MOST_BYTES));
     assert!(refused(&text).contains("larger than 1.00 MiB"));
-    let message = read("/dev/zero".into()).unwrap_err().rendered();
+    let message = matrix_file::read("/dev/zero".into()).unwrap_err().rendered();
     assert!(message.contains("/dev/zero: this is a device, not a file"), "{message}");
 }
 
@@ -94,7 +96,7 @@ fn a_large_file_is_refused_before_it_is_read_to_its_end() {
 fn readers_take_regular_files_up_to_a_size_and_a_depth_and_name_them() {
     type Read = fn(&Utf8Path) -> anyhow::Result<()>;
     let readers: [(&str, Read); 7] = [
-        ("matrix", |path| Ok(read(path).map(drop)?)),
+        ("matrix", |path| Ok(matrix_file::read(path).map(drop)?)),
         ("budget", |path| budget::read(path, path.as_str()).map(drop)),
         ("noise", |path| noise::read(path).map(drop)),
         ("archive", |path| Archive::open(path).map(drop)),

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use camino::Utf8Path;
-use cargo_memprof::arguments::command_line::{CommandArguments, parse};
+use cargo_memprof::arguments::command::CommandArguments;
+use cargo_memprof::arguments::command_line::parse;
 use cargo_memprof::request::reconcile::reconcile;
 use cargo_memprof::request::refs::RefsNeeded;
 use cargo_memprof::request::surroundings::Surroundings;

@@ -64,16 +64,16 @@ pub fn check(bytes: &[u8]) {
         (line().unwrap_or_default(), line(), line(), line(), line());
     let mut request = Request {
         refs: vec![RefRequest { spec: spec.clone(), ..RefRequest::default() }],
-        remote: remote.clone(),
         ..Request::default()
     };
+    request.settings.remote.clone_from(&remote);
     request.baseline = baseline.clone().map_or(BaselineRequest::First, BaselineRequest::Ref);
     if let (Some(pattern), Some(at_remote)) = (&pattern, &at_remote) {
-        request.refspecs.insert(pattern.clone(), at_remote.clone());
+        request.settings.refspecs.insert(pattern.clone(), at_remote.clone());
     }
     let (name, suffix) = split_suffix(&spec);
     assert_eq!(format!("{name}{suffix}"), spec);
-    if let Some(found) = forge_ref(name, &request.refspecs) {
+    if let Some(found) = forge_ref(name, &request.settings.refspecs) {
         assert_eq!(found.name, name);
     }
     let given: Vec<&str> = [&spec]

@@ -54,6 +54,28 @@ fn a_test_file_that_does_not_compile_matters_only_to_those_who_select_its_tests(
 }
 
 #[test]
+fn a_package_that_asks_for_a_newer_compiler_is_built_on_request() {
+    let repository = ZooRepository::of("single");
+    let (root, home) = (repository.root(), home());
+    let manifest = root.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).expect("a manifest");
+    std::fs::write(&manifest, text.replace("[package]\n", "[package]\nrust-version = \"1.999\"\n"))
+        .expect("written");
+    let arguments = ["-k", "keeps_through_the_library"];
+    let refused = compare(&root, home.path(), &arguments);
+    assert_eq!(refused.code, 3, "{}", refused.everything());
+    assert!(refused.stderr.contains("requires rustc 1.999"), "{}", refused.everything());
+    assert!(refused.stderr.contains("anyway: --ignore-rust-version"), "{}", refused.everything());
+    let built = compare(&root, home.path(), &[&arguments[..], &["--ignore-rust-version"]].concat());
+    assert_eq!((built.code, values(&built).is_empty()), (0, false), "{}", built.everything());
+    let matrix = repository.beside("memprof.yaml");
+    std::fs::write(&matrix, "ignore-rust-version: true\n").expect("written");
+    let matrix = matrix.to_str().expect("UTF-8");
+    let by_key = compare(&root, home.path(), &[&arguments[..], &["--matrix", matrix]].concat());
+    assert!(by_key.code == 0 && !by_key.stderr.contains("Built"), "{}", by_key.everything());
+}
+
+#[test]
 fn a_build_without_any_target_with_selected_tests_is_a_failed_build_with_all_errors() {
     let repository = ZooRepository::of("single");
     let (root, home) = (repository.root(), home());

@@ -69,7 +69,7 @@ impl Synthetic {
 
     /// Which tests are pairs.
     pub fn pairs(mut self, patterns: &[&str]) -> Self {
-        self.plan.request.pairs = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        self.plan.request.settings.pairs = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
         write_json(&self.folder.plan(), &serde_json::to_value(&self.plan).unwrap());
         self
     }

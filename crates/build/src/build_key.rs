@@ -32,7 +32,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         configuration: outer_configuration(job),
         shim: shim::source_hash(),
         overlay: overlay_inputs(job),
-        sparse_exclude: inputs.plan.request.sparse_exclude.clone(),
+        sparse_exclude: inputs.plan.request.settings.sparse_exclude.clone(),
         checkout: inputs.checkout.clone(),
         trace: inputs.patterns.texts(),
         clean_env: inputs.plan.request.clean_env.clone(),
@@ -124,7 +124,8 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     let features = job.features();
     let mut arguments = if !job.wants_tests() {
         // Those that name the package matter too: they decide where the program is searched.
-        let packages = build.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]);
+        let packages =
+            build.settings.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]);
         command::run_argv(build, &features, target).into_iter().chain(packages).collect()
     } else if has_external_overlay(job) {
         // The package is a dependency of the external crate, whose manifest gets the package's

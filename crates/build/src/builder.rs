@@ -72,7 +72,7 @@ impl<'a> Builder<'a> {
             // Those of a build that was killed.
             fs_err::remove_dir_all(cache.notes())?;
         }
-        let worktree = Worktree::open(cache, repository, &plan.request.sparse_exclude)?;
+        let worktree = Worktree::open(cache, repository, &plan.request.settings.sparse_exclude)?;
         kept::keep(repository, &plan.revisions)?;
         let tree = BuildTree::new(worktree);
         let checkout = tree.path().to_owned();
@@ -335,7 +335,7 @@ impl<'a> Builder<'a> {
     fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline)?;
-        let target = plan.request.build.target.as_deref();
+        let target = plan.request.build.settings.target.as_deref();
         let shim = CompiledShim::find_or_compile(self.inputs.cache, &toolchain, target)?;
         Ok((shim, toolchain))
     }
@@ -549,11 +549,11 @@ impl TestTree for Builder<'_> {
 
     fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
         let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.injection(&toolchain, self.inputs.plan.request.build.target.as_deref())
+        shim.injection(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
     }
 
     fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
         let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.malloc(&toolchain, self.inputs.plan.request.build.target.as_deref())
+        shim.malloc(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn in_checkout(
     let mut cargo = job.toolchain.cargo().args(arguments);
     cargo = cargo.arg("--manifest-path").arg(manifest).current_dir(inputs.workspace());
     cargo = cargo.envs(job.requested_environment()).env("CARGO_TERM_COLOR", "never");
-    if options.offline {
+    if options.settings.offline {
         cargo = cargo.arg("--offline");
     }
     cargo = options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]));

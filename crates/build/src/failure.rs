@@ -155,6 +155,9 @@ impl BuildFailure {
                 revision.name,
             ));
         }
+        if self.first_errors.contains("requires rustc ") {
+            self.hints.push("to build it with this compiler anyway: --ignore-rust-version".to_owned());
+        }
         let own = toolchain_files
             .iter()
             .find(|(name, _)| *name == revision.name)

@@ -107,7 +107,7 @@ impl<'a> Job<'a> {
         let (repository, patches) = (self.inputs.repository, &self.inputs.patches);
         let request = &self.inputs.plan.request;
         let texts = RevisionTexts::new(repository, self.revision(), &overlay, patches);
-        selected_targets::only_tests(&texts.without(&request.sparse_exclude), request)
+        selected_targets::only_tests(&texts.without(&request.settings.sparse_exclude), request)
     }
 
     /// Whether tests are wanted, and not programs alone.
@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
     /// in the checkout sets one.
     pub fn target(&self, config: &CargoConfig) -> Result<Option<String>, UserError> {
         const VARIABLE: &str = "CARGO_BUILD_TARGET";
-        if let Some(target) = &self.inputs.plan.request.build.target {
+        if let Some(target) = &self.inputs.plan.request.build.settings.target {
             return Ok(Some(target.clone()));
         }
         let requested = self.requested_environment().remove(VARIABLE);

@@ -149,7 +149,7 @@ fn packages(job: &Job<'_>, of_entry: Option<&str>) -> Vec<String> {
         let last = spec.rsplit('/').next().unwrap_or(spec);
         last.split(['@', '#', ':']).next().unwrap_or(last).to_owned()
     };
-    job.options().packages.iter().map(name).collect()
+    job.options().settings.packages.iter().map(name).collect()
 }
 
 /// Returns the programs of the packages that may have them, each with its package's manifest.

@@ -14,7 +14,7 @@ pub(crate) fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
     let texts = RevisionTexts::new(job.inputs.repository, job.revision(), &overlay, &job.inputs.patches);
     let failed = entry.provenance.failed_targets.iter().enumerate();
     let request = &job.inputs.plan.request;
-    let texts = texts.without(&request.sparse_exclude);
+    let texts = texts.without(&request.settings.sparse_exclude);
     let unselected = failed.filter(|(_, failed)| !texts.may_select(request, failed)).map(|(index, _)| index);
     entry.unselected = unselected.collect();
     entry

@@ -240,7 +240,7 @@ impl SharedLockfile {
 pub(crate) fn crate_of_tests(plan: &Plan) -> String {
     let external = plan.request.overlay.iter().filter(|overlay| overlay.mode == OverlayMode::External);
     let all: Vec<_> = external.map(|overlay| (&overlay.package, &overlay.dependencies)).collect();
-    if all.is_empty() { String::new() } else { format!("{all:?} {:?}", plan.request.build.packages) }
+    if all.is_empty() { String::new() } else { format!("{all:?} {:?}", plan.request.build.settings.packages) }
 }
 
 fn warn_of(inputs: &Inputs<'_>, notes: &[String]) {

@@ -170,7 +170,7 @@ impl Wanted<'_> {
             inputs.plan.workspace,
             self.changes,
             options.config,
-            inputs.plan.request.sparse_exclude,
+            inputs.plan.request.settings.sparse_exclude,
             self.job.toolchain.version,
             overlay,
             patches,

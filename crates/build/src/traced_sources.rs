@@ -128,7 +128,7 @@ impl<'a> NamedDependencies<'a> {
         let place = dependency_copies::CopyPlan {
             folder: &inputs.cache.copies(&edits(inputs)),
             manifest,
-            offline: inputs.plan.request.build.offline,
+            offline: inputs.plan.request.build.settings.offline,
             shim_hash: &shim::source_hash(),
         };
         let checkpoints: Vec<CheckpointAt> = self.checkpoints.iter().copied().cloned().collect();
@@ -184,7 +184,7 @@ fn lock_text(job: &Job<'_>) -> anyhow::Result<Option<Vec<u8>>> {
 /// Returns a name for the edits of traced crates outside of the repository. It depends on the target, because with
 /// `--target`, crates for build scripts and procedural macros are not edited.
 fn edits(inputs: &Inputs<'_>) -> String {
-    let target = inputs.plan.request.build.target.as_deref().unwrap_or_default();
+    let target = inputs.plan.request.build.settings.target.as_deref().unwrap_or_default();
     let mut edits = inputs.patterns.texts();
     edits.extend(inputs.plan.request.checkpoints_at.iter().map(|one| format!("checkpoint {one}")));
     let text = format!("{}\n{target}\n{}", shim::source_hash(), edits.join("\n"));

@@ -293,7 +293,7 @@ impl Effective {
         let mut env = request.env.clone();
         env.extend(one.env.clone());
         Self {
-            features: (!build.all_features).then_some(features),
+            features: (!build.settings.all_features).then_some(features),
             toolchain: one.toolchain.clone().or_else(|| build.toolchain.clone()),
             with: side::dependencies(request, Some(one)).into_iter().collect(),
             lockfile: one.lockfile.clone(),
@@ -534,7 +534,8 @@ mod tests {
         error: axes: 'main · dev · no features' and 'main · dev · simd' are built and run alike, so they have nothing to compare
           help: remove one of the two values from `axes`, or what every side has at the top level of memprof.yaml
         ");
-        let all = BuildOptions { all_features: true, ..BuildOptions::default() };
+        let mut all = BuildOptions::default();
+        all.settings.all_features = true;
         assert!(check(Axes(vec![features(&["", "simd"])]), all).is_err());
         assert!(check(Axes(vec![features(&["a b", "b a"])]), BuildOptions::default()).is_err());
         assert_eq!(check(both(), BuildOptions::default()), Ok(()));

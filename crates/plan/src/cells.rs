@@ -6,17 +6,16 @@ use crate::cell_filters::CellFilters;
 use crate::cell_names::{CellNames, EntryName};
 pub use crate::cell_status::CellStatus;
 use crate::cell_status::status;
-use crate::listing::{
-    ListedRevision, TestsByRevision, in_revisions, no_match, no_program, tests_by_revision,
-};
+use crate::listing::{ListedRevision, tests_by_revision};
+use crate::nothing_selected::{Choice, no_program};
 use crate::parameter::{check_parameters, combinations};
 use crate::plan_size::PlanSize;
 pub use crate::planned_cell::PlannedCell;
 use crate::planned_cell::environment;
 use crate::program::ProgramRequest;
-use crate::request::{Ignored, Request, Selection, TestRequest};
+use crate::request::{Ignored, Request, TestRequest};
 use crate::resolved::{CellId, TestId};
-use crate::selection::{Selector, described};
+use crate::selection::Selector;
 use crate::title::{self, Template};
 use memprof_support::user_error::UserError;
 
@@ -35,10 +34,12 @@ pub struct Cells {
 /// A mistake in the request, two cells of one name, or nothing to run.
 pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cells, UserError> {
     let mut planner = Planner {
-        request,
-        revisions,
-        tests: tests_by_revision(revisions, false),
-        programs: tests_by_revision(revisions, true),
+        choice: Choice {
+            request,
+            revisions,
+            tests: tests_by_revision(revisions, false),
+            programs: tests_by_revision(revisions, true),
+        },
         filters: CellFilters::new(request, revisions)?,
         names: CellNames::default(),
         taken: HashSet::new(),
@@ -49,16 +50,13 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
     for index in 0..request.tests.len() {
         planner.add_entry(&EntryName { request, index })?;
     }
-    planner.check_that_something_runs()?;
+    planner.choice.check_that_something_runs(&planner.planned.cells, planner.excluded_any)?;
     Ok(planner.planned)
 }
 
 /// Plans one entry of `tests` after the other.
 struct Planner<'a> {
-    request: &'a Request,
-    revisions: &'a [ListedRevision<'a>],
-    tests: TestsByRevision<'a>,
-    programs: TestsByRevision<'a>,
+    choice: Choice<'a>,
     filters: CellFilters<'a>,
     names: CellNames,
     /// The tests that an entry so far has selected.
@@ -71,8 +69,8 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn add_entry(&mut self, entry_name: &EntryName<'_>) -> Result<(), UserError> {
-        let entry = &self.request.tests[entry_name.index];
-        check_parameters(self.request, entry, entry_name)?;
+        let entry = &self.choice.request.tests[entry_name.index];
+        check_parameters(self.choice.request, entry, entry_name)?;
         let template = entry.name.as_deref().map(str::parse::<Template>).transpose();
         let template = template.map_err(|error| UserError::new(format!("{entry_name}: {error}")))?;
         let selector = Selector::new(&entry.selection)?;
@@ -104,9 +102,9 @@ impl<'a> Planner<'a> {
             }
         }
         self.taken.extend(taken);
-        let has_any = !self.tests.is_empty() || !self.programs.is_empty();
+        let has_any = !self.choice.tests.is_empty() || !self.choice.programs.is_empty();
         if is_unmatched && !entry.rest && has_any {
-            self.planned.warnings.extend(self.unmatched_entry(entry, &selector)?);
+            self.planned.warnings.extend(self.choice.unmatched_entry(entry, &selector)?);
         }
         Ok(())
     }
@@ -121,10 +119,10 @@ impl<'a> Planner<'a> {
     ) -> Result<(), UserError> {
         let selector = Selector::new(&entry.selection)?;
         let is_named = |test: &&&TestId| test.kind == program.kind && test.binary == program.name;
-        let found: Vec<&'a TestId> = self.programs.keys().filter(is_named).copied().collect();
+        let found: Vec<&'a TestId> = self.choice.programs.keys().filter(is_named).copied().collect();
         let found: Vec<&TestId> = found.into_iter().filter(|test| selector.matches(test, None)).collect();
-        if found.is_empty() && !self.any_has_unknown_tests() {
-            return Err(no_program(program, self.revisions));
+        if found.is_empty() && !self.choice.any_has_unknown_tests() {
+            return Err(no_program(program, self.choice.revisions));
         }
         for test in found {
             for params in combinations(&entry.params) {
@@ -156,22 +154,22 @@ impl<'a> Planner<'a> {
             (entry.selection.ignored != Ignored::Only || ignored.contains(&Some(true)))
                 && !(entry.rest && self.taken.contains(test))
         };
-        self.tests.iter().map(|(test, ignored)| (*test, is_wanted(test, ignored))).collect()
+        self.choice.tests.iter().map(|(test, ignored)| (*test, is_wanted(test, ignored))).collect()
     }
 
     /// Adds the cell at each revision that the filters keep it at. Returns whether there is any.
     fn add_cell(&mut self, entry: &TestRequest, cell: &CellId, args: &[String]) -> bool {
         let before = self.planned.cells.len();
-        let listed_in = if cell.program.is_some() { &self.programs } else { &self.tests };
+        let listed_in = if cell.program.is_some() { &self.choice.programs } else { &self.choice.tests };
         let ignored: Vec<Option<bool>> = listed_in[&cell.test].clone();
-        for (index, listed) in self.revisions.iter().enumerate() {
+        for (index, listed) in self.choice.revisions.iter().enumerate() {
             if !self.filters.keep(listed.revision, cell) {
                 self.excluded_any = true;
                 continue;
             }
             let ignored_here = ignored[index];
-            let env = environment(self.request, listed.revision, entry, &cell.params);
-            let repeat = entry.repeat.unwrap_or(self.request.repeat);
+            let env = environment(self.choice.request, listed.revision, entry, &cell.params);
+            let repeat = entry.repeat.unwrap_or(self.choice.request.settings.repeat);
             self.size.add(repeat, env.len());
             self.planned.cells.push(PlannedCell {
                 revision: index,
@@ -179,68 +177,13 @@ impl<'a> Planner<'a> {
                 env,
                 args: args.to_vec(),
                 exit_code: entry.program.as_ref().map_or(0, |program| program.exit_code),
-                timeout_seconds: entry.timeout_seconds.or(self.request.timeout_seconds),
+                timeout_seconds: entry.timeout_seconds.or(self.choice.request.settings.timeout_seconds),
                 repeat,
                 devices: entry.devices.clone(),
                 cell: cell.clone(),
             });
         }
         self.planned.cells.len() > before
-    }
-
-    /// Returns the error about an entry that matches no test. It is an error, unless the user
-    /// selects only a part of the matrix, or a revision that did not build may have the test.
-    fn unmatched_entry(
-        &self,
-        entry: &TestRequest,
-        selector: &Selector<'_>,
-    ) -> Result<Option<UserError>, UserError> {
-        let build = &self.request.build;
-        let part_only =
-            entry.selection.within.is_some() || build.selects_targets() || !build.packages.is_empty();
-        let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
-        let may_match_elsewhere = part_only && self.request.tests.len() > 1;
-        if may_match_elsewhere || self.any_has_unknown_tests() {
-            Ok(Some(user_error))
-        } else {
-            Err(user_error)
-        }
-    }
-
-    fn any_has_unknown_tests(&self) -> bool {
-        self.revisions.iter().any(ListedRevision::has_unknown_tests)
-    }
-
-    /// Refuses a plan in which no cell runs, and says why none does.
-    fn check_that_something_runs(&self) -> Result<(), UserError> {
-        let cells = &self.planned.cells;
-        if self.any_has_unknown_tests() || cells.iter().any(|cell| cell.status == CellStatus::Run) {
-            return Ok(());
-        }
-        let revisions = in_revisions(self.revisions);
-        Err(if self.tests.is_empty() && self.programs.is_empty() {
-            UserError::new(format!("there are no tests in {revisions}")).help(
-                "doc-tests are not measured; was the right package built? --workspace builds all packages, and \
-                 --overlay adds a test that no revision has",
-            )
-        } else if !cells.is_empty() {
-            UserError::new(format!("each test that matches is marked #[ignore] in {revisions}"))
-                .help("--include-ignored runs them too, --ignored runs only them")
-        } else if self.excluded_any {
-            UserError::new("`exclude` and `include` leave no cell to run")
-        } else {
-            self.nothing_selected()?
-        })
-    }
-
-    fn nothing_selected(&self) -> Result<UserError, UserError> {
-        let Some(selection) = self.request.tests.last().map(|entry| &entry.selection) else {
-            return Ok(UserError::new("no tests are selected"));
-        };
-        let words = described(selection);
-        let only_ignored = selection.ignored == Ignored::Only;
-        let words = if only_ignored { format!("{words} --ignored").trim().to_owned() } else { words };
-        Ok(no_match(&words, &Selector::new(selection)?, &self.tests, self.revisions))
     }
 }
 
@@ -256,18 +199,14 @@ fn title_of(
         .map_err(|(message, help)| UserError::new(format!("{entry_name}: {message}")).help(help))
 }
 
-fn described_or_any(entry: &TestRequest) -> String {
-    let words = described(&Selection { within: None, ..entry.selection.clone() });
-    if words.is_empty() { "anything".to_owned() } else { words }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::listing::DiscoveredTest;
     use crate::repeat::Repeat;
-    use crate::request::{CellPattern, RefRequest, TargetKind};
+    use crate::request::{CellPattern, RefRequest, Selection, TargetKind};
     use crate::resolved::Revision;
+    use crate::settings::RunSettings;
     use memprof_gpu::visible_devices::VISIBLE;
 
     fn revision(name: &str, commit: &str) -> Revision {
@@ -302,7 +241,7 @@ mod tests {
         Request {
             refs: vec![one("main"), one("pr/7")],
             tests,
-            repeat: Repeat::Times(1),
+            settings: RunSettings { repeat: Repeat::Times(1), ..RunSettings::default() },
             ..Request::default()
         }
     }
@@ -419,7 +358,7 @@ mod tests {
         let mut request = request(vec![entry]);
         request.env = variables(&[("A", "common"), ("B", "common"), ("C", "common")]);
         request.refs[1].env = variables(&[("B", "ref"), ("C", "ref")]);
-        request.timeout_seconds = Some(60);
+        request.settings.timeout_seconds = Some(60);
         let cells = planned(&request, Some(&["bert"]), Some(&["bert"])).unwrap().cells;
         assert_eq!(
             cells[0].env,

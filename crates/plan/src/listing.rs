@@ -1,17 +1,12 @@
-//! Each revision's tests, side by side, and the error about a selection that matches none of
-//! them.
+//! Each revision's tests, side by side.
 
 use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::program::ProgramRequest;
 use crate::request::TargetKind;
 use crate::resolved::{Revision, TestId};
-use crate::selection::Selector;
-use memprof_support::suggest;
-use memprof_support::user_error::UserError;
 
 /// A test that one of a revision's executables lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,47 +81,4 @@ pub(crate) fn tests_by_revision<'a>(
         }
     }
     found
-}
-
-/// Returns the error `no test matches -k 'hf_fdw' in main (4f1c2aa)`, with similar names.
-pub(crate) fn no_match(
-    words: &str,
-    selector: &Selector<'_>,
-    found: &TestsByRevision<'_>,
-    revisions: &[ListedRevision<'_>],
-) -> UserError {
-    let nearest = selector.nearest(found.keys().copied());
-    let all = match found.len() {
-        1 => "`cargo memprof list` shows the only test".to_owned(),
-        count => format!("`cargo memprof list` shows all {count}"),
-    };
-    let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
-    UserError::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
-}
-
-/// Returns the error `there is no bin 'tol' in main (4f1c2aa)`, with similar names.
-pub(crate) fn no_program(program: &ProgramRequest, revisions: &[ListedRevision<'_>]) -> UserError {
-    let mut known: Vec<&str> = Vec::new();
-    for target in revisions.iter().flat_map(|listed| listed.known_programs) {
-        if !known.contains(&target.as_str()) {
-            known.push(target);
-        }
-    }
-    let (kind, name) = (program.kind.as_str(), &program.name);
-    let user_error = UserError::new(format!("there is no {kind} '{name}' in {}", in_revisions(revisions)));
-    if known.is_empty() {
-        return user_error.help("was the right package built? `-p NAME` and `--workspace` choose others");
-    }
-    user_error.help(suggest::did_you_mean_or_list(&program.target(), "programs", &known))
-}
-
-/// Returns the revisions that were built: `main (4f1c2aa) or pr/7 (9be0d13)`.
-pub(crate) fn in_revisions(revisions: &[ListedRevision<'_>]) -> String {
-    let built = revisions.iter().filter(|listed| listed.tests.is_some());
-    let names: Vec<String> =
-        built.map(|listed| format!("{} ({})", listed.revision.name, listed.revision.short())).collect();
-    match names.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => names.join(""),
-    }
 }

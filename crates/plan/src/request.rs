@@ -11,14 +11,12 @@ use crate::axis_labels::AxisLabels;
 use crate::checkpoint_at::CheckpointAt;
 use crate::clean_env::CleanEnv;
 use crate::dependency_change::DependencyChange;
-use crate::jobs::Jobs;
 use crate::metric_family::MetricGroup;
-use crate::pair_pattern::PairPattern;
 use crate::program::ProgramRequest;
 use crate::quantity;
-use crate::random_numbers::RandomNumbers;
 use crate::repeat::Repeat;
 use crate::rule::Judging;
+use crate::settings::{BuildSettings, RunSettings};
 use crate::shard::Shard;
 use crate::side_lockfile::SideLockfile;
 pub use crate::target_kind::TargetKind;
@@ -37,12 +35,9 @@ pub struct Request {
     /// The axes whose combinations are among the refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisLabels>,
-    /// The remote that PRs are fetched from. `None` means `upstream` if there is one, else
-    /// `origin`.
-    pub remote: Option<String>,
-    /// Further ref patterns, `"cl/{}" -> "refs/changes/{}/head"`. They are tried before the
-    /// built-in ones.
-    pub refspecs: IndexMap<String, String>,
+    /// Settings that are kept as they are.
+    #[serde(flatten)]
+    pub settings: RunSettings,
     /// The tests to run. If the user gave none, one entry selects all tests.
     pub tests: Vec<TestRequest>,
     /// Files that are added to every revision.
@@ -70,19 +65,6 @@ pub struct Request {
     pub exclude: Vec<CellPattern>,
     /// Cells to keep; all cells if this is empty.
     pub include: Vec<CellPattern>,
-    /// How often each cell is run.
-    pub repeat: Repeat,
-    /// Time limit of one run, in seconds.
-    pub timeout_seconds: Option<u64>,
-    /// The pause between two test processes, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay_milliseconds: Option<u64>,
-    /// Which random numbers the processes get. Plans of earlier versions say nothing.
-    #[serde(default = "RandomNumbers::of_earlier_plans")]
-    pub random: RandomNumbers,
-    /// Whether free memory is released before each reading.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub trim: bool,
     /// Metrics to read in addition to the default ones:
     /// [`Property::OnRequest`](crate::metric::Property::OnRequest).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,30 +72,17 @@ pub struct Request {
     /// Metrics to compute from others: [`derived`](crate::metric::derived).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<String>,
-    /// Tests that are compared with each other within a single revision.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<PairPattern>,
     /// The rules for verdicts. Plans of earlier versions lack them.
     #[serde(default)]
     pub judging: Judging,
     /// Where revisions without a lock file get one from.
     pub lockfile: Option<LockfileRequest>,
-    /// Patterns of paths to leave out of checkouts, in git's sparse-checkout syntax without the
-    /// leading `!`.
-    pub sparse_exclude: Vec<String>,
     /// Functions to trace.
     #[serde(default, skip_serializing_if = "TraceRequest::is_empty")]
     pub trace: TraceRequest,
     /// Which part of the tests to run. `None` means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// How many tests run at once.
-    #[serde(default, skip_serializing_if = "Jobs::is_one")]
-    pub jobs: Jobs,
-    /// The devices that tests are spread over, as written. A test with devices of its own keeps
-    /// them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device_pool: Option<Vec<String>>,
     /// The shown metric that depends on tests beside it, if there is one. Then each test runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_for: Option<String>,
@@ -125,7 +94,7 @@ impl Request {
         for test in &mut self.tests {
             test.devices = Some(names.to_vec());
         }
-        self.device_pool = None;
+        self.settings.device_pool = None;
     }
 
     /// Returns the programs: each kind, name and package once, in the order written.
@@ -145,9 +114,9 @@ impl Request {
     }
 
     /// Spreads the tests over these devices, if there are any.
-    pub fn spread_over(&mut self, names: &[String]) {
-        if !names.is_empty() {
-            self.device_pool = Some(names.to_vec());
+    pub fn spread_over(&mut self, names: Option<Vec<String>>) {
+        if names.is_some() {
+            self.settings.device_pool = names;
         }
     }
 }
@@ -338,24 +307,18 @@ pub enum OverlayMode {
 
 /// Options that are passed to cargo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one of cargo's flags")]
 pub struct BuildOptions {
     /// `--manifest-path`, relative to the repository's root once resolved.
     pub manifest_path: Option<String>,
-    /// `-p`.
-    pub packages: Vec<String>,
-    /// `--workspace`.
-    pub workspace: bool,
+    /// Options that are kept as they are.
+    #[serde(flatten)]
+    pub settings: BuildSettings,
     /// `--features`.
     pub features: Vec<String>,
-    /// `--all-features`.
-    pub all_features: bool,
     /// `--no-default-features`.
     pub no_default_features: bool,
     /// `--profile`; `--release` is `release`.
     pub profile: Option<String>,
-    /// `--target`.
-    pub target: Option<String>,
     /// `--all-tests`: every target with tests, even if the overlay provides all selected tests.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_tests: bool,
@@ -369,10 +332,6 @@ pub struct BuildOptions {
     pub benches: Vec<String>,
     /// `-j`.
     pub jobs: Option<u32>,
-    /// `--offline`.
-    pub offline: bool,
-    /// `--locked`.
-    pub locked: bool,
     /// `--config`.
     pub config: Vec<String>,
     /// `+TOOLCHAIN` of rustup, for every ref.
@@ -420,5 +379,28 @@ impl LockfileRequest {
                 quantity::day(day).map(Self::Date).map_err(|error| format!("{error}, `commit` or `today`"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::random_numbers::RandomNumbers;
+
+    #[test]
+    fn a_plan_has_the_settings_among_its_other_fields_and_earlier_plans_lack_some() {
+        let mut request = serde_json::to_value(Request::default()).unwrap();
+        assert_eq!((&request["repeat"], &request["build"]["offline"]), (&json!("auto"), &json!(false)));
+        for absent in ["trim", "random", "jobs", "delay_milliseconds"] {
+            request.as_object_mut().unwrap().remove(absent);
+        }
+        request["timeout_seconds"] = json!(90);
+        request["build"]["packages"] = json!(["bart"]);
+        let Request { settings, build, .. } = serde_json::from_value(request).unwrap();
+        let random = RandomNumbers::of_earlier_plans();
+        assert_eq!(settings, RunSettings { timeout_seconds: Some(90), random, ..RunSettings::default() });
+        assert_eq!(build.settings.packages, ["bart"]);
     }
 }

@@ -20,7 +20,7 @@ pub struct Delay {
 impl Delay {
     /// The pause that the user requested, if any.
     pub fn from_request(request: &Request) -> Self {
-        Self::new(request.delay_milliseconds.map(Duration::from_millis))
+        Self::new(request.settings.delay_milliseconds.map(Duration::from_millis))
     }
 
     fn new(length: Option<Duration>) -> Self {

@@ -18,7 +18,7 @@ pub(crate) fn advice(request: &Request, builds: &[Build], cells: &[PlannedCell])
         selection.expression.is_some() || selection.regex.is_some() || !selection.exact.is_empty()
     });
     let is_for_tests = request.tests.iter().all(|entry| entry.program.is_none());
-    if !has_filter || !is_for_tests || !request.build.packages.is_empty() {
+    if !has_filter || !is_for_tests || !request.build.settings.packages.is_empty() {
         return None;
     }
     let packages: Vec<BTreeSet<&str>> = builds

@@ -45,7 +45,7 @@ impl<'s, 'r> Spread<'s, 'r> {
     /// Opens the pool of a request, if it has one. Leaves out the devices that others use, if any is
     /// free. If another run has locked all of them, the runs wait for it as without a pool.
     pub fn open(runner: &'s Runner<'r>) -> anyhow::Result<Option<Self>> {
-        let Some(names) = &runner.plan.request.device_pool else { return Ok(None) };
+        let Some(names) = &runner.plan.request.settings.device_pool else { return Ok(None) };
         let pool = runner.conditions.devices.pool(names)?;
         let locked: Vec<Option<String>> =
             pool.iter().map(|one| runner.conditions.devices.holder(one)).collect();

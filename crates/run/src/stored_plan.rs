@@ -40,7 +40,7 @@ pub fn sealed(plan: &Plan) -> Plan {
         .revisions
         .iter_mut()
         .flat_map(|revision| revision.found.iter_mut().chain([&mut revision.subject]));
-    for text in shown.chain(&mut sealed.request.remote) {
+    for text in shown.chain(&mut sealed.request.settings.remote) {
         *text = redaction::text(text).into_owned();
     }
     sealed

@@ -52,7 +52,7 @@ impl Runner<'_> {
             of_runs.map(|planned| &planned.cell).collect::<HashSet<_>>().len()
         };
         // With a pool, each cell has one device of it.
-        let devices = match request.device_pool {
+        let devices = match request.settings.device_pool {
             Some(_) => {
                 self.cells.iter().filter_map(|cell| cell.devices.as_ref()).collect::<HashSet<_>>().len()
             }
@@ -61,7 +61,7 @@ impl Runner<'_> {
         if self.recording.is_some() || tests() < 2 {
             return 1;
         }
-        request.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
+        request.settings.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
     }
 
     /// Returns the cells that run alone, because a figure of theirs that is shown or judged depends
@@ -303,7 +303,7 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
 impl Stretch<'_, '_, '_, '_> {
     /// Refuses to begin a run, or to believe a failure, on a device of a pool that is lost or taken.
     fn check_devices(&self, devices: &[CudaDevice]) -> Result<(), DeviceGone> {
-        let is_spread = self.runner.plan.request.device_pool.is_some();
+        let is_spread = self.runner.plan.request.settings.device_pool.is_some();
         let gone = |device: &CudaDevice| {
             let reason = self.runner.conditions.devices.trouble(device)?;
             Some(DeviceGone { device: device.clone(), reason })
@@ -399,9 +399,9 @@ impl Stretch<'_, '_, '_, '_> {
         record.devices = devices;
         if self.progress.jobs > 1 && !self.is_alone(run) {
             let request = &self.runner.plan.request;
-            let flag = match &request.device_pool {
+            let flag = match &request.settings.device_pool {
                 Some(names) => format!("--devices {}", names.join(",")),
-                None => format!("--jobs {}", request.jobs),
+                None => format!("--jobs {}", request.settings.jobs),
             };
             let reason = format!("tests ran beside each other ({flag})");
             let of_neighbours = self.runner.of_neighbours().map(|metric| (metric.to_owned(), reason.clone()));

@@ -45,12 +45,12 @@ impl TestCommand<'_> {
         let Self { planned, entry, executable, request, counting, devices, repeat, log, folder } = *self;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
         let cell = format!("{} {:?}", planned.cell.full_name(), planned.cell.params);
-        let seed = request.random.seed(&cell, repeat);
+        let seed = request.settings.random.seed(&cell, repeat);
         let command = test_command(entry, executable, planned, request, log)
             .envs(counting)
             .envs(self.preload())
             .envs(seed.map(|seed| ("MEMPROF_RANDOM", seed)))
-            .envs(request.trim.then_some(("MEMPROF_TRIM", "1")))
+            .envs(request.settings.trim.then_some(("MEMPROF_TRIM", "1")))
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
             .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
         let stdin = planned.cell.program.as_ref().and_then(|program| program.stdin.as_ref());

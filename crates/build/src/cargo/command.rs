@@ -18,10 +18,10 @@ pub(crate) fn test_argv(
         ["test", "--no-fail-fast", "--message-format=json"].map(ToOwned::to_owned).to_vec();
     argv.extend(["--target-dir".to_owned(), target_directory.to_string()]);
     let mut flag = |wanted: bool, name: &str| argv.extend(wanted.then(|| name.to_owned()));
-    flag(options.workspace, "--workspace");
+    flag(options.settings.workspace, "--workspace");
     flag(options.lib, "--lib");
     let named = [
-        ("--package", &options.packages),
+        ("--package", &options.settings.packages),
         ("--bin", &options.bins),
         ("--test", &options.tests),
         ("--bench", &options.benches),
@@ -61,8 +61,10 @@ pub(crate) fn programs_argv(
     let argv = ["build", "--bins", "--examples", "--message-format=json"];
     let mut argv: Vec<String> = argv.map(ToOwned::to_owned).to_vec();
     argv.extend(["--target-dir".to_owned(), target_directory.to_string()]);
-    argv.extend(options.workspace.then(|| "--workspace".to_owned()));
-    argv.extend(options.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]));
+    argv.extend(options.settings.workspace.then(|| "--workspace".to_owned()));
+    argv.extend(
+        options.settings.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]),
+    );
     argv.extend(common_arguments(options, features));
     if options.profile.is_none() {
         argv.extend(["--profile", "test"].map(ToOwned::to_owned));
@@ -74,15 +76,16 @@ pub(crate) fn programs_argv(
 fn common_arguments(options: &BuildOptions, features: &[String]) -> Vec<String> {
     let mut argv = Vec::new();
     let mut flag = |wanted: bool, name: &str| argv.extend(wanted.then(|| name.to_owned()));
-    flag(options.all_features, "--all-features");
+    flag(options.settings.all_features, "--all-features");
     flag(options.no_default_features, "--no-default-features");
-    flag(options.offline, "--offline");
-    flag(options.locked, "--locked");
+    flag(options.settings.offline, "--offline");
+    flag(options.settings.locked, "--locked");
+    flag(options.settings.ignore_rust_version, "--ignore-rust-version");
     argv.extend(options.config.iter().flat_map(|value| ["--config".to_owned(), value.clone()]));
     if !features.is_empty() {
         argv.extend(["--features".to_owned(), features.join(",")]);
     }
-    let valued = [("--profile", &options.profile), ("--target", &options.target)];
+    let valued = [("--profile", &options.profile), ("--target", &options.settings.target)];
     for (name, value) in valued {
         argv.extend(value.iter().flat_map(|value| [name.to_owned(), value.clone()]));
     }
@@ -98,6 +101,7 @@ pub(crate) fn runner_variable(triple: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memprof_plan::settings::BuildSettings;
 
     fn argv(options: &BuildOptions) -> String {
         test_argv(options, &options.features, Utf8Path::new("/t")).join(" ")
@@ -114,15 +118,18 @@ mod tests {
     #[test]
     fn cargos_options_are_passed_through() {
         let options = BuildOptions {
-            packages: vec!["a".into()],
+            settings: BuildSettings {
+                packages: vec!["a".into()],
+                target: Some("t".into()),
+                offline: true,
+                locked: true,
+                ..BuildSettings::default()
+            },
             features: vec!["x".into(), "y".into()],
             profile: Some("release".into()),
-            target: Some("t".into()),
             lib: true,
             tests: vec!["it".into()],
             jobs: Some(3),
-            offline: true,
-            locked: true,
             config: vec!["net.retry=1".into()],
             ..BuildOptions::default()
         };

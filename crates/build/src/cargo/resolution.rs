@@ -310,7 +310,7 @@ impl Resolution<'_> {
     fn cargo(&self, toolchain: &Toolchain, subcommand: &str) -> Command {
         let mut cargo = toolchain.cargo().arg(subcommand).arg("--manifest-path").arg(self.manifest);
         cargo = cargo.current_dir(self.workspace);
-        if self.options.offline {
+        if self.options.settings.offline {
             cargo = cargo.arg("--offline");
         }
         self.options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]))

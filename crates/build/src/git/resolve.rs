@@ -98,8 +98,8 @@ fn take_workspace_folder(
     request.build.manifest_path = found.manifest_path;
     // An external overlay is a package of its own, outside of any member's folder.
     let external = request.overlay.iter().any(|overlay| overlay.mode == OverlayMode::External);
-    if request.build.packages.is_empty() && !request.build.workspace && !external {
-        request.build.packages.extend(found.package);
+    if request.build.settings.packages.is_empty() && !request.build.settings.workspace && !external {
+        request.build.settings.packages.extend(found.package);
     }
     Ok(found.workspace)
 }
@@ -146,8 +146,8 @@ impl<'a> Resolver<'a> {
     fn new(repository: &'a Repository, request: &Request, sink: &'a dyn Sink) -> anyhow::Result<Self> {
         Ok(Self {
             repository,
-            remote: request.remote.clone(),
-            patterns: request.refspecs.clone(),
+            remote: request.settings.remote.clone(),
+            patterns: request.settings.refspecs.clone(),
             references: repository.references()?,
             sink,
             known: HashMap::new(),

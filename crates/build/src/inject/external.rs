@@ -14,6 +14,7 @@ use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use memprof_plan::request::{BuildOptions, OverlayMode, OverlayRequest};
+use memprof_plan::settings::BuildSettings;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 use memprof_support::suggest;
@@ -52,16 +53,19 @@ impl PackageOptions {
     /// and the request.
     pub fn split_off(build: &BuildOptions, features: Vec<String>) -> (Self, BuildOptions) {
         let own = Self {
-            packages: build.packages.clone(),
+            packages: build.settings.packages.clone(),
             features,
-            all_features: build.all_features,
+            all_features: build.settings.all_features,
             no_default_features: build.no_default_features,
         };
         let rest = BuildOptions {
-            packages: Vec::new(),
-            workspace: false,
+            settings: BuildSettings {
+                packages: Vec::new(),
+                workspace: false,
+                all_features: false,
+                ..build.settings.clone()
+            },
             features: Vec::new(),
-            all_features: false,
             no_default_features: false,
             ..build.clone()
         };

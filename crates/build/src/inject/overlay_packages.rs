@@ -52,7 +52,7 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
                 with_tests.extend(named.clone().filter(|_| found.is_empty()));
                 with_tests.extend(found);
             }
-            (OverlayMode::External, None) if plan.request.build.packages.is_empty() => {
+            (OverlayMode::External, None) if plan.request.build.settings.packages.is_empty() => {
                 external.push((index, of_revisions[0].of_external(overlay)?));
             }
             (OverlayMode::External, _) => {}
@@ -66,8 +66,9 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
     let build = &mut plan.request.build;
     // The tests of a chosen package may be a package of their own.
     let is_inside = |name: &&String| {
-        let inside = |packages: &Packages| build.packages.iter().any(|outer| packages.is_inside(name, outer));
-        !build.packages.contains(name) && of_revisions.iter().any(inside)
+        let inside =
+            |packages: &Packages| build.settings.packages.iter().any(|outer| packages.is_inside(name, outer));
+        !build.settings.packages.contains(name) && of_revisions.iter().any(inside)
     };
     let inner: Vec<String> = with_tests.iter().filter(is_inside).cloned().collect();
     if !inner.is_empty() {
@@ -78,15 +79,15 @@ pub fn complete(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> an
             ),
             help: None,
         });
-        build.packages.extend(inner);
+        build.settings.packages.extend(inner);
     }
     let is_default = |name: &String| of_revisions.iter().any(|packages| packages.is_default(name));
-    if build.packages.is_empty() && !build.workspace && !with_tests.iter().all(is_default) {
-        build.packages = with_tests.into_iter().collect();
+    if build.settings.packages.is_empty() && !build.settings.workspace && !with_tests.iter().all(is_default) {
+        build.settings.packages = with_tests.into_iter().collect();
         sink.emit(Event::Warning {
             message: format!(
                 "cargo does not build the overlay's package by default: building only {}",
-                build.packages.join(" and ")
+                build.settings.packages.join(" and ")
             ),
             help: Some("to build other packages, too: -p NAME, or --workspace".to_owned()),
         });

@@ -58,7 +58,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         workspace: plan.workspace.clone(),
         environment: results.environment.clone(),
         has_own_settings: has_own_settings(&plan.request),
-        random: plan.request.random,
+        random: plan.request.settings.random,
         search: search(results),
         metrics: metrics(&cells),
         traces: results.traces.clone(),
@@ -91,7 +91,7 @@ fn has_own_settings(request: &Request) -> bool {
         || !request.env.is_empty()
         || request.clean_env.is_some()
         || request.lockfile.is_some()
-        || !request.sparse_exclude.is_empty()
+        || !request.settings.sparse_exclude.is_empty()
         || !request.with.is_empty()
         || request.refs.iter().any(side::has_settings)
 }

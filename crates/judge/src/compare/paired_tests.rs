@@ -25,7 +25,7 @@ impl PairedResults {
     /// Pairs the tests of a single revision. `None` if there is no pair, or if
     /// there are several revisions.
     pub fn from_results(results: &Results) -> Option<Self> {
-        let patterns = &results.plan.request.pairs;
+        let patterns = &results.plan.request.settings.pairs;
         let [revision] = results.plan.revisions.as_slice() else { return None };
         if patterns.is_empty() {
             return None;

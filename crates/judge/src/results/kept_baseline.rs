@@ -11,6 +11,7 @@ use crate::results::build_facts::{BuildFacts, Fact, Purpose};
 use crate::results::comparability;
 use crate::results::run_folder::RunFolder;
 use memprof_plan::request::{BuildOptions, Request, Selection};
+use memprof_plan::settings::{BuildSettings, RunSettings};
 use memprof_support::sealed;
 
 /// The version of both files' format.
@@ -154,14 +155,17 @@ fn comparable(request: &Request) -> Request {
             // Where it is built, and how fast.
             manifest_path: None,
             jobs: None,
-            offline: false,
-            locked: false,
+            settings: BuildSettings { offline: false, locked: false, ..request.build.settings.clone() },
             ..request.build.clone()
         },
         env: request.env.clone(),
         clean_env: request.clean_env.clone(),
         on_request: request.on_request.clone(),
-        sparse_exclude: request.sparse_exclude.clone(),
+        settings: RunSettings {
+            sparse_exclude: request.settings.sparse_exclude.clone(),
+            trim: request.settings.trim,
+            ..RunSettings::default()
+        },
         trace: request.trace.clone(),
         ..Request::default()
     }
@@ -237,7 +241,7 @@ mod tests {
         kept.tests.push(memprof_plan::request::TestRequest::default());
         let mut now = kept.clone();
         now.tests[0].selection.expression = Some("hf".to_owned());
-        now.timeout_seconds = Some(9);
+        now.settings.timeout_seconds = Some(9);
         assert_eq!(of_requests(&kept, &now).unwrap(), [""; 0]);
         assert!(!select_the_same(&kept, &now));
         now.build.profile = Some("release".to_owned());
@@ -246,6 +250,9 @@ mod tests {
         assert_eq!(differing.len(), 2);
         assert!(differing[0].starts_with("`build`: ") && differing[0].contains("release"), "{differing:?}");
         assert_eq!(differing[1], "`env`: {} / {\"RAYON_NUM_THREADS\":\"1\"}");
+        let mut now = kept.clone();
+        now.settings.trim = true;
+        assert_eq!(of_requests(&kept, &now).unwrap(), ["`trim`: false / true"]);
         let mut now = kept.clone();
         now.with.push("serde@1.0.200".parse().unwrap());
         now.lockfile = Some(LockfileRequest::Today);

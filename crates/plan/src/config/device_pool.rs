@@ -13,6 +13,13 @@ use memprof_gpu::visible_devices;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolNames(pub Vec<String>);
 
+impl PoolNames {
+    /// Reads the name of one device, or `all`.
+    pub(crate) fn name(text: &str) -> Result<String, Mistake> {
+        spreading::check_name(text).map(|()| text.to_owned()).map_err(Mistake::new)
+    }
+}
+
 /// One device of a pool.
 struct PoolDevice(String);
 
@@ -20,8 +27,7 @@ impl FromText for PoolDevice {
     const EXPECTED: &'static str = "`all`, or a device such as 0 or GPU-8932f937";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        spreading::check_name(text).map_err(Mistake::new)?;
-        Ok(Self(text.to_owned()))
+        PoolNames::name(text).map(Self)
     }
 }
 

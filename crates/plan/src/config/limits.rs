@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::Read as _;
 
 use camino::Utf8Path;
 use serde::de::{
@@ -16,7 +15,6 @@ use serde::de::{
 use crate::config::mistake::Mistake;
 use memprof_support::bytes::Bytes;
 use memprof_support::counted::grouped;
-use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The most bytes of a file, both as written and with the text of each alias in its place.
@@ -29,28 +27,6 @@ const MOST_DIRECTIVES: usize = 16;
 pub const MOST_ENTRIES: usize = 10_000;
 /// The most entries of a list of mappings, such as `tests` or `exclude`.
 pub const MOST_MAPPINGS: usize = 1_000;
-
-/// Reads a regular file that is not too large. Never reads more than the limit.
-pub fn read(file: &Utf8Path) -> Result<String, UserError> {
-    let mut bytes = Vec::new();
-    let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
-    let content = followed::open(file).and_then(|open| open.take(most + 1).read_to_end(&mut bytes));
-    let text = content.map_err(|error| error.to_string()).and_then(|_| {
-        // A character that the limit cuts off is no mistake of the file.
-        let valid = bytes.len() > MOST_BYTES || std::str::from_utf8(&bytes).is_ok();
-        if valid {
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        } else {
-            Err(format!("{file} is not UTF-8"))
-        }
-    });
-    let text = text.map_err(|message| {
-        UserError::new(message)
-            .help("choose another file with --matrix FILE, or write one with `cargo memprof init`")
-    })?;
-    check(&text, file)?;
-    Ok(text)
-}
 
 /// Refuses a text that the parser would take minutes for.
 pub(crate) fn check(text: &str, file: &Utf8Path) -> Result<(), UserError> {

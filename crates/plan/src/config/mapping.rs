@@ -2,7 +2,7 @@
 //! forms.
 //!
 //! Keys are checked while they are read, so that an error names the key's own place. `mapping!`
-//! makes a struct, its reader and its JSON Schema from one list of keys.
+//! makes a struct, its reader, its JSON Schema, its flags and what a plan keeps of it from one list of keys.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,27 +14,36 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::config::flag::FlaggedKey;
+use crate::config::flag::{FromFlag, KeyFlag};
 use crate::config::limits;
 use crate::config::mistake::{Mistake, PLACE};
-use crate::config::yaml::inline_schema;
+use crate::config::yaml::{List, inline_schema};
 use memprof_support::labels;
 use memprof_support::suggest;
 
 /// A struct that is written as a mapping. The macro `mapping!` implements it.
 pub trait Mapping: Default {
     /// The known keys, in the order of the documentation.
-    const KEYS: &'static [&'static str];
-    /// What each key means, line by line as in the source.
-    const ABOUT: &'static [&'static str];
+    const KEYS: &'static [Key];
     /// Reads the value of this key (one of `KEYS`) into its field.
     fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
     /// Takes the keys that are absent here from `other`, for a merge key, and for flags over the file.
     fn fill(&mut self, other: Self);
-    /// The keys that have flags, in the order of the documentation.
-    const FLAGS: &'static [FlaggedKey];
     /// Sets the key of this flag from the texts that were given.
     fn set_by_flag<'a>(&mut self, long: &str, texts: impl Iterator<Item = &'a str>) -> Result<(), Mistake>;
+}
+
+/// A key of a mapping.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name: `max-events`.
+    pub name: &'static str,
+    /// What it means, line by line as in the source. A paragraph after the first has details.
+    pub about: &'static str,
+    /// The flag that sets it.
+    pub flag: Option<KeyFlag>,
+    /// Flags that say the same in another form: `--threshold METRIC=5%`.
+    pub typed: &'static str,
 }
 
 /// What may stand in place of a mapping, and what must hold of the mapping.
@@ -57,13 +66,71 @@ pub(crate) trait Entry: Mapping {
     }
 }
 
-/// Defines a struct whose fields are optional keys of a mapping, with its reader and its JSON
-/// Schema.
+/// The entries of such a list have a short form, which the flag takes.
+impl<T: Entry> FromFlag for List<T> {
+    const IS_LIST: bool = true;
+
+    fn from_flag<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Self, Mistake> {
+        texts.filter_map(T::from_text).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Returns the flag of a key's definition, if it has one.
+pub(crate) const fn first(flags: &[KeyFlag]) -> Option<KeyFlag> {
+    match flags {
+        [] => None,
+        [flag, ..] => Some(*flag),
+    }
+}
+
+/// Defines a struct whose fields are optional keys of a mapping, with its reader, its JSON Schema and its flags:
+///
+/// ```text
+/// "key" => field: Type as "flags of another form" = Flag::new(…) => kept.field_of_the_plan: Type,
+/// ```
+///
+/// With `keeps A and B`, it also makes what a plan keeps of the keys: `kept.` fields are in A, `build.` fields
+/// in B.
 macro_rules! mapping {
     (
         $(#[$about:meta])*
+        pub struct $name:ident keeps $kept:ident and $build:ident {
+            $($entries:tt)*
+        }
+    ) => {
+        $crate::config::mapping::mapping! { $(#[$about])* pub struct $name { $($entries)* } }
+        $crate::config::mapping::mapping! { @keep $name $kept $build $($entries)* }
+    };
+    (
+        @keep $name:ident $kept:ident $build:ident
+        $(
+            $(#[doc = $doc:literal])* $key:literal => $field:ident: $type:ty
+                $(as $typed:literal)? $(= $flag:expr)?
+                $(=> kept.$(#[$kept_serde:meta])* $kept_field:ident: $kept_type:ty)?
+                $(=> build.$build_field:ident: $build_type:ty)?,
+        )*
+    ) => {
+        impl From<&$name> for $kept {
+            fn from(keys: &$name) -> Self {
+                Self { $($( $kept_field: $crate::config::keep::kept(keys.$field.as_ref()), )?)* }
+            }
+        }
+
+        impl From<&$name> for $build {
+            fn from(keys: &$name) -> Self {
+                Self { $($( $build_field: $crate::config::keep::kept(keys.$field.as_ref()), )?)* }
+            }
+        }
+    };
+    (
+        $(#[$about:meta])*
         pub struct $name:ident {
-            $( $(#[doc = $doc:literal])* $key:literal => $field:ident: $type:ty $(= $flag:expr)?, )*
+            $(
+                $(#[doc = $doc:literal])* $key:literal => $field:ident: $type:ty
+                    $(as $typed:literal)? $(= $flag:expr)?
+                    $(=> kept.$(#[$kept_serde:meta])* $kept_field:ident: $kept_type:ty)?
+                    $(=> build.$build_field:ident: $build_type:ty)?,
+            )*
         }
     ) => {
         #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema)]
@@ -74,8 +141,16 @@ macro_rules! mapping {
         }
 
         impl $crate::config::mapping::Mapping for $name {
-            const KEYS: &'static [&'static str] = &[$($key),*];
-            const ABOUT: &'static [&'static str] = &[$(concat!($($doc, "\n"),*)),*];
+            const KEYS: &'static [$crate::config::mapping::Key] = &[$($crate::config::mapping::Key {
+                name: $key,
+                about: concat!($($doc, "\n"),*),
+                flag: $crate::config::mapping::first(&[$($crate::config::flag::KeyFlag {
+                    flag: $flag,
+                    is_list: <$type as $crate::config::flag::FromFlag>::IS_LIST,
+                    check: <$type as $crate::config::flag::FromFlag>::check,
+                })?]),
+                typed: concat!("", $($typed)?),
+            },)*];
 
             fn read<'de, A: serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
                 match key {
@@ -88,16 +163,6 @@ macro_rules! mapping {
             fn fill(&mut self, other: Self) {
                 $( if self.$field.is_none() { self.$field = other.$field; } )*
             }
-
-            const FLAGS: &'static [$crate::config::flag::FlaggedKey] = &[$($(
-                $crate::config::flag::FlaggedKey {
-                    key: $key,
-                    field: stringify!($field),
-                    flag: $flag,
-                    is_list: <$type as $crate::config::flag::FromFlag>::IS_LIST,
-                    check: <$type as $crate::config::flag::FromFlag>::check,
-                },
-            )?)*];
 
             fn set_by_flag<'a>(
                 &mut self,
@@ -265,16 +330,14 @@ impl<'de, T: Entry> Visitor<'de> for EntryVisitor<'_, T> {
 }
 
 fn check_known<T: Entry>(key: &str) -> Result<(), Mistake> {
-    if T::KEYS.contains(&key) || (T::EXTENSIBLE && key.starts_with("x-")) {
+    let known: Vec<&str> = T::KEYS.iter().map(|known| known.name).collect();
+    if known.contains(&key) || (T::EXTENSIBLE && key.starts_with("x-")) {
         return Ok(());
     }
     // All keys may follow, so a very long one must not fill the message.
     let shown = labels::cut(key, 60);
-    Err(Mistake::new(format!("unknown key '{shown}' in {PLACE}")).help(suggest::did_you_mean_or_list(
-        key,
-        "keys",
-        T::KEYS,
-    )))
+    Err(Mistake::new(format!("unknown key '{shown}' in {PLACE}"))
+        .help(suggest::did_you_mean_or_list(key, "keys", &known)))
 }
 
 /// Takes a key only if it may stand there and is new, so that the error names the key's own place.

@@ -1,25 +1,27 @@
 //! `memprof.yaml` as written: every key, its meaning and its values.
 //! `reconcile` combines it with the flags.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 
 use crate::checkpoint_at::CheckpointAt;
 use crate::config::axes::AxesEntry;
 use crate::config::device_pool::PoolNames;
-use crate::config::flag::Flag;
-use crate::config::limits;
-use crate::config::mapping::{Mapping, OneOrMany, OpenMapping, mapping};
+use crate::config::flag::{COMPARISONS, Flag, JUDGES, NOTEBOOK, REPORTS, RUNS, Section};
+use crate::config::mapping::{Key, Mapping, OneOrMany, OpenMapping, mapping};
 use crate::config::values::{
-    Absolute, Amount, CallLimit, Day, Delay, Dependency, ExpectedCode, JobsCount, LockfileDate, Parsed,
-    Percentage, Refspec, RegularExpression, RepeatCount, Seconds, Value,
+    Absolute, Amount, CallLimit, Day, Delay, Dependency, ExpectedCode, LockfileDate, Parsed, Percentage,
+    Refspec, RegularExpression, Seconds, Value,
 };
 use crate::config::yaml::{List, Scalar};
 use crate::dependency_change::DependencyChange;
 use crate::expression::Expression;
+use crate::jobs::Jobs;
 use crate::metric_family::MetricGroup;
 use crate::pair_pattern::PairPattern;
 use crate::random_numbers::RandomNumbers;
+use crate::repeat::Repeat;
 use crate::request::{Ignored, OverlayMode, TargetKind};
+use crate::settings::{BuildSettings, RunSettings, settings};
 use crate::title::Template;
 use crate::trace_pattern::TracePattern;
 use crate::trace_periods::TracePeriods;
@@ -28,128 +30,32 @@ use memprof_support::user_error::UserError;
 /// The name of the file.
 pub const FILE_NAME: &str = "memprof.yaml";
 
-mapping! {
-    /// What `cargo memprof` compares, and how. Flags win over it.
-    #[schemars(extend("patternProperties" = {"^x-": true}))]
-    pub struct Matrix {
-        /// The revisions to compare, in order: branches, tags, commits, `pr/7`, `mr/7`, or `.` for
-        /// the working tree.
-        "refs" => refs: List<RefEntry>,
-        /// The revision that the others are compared with: a ref, or `merge-base`. The first ref by
-        /// default.
-        "baseline" => baseline: Scalar<String>,
-        /// Settings with several values. Each ref becomes a side for each combination of them.
-        "axes" => axes: AxesEntry,
-        /// Fetch pr/N and mr/N from this remote [default: upstream if it exists, else origin]
-        "remote" => remote: Scalar<String> = Flag::new("remote", "NAME"),
-        /// Patterns for further kinds of ref: `cl/{}: refs/changes/{}/head`.
-        "refspecs" => refspecs: OpenMapping<Scalar<Refspec>>,
-        /// The tests to run: `-k` expressions, or mappings with further keys. All tests by default.
-        "tests" => tests: List<TestEntry>,
-        /// Files from another ref or from disk that are added to every revision.
-        "overlay" => overlay: OneOrMany<OverlayEntry>,
-        /// Checkpoints to put before lines of source files: `src/lib.rs:42=loaded`.
-        "checkpoints-at" => checkpoints_at: List<Scalar<Parsed<CheckpointAt>>>,
-        /// Whether a test file that only one ref has is put into the others. Yes by default.
-        "auto-overlay" => auto_overlay: Scalar<bool>,
-        /// Cells to leave out.
-        "exclude" => exclude: List<CellEntry>,
-        /// Cells to keep. If absent, all cells are kept.
-        "include" => include: List<CellEntry>,
-        /// Compare two implementations within one ref, test by test: `hf_*=fs_*`
-        ///
-        /// The tests of the left pattern are the baselines. The star stands for the same text in both
-        /// names.
-        "pairs" => pairs: List<Scalar<Parsed<PairPattern>>> = Flag::new("pair", "PATTERN=PATTERN"),
-        /// Run each cell N times, or `auto`: as often as the verdict needs [default: auto]
-        "repeat" => repeat: Scalar<RepeatCount> = Flag::new("repeat", "N|auto"),
-        /// Kill a run after this time: 90s, 10m
-        "timeout" => timeout: Scalar<Seconds> = Flag::new("timeout", "DURATION"),
-        /// Wait this long between two test processes: 2s, 500ms
-        "delay" => delay: Scalar<Delay> = Flag::new("delay", "DURATION"),
-        /// Random numbers of the tests: the same for all refs, or each process its own [default: same]
-        "random" => random: Scalar<RandomNumbers> = Flag::new("random", "same|own"),
-        /// Before each reading, release memory that pools and C's malloc hold and nobody uses
-        ///
-        /// Resident memory then has less that was freed. It costs time at each checkpoint and scope.
-        "trim" => trim: Scalar<bool> = Flag::switch("trim"),
-        /// How many tests run at once; one by default.
-        "jobs" => jobs: Scalar<JobsCount>,
-        /// The GPUs that tests are spread over, one test per GPU at a time.
-        "devices" => devices: PoolNames,
-        /// Cargo's build profile, such as `release`.
-        "profile" => profile: Scalar<String>,
-        /// Cargo features for every ref.
-        "features" => features: List<Scalar<String>>,
-        /// Enable all features
-        "all-features" => all_features: Scalar<bool> = Flag::switch("all-features"),
-        /// Whether to build without the default features.
-        "no-default-features" => no_default_features: Scalar<bool>,
-        /// The packages to build. Those of the manifest by default.
-        "packages" => packages: List<Scalar<String>>,
-        /// Whether to build the whole workspace.
-        "workspace" => workspace: Scalar<bool>,
-        /// Build for this target
-        "target" => target: Scalar<String> = Flag::new("target", "TRIPLE"),
-        /// Environment of every build and run.
-        "env" => env: OpenMapping<Scalar<Value>>,
-        /// Whether builds and tests inherit only known variables without secrets.
-        "clean-env" => clean_env: Scalar<bool>,
-        /// More variables to inherit with `clean-env`. `*` stands for any part of a name.
-        "keep-env" => keep_env: List<Scalar<String>>,
-        /// The toolchain for every ref, as rustup names it.
-        "toolchain" => toolchain: Scalar<String>,
-        /// How much metrics may grow, how large they may be, and how much memory tests may leave
-        /// behind. `*` stands for any part of a name.
-        "thresholds" => thresholds: OpenMapping<Rules>,
-        /// The file that says how large each metric may be at each checkpoint. `cargo memprof budget
-        /// write` writes it.
-        "budget" => budget: Scalar<String>,
-        /// Changes that are expected.
-        "allow" => allow: List<AllowEntry>,
-        /// Where revisions without a lock file get one from.
-        "lockfile" => lockfile: LockfileEntry,
-        /// Dependencies for every ref in place of its lock file's: `serde@1.0.200`.
-        "with" => with: List<Scalar<Parsed<DependencyChange>>>,
-        /// Leave these paths out of the checkouts, in .gitignore syntax
-        "sparse-exclude" => sparse_exclude: List<Scalar<String>> = Flag::new("sparse-exclude", "PATTERN"),
-        /// Do not use the network
-        "offline" => offline: Scalar<bool> = Flag::switch("offline"),
-        /// Do not change any lock file
-        "locked" => locked: Scalar<bool> = Flag::switch("locked"),
-        /// Settings for cargo, as for its `--config`.
-        "config" => config: List<Scalar<String>>,
-        /// Functions to trace in every revision.
-        "trace" => trace: TraceEntry,
-        /// The metrics to show.
-        "metrics" => metrics: List<Scalar<MetricName>>,
-    }
-}
+settings!(mapping);
 
 mapping! {
     /// A ref with settings of its own.
     #[schemars(transform = or_text)]
     pub struct RefEntry {
-        /// The ref.
+        /// The ref
         "ref" => spec: Scalar<String>,
-        /// Its name in the report.
+        /// Its name in the report [default: the ref as written]
         "name" => name: Scalar<String>,
-        /// Cargo features for this ref, in addition to the common ones.
+        /// Cargo features for this ref, in addition to the common ones
         "features" => features: List<Scalar<String>>,
-        /// Environment for this ref. It wins over the common one.
+        /// Variables for this ref, over the common ones
         "env" => env: OpenMapping<Scalar<Value>>,
-        /// The toolchain for this ref.
+        /// The toolchain for this ref
         "toolchain" => toolchain: Scalar<String>,
-        /// Cargo's build profile for this ref, in place of the common one.
+        /// Cargo's build profile for this ref, in place of the common one
         "profile" => profile: Scalar<String>,
-        /// Whether to build this ref without the default features.
+        /// Whether to build this ref without the default features
         "no-default-features" => no_default_features: Scalar<bool>,
-        /// Settings for cargo for this ref, after the common ones.
+        /// Settings for cargo for this ref, after the common ones
         "config" => config: List<Scalar<String>>,
-        /// The lock file for this ref in place of its own: a file, or a ref that has committed one.
+        /// The lock file for this ref in place of its own: a file, or a ref that has committed one
         "lockfile" => lockfile: Scalar<String>,
         /// Dependencies for this ref in place of its lock file's: `serde@1.0.200`, `serde=../serde`, or
-        /// `serde=URL@REV`.
+        /// `serde=URL@REV`
         "with" => with: List<Scalar<Parsed<DependencyChange>>>,
     }
 }
@@ -158,66 +64,69 @@ mapping! {
     /// A selection of tests, or a program, and how they run.
     #[schemars(transform = or_text)]
     pub struct TestEntry {
-        /// The name of the cells, with placeholders for parameters: `bert/{batch}`. Also `{test}`,
-        /// `{package}`, `{binary}`.
+        /// The cells' name in the report: `bert/{batch}`, also with `{test}`, `{package}`, `{binary}`
+        /// [default: the test's path and its parameters, `hf_fwd[batch=8]`]
         "name" => name: Scalar<Parsed<Template>>,
-        /// A `-k` expression over `package::binary::test`.
-        "filter" => filter: Scalar<Parsed<Expression>>,
-        /// A regular expression over `package::binary::test`.
-        "regex" => regex: Scalar<RegularExpression>,
-        /// Exact names: the test's path, or its whole `package::binary::test`.
-        "exact" => exact: List<Scalar<String>>,
-        /// Tests whose path contains one of these are left out.
-        "skip" => skip: List<Scalar<String>>,
-        /// What to do with tests marked `#[ignore]`.
-        "ignored" => ignored: Scalar<Ignored>,
-        /// Only tests of this package.
+        /// Run tests whose `package::binary::test` contains these words: 'hf and not (bwd or slow)'
+        ///
+        /// Case does not matter.
+        "filter" => filter: Scalar<Parsed<Expression>>
+            = Flag::new(Section::Tests, "filter", "EXPRESSION").short('k'),
+        /// Run tests whose `package::binary::test` matches this regular expression
+        "regex" => regex: Scalar<RegularExpression> = Flag::new(Section::Tests, "regex", "REGEX"),
+        /// Run the test with exactly this path, or this `package::binary::test`
+        "exact" => exact: List<Scalar<String>> = Flag::new(Section::Tests, "exact", "NAME"),
+        /// Skip tests whose path contains this text
+        "skip" => skip: List<Scalar<String>> = Flag::new(Section::Tests, "skip", "TEXT"),
+        /// What to do with tests marked `#[ignore]`: `skip`, `include` or `only` [default: skip]
+        "ignored" => ignored: Scalar<Ignored> as "`--ignored`, `--include-ignored`",
+        /// Only tests of this package, or the program's package
         "package" => package: Scalar<String>,
-        /// Only tests of this kind of target.
+        /// Only tests of this kind of target: `lib`, `bin`, `test`, `example`, `bench`
         "kind" => kind: Scalar<TargetKind>,
-        /// The binary to run as a program, with its `main`, in place of tests.
-        "bin" => bin: Scalar<String>,
-        /// The example to run as a program, in place of tests.
-        "example" => example: Scalar<String>,
-        /// The program's arguments. With `params`, `{NAME}` stands for a parameter's value.
-        "args" => args: List<Scalar<Value>>,
-        /// The file that the program reads from its standard input. By default, that is empty.
-        "stdin" => stdin: Scalar<String>,
-        /// The text that the program reads from its standard input.
+        /// The binary to run as a program, with its `main`, in place of tests
+        "bin" => bin: Scalar<String> as "`--bin`",
+        /// The example to run as a program, in place of tests
+        "example" => example: Scalar<String> as "`--example`",
+        /// The program's arguments; with `params`, `{NAME}` stands for a parameter's value
+        "args" => args: List<Scalar<Value>> as "`-- ARGS`, `--arg`",
+        /// The file that the program reads from its standard input [default: empty]
+        "stdin" => stdin: Scalar<String> as "`--stdin`",
+        /// The text that the program reads from its standard input
         "stdin-text" => stdin_text: Scalar<String>,
-        /// The exit code that the program succeeds with. 0 by default.
+        /// The exit code that the program succeeds with [default: 0]
         "exit-code" => exit_code: Scalar<ExpectedCode>,
-        /// Cargo features that these tests need, in addition to the common ones.
+        /// Cargo features that these tests need, in addition to the common ones
         "features" => features: List<Scalar<String>>,
-        /// Environment of the runs.
+        /// Variables of these runs, over those of the ref
         "env" => env: OpenMapping<Scalar<Value>>,
-        /// Parameters. Each becomes an environment variable, and each combination of values is a
-        /// cell.
-        "params" => params: OpenMapping<ParameterValues>,
-        /// The devices that these tests see: NVML's index, a UUID, a list of them, or `none`.
-        "device" => device: DeviceNames,
-        /// Time limit of one run of these tests.
+        /// Parameters, each a list of values; each combination is a cell, and has them in its variables
+        "params" => params: OpenMapping<ParameterValues> as "`--param`",
+        /// The GPUs that these tests see: NVML's index, the beginning of a UUID, a list of them, or `none`
+        "device" => device: DeviceNames as "`--device`",
+        /// As at the top level
         "timeout" => timeout: Scalar<Seconds>,
-        /// How often each of these runs.
-        "repeat" => repeat: Scalar<RepeatCount>,
+        /// As at the top level
+        "repeat" => repeat: Scalar<Repeat>,
     }
 }
 
 mapping! {
     /// Files that are added to every revision.
     pub struct OverlayEntry {
-        /// The ref that the files come from, or `.` for the disk.
-        "from" => from: Scalar<String>,
-        /// A patch to apply to every revision's own files, in place of the other keys.
-        "patch" => patch: Scalar<String>,
-        /// Which files or folders, `SRC` or `SRC=DST`.
-        "paths" => paths: List<PathEntry>,
-        /// The package that the files go into, wherever a revision has its folder.
-        "package" => package: Scalar<String>,
-        /// Whether tests go into the package (`package`) or into a crate of their own (`external`).
-        "mode" => mode: Scalar<OverlayMode>,
-        /// Dev-dependencies of that crate in `external` mode.
-        "dependencies" => dependencies: OpenMapping<Scalar<Dependency>>,
+        /// The ref that has the files, or `.` for the disk [default: `.`]
+        "from" => from: Scalar<String> as "`REF:` before the path",
+        /// A patch for every revision's own files, in place of the other keys
+        "patch" => patch: Scalar<String> as "`--overlay-patch`",
+        /// Files and folders: `SRC`, `SRC=DST`, or a mapping
+        "paths" => paths: List<PathEntry> as "`--overlay SRC=DST`",
+        /// The package that they go into, wherever a revision has its folder [default: the repository's root]
+        "package" => package: Scalar<String> as "`--overlay-package`",
+        /// Whether tests go into the package, or into a crate of their own: `package`, `external` [default:
+        /// package]
+        "mode" => mode: Scalar<OverlayMode> as "`--overlay-mode`",
+        /// Dev-dependencies of the external crate
+        "dependencies" => dependencies: OpenMapping<Scalar<Dependency>> as "`--overlay-dependency 'NAME = VALUE'`",
     }
 }
 
@@ -225,9 +134,9 @@ mapping! {
     /// A file or folder of an overlay.
     #[schemars(transform = or_text)]
     pub struct PathEntry {
-        /// Its path at the source.
+        /// Where the file is
         "source" => source: Scalar<String>,
-        /// Its path in the revision. The source's path by default.
+        /// Where it goes [default: the same path]
         "destination" => destination: Scalar<String>,
     }
 }
@@ -236,11 +145,11 @@ mapping! {
     /// A pattern of cells. Keys that are absent match anything.
     #[schemars(transform = or_text)]
     pub struct CellEntry {
-        /// The ref's name.
+        /// The ref, by name or as written
         "ref" => r#ref: Scalar<String>,
-        /// A `-k` expression over the test.
+        /// A `-k` expression over the test
         "test" => test: Scalar<Parsed<Expression>>,
-        /// Values of parameters.
+        /// Values of parameters
         "params" => params: OpenMapping<Scalar<Value>>,
     }
 }
@@ -250,50 +159,56 @@ mapping! {
     /// allows any growth.
     #[schemars(transform = or_text_or_number)]
     pub struct ThresholdEntry {
-        /// Growth in percent of the baseline.
-        "percent" => percent: Scalar<Percentage>,
-        /// Growth in the metric's own unit.
-        "bytes" => bytes: Scalar<Absolute>,
-        /// How large the metric may be, regardless of the baseline.
-        "limit" => limit: Scalar<Absolute>,
-        /// How much larger the metric may be at `done` than at `start`.
-        "leak" => leak: Scalar<Absolute>,
-        /// A `-k` expression: only in these tests.
-        "test" => test: Scalar<Parsed<Expression>>,
-        /// A label, with `*` for any part of it: only at these checkpoints.
-        "checkpoint" => checkpoint: Scalar<String>,
-        /// Whether to allow any growth.
-        "off" => off: Scalar<bool>,
+        /// Growth in percent of the baseline
+        "percent" => percent: Scalar<Percentage> as "`--threshold METRIC=5%`",
+        /// Growth in the metric's own unit
+        "bytes" => bytes: Scalar<Absolute> as "`--threshold METRIC=16MiB`",
+        /// How large the metric may be, regardless of the baseline
+        "limit" => limit: Scalar<Absolute> as "`--limit METRIC=8GiB`",
+        /// How much larger the metric may be at `done` than at `start`
+        "leak" => leak: Scalar<Absolute> as "`--leak METRIC=64KiB`",
+        /// Only in these tests: a `-k` expression
+        "test" => test: Scalar<Parsed<Expression>> as "`…,test=hf`",
+        /// Only at checkpoints with this label; `*` matches any part
+        "checkpoint" => checkpoint: Scalar<String> as "`…,checkpoint=done*`",
+        /// Whether to allow any growth
+        "off" => off: Scalar<bool> as "`--threshold METRIC=off`",
     }
 }
 
 mapping! {
     /// A change that is expected.
     pub struct AllowEntry {
-        /// Why the change is expected. The report shows it.
-        "reason" => reason: Scalar<String>,
-        /// The metric, with `*` for any part of its name.
-        "metric" => metric: Scalar<MetricPattern>,
-        /// A `-k` expression over the test.
-        "test" => test: Scalar<Parsed<Expression>>,
-        /// The checkpoint's label, with `*` for any part.
-        "checkpoint" => checkpoint: Scalar<String>,
-        /// The most growth that is expected, `20%` or `64MiB`. Any growth by default.
-        "limit" => limit: Scalar<Amount>,
-        /// The last day on which the entry holds. No end by default.
-        "until" => until: Scalar<Day>,
+        /// Why the change is expected; required, and last in the flag
+        "reason" => reason: Scalar<String> as "`--allow …,reason=TEXT`",
+        /// The metric; `*` matches any part of its name
+        "metric" => metric: Scalar<MetricPattern> as "`metric=…`",
+        /// A `-k` expression over the test
+        "test" => test: Scalar<Parsed<Expression>> as "`test=…`",
+        /// The checkpoint's label; `*` matches any part
+        "checkpoint" => checkpoint: Scalar<String> as "`checkpoint=…`",
+        /// The largest growth that is expected, `20%` or `64MiB` [default: any]
+        "limit" => limit: Scalar<Amount> as "`limit=…`",
+        /// The last day on which the entry counts, `2026-12-31` [default: no end]
+        "until" => until: Scalar<Day> as "`until=…`",
     }
 }
 
 mapping! {
     /// Where revisions without a lock file get one from.
     pub struct LockfileEntry {
-        /// The ref whose lock file they get.
-        "from" => from: Scalar<String>,
-        /// The date whose versions of dependencies they get: a day, `commit` for the time of the
-        /// newest commit without a lock file, or `today`.
-        "date" => date: Scalar<LockfileDate>,
+        /// Use this ref's lock file for revisions that have none committed
+        "from" => from: Scalar<String> = Flag::new(Section::Checkout, "lockfile-from", "REF"),
+        /// Resolve dependencies as of this date for revisions that have no lock file committed; `commit` is
+        /// the time of the newest of them [default: `today`, or `commit` if that does not build]
+        "date" => date: Scalar<LockfileDate>
+            = Flag::new(Section::Checkout, "lockfile-date", "commit|today|YYYY-MM-DD").without("lockfile-from"),
     }
+}
+
+/// A flag of the commands that measure functions.
+const fn trace(long: &'static str, value: &'static str) -> Flag {
+    Flag::new(Section::Trace, long, value).of(COMPARISONS | NOTEBOOK)
 }
 
 mapping! {
@@ -304,22 +219,22 @@ mapping! {
         ///
         /// More patterns: `bart::encoder::*::forward`, `crate::kv_cache::**`,
         /// `<Encoder as Module>::forward`
-        "functions" => functions: List<Scalar<Parsed<TracePattern>>> = Flag::new("trace", "PATTERN"),
+        "functions" => functions: List<Scalar<Parsed<TracePattern>>> = trace("trace", "PATTERN"),
         /// Measure each line of these functions
-        "lines" => lines: List<Scalar<Parsed<TracePattern>>> = Flag::new("trace-lines", "PATTERN"),
+        "lines" => lines: List<Scalar<Parsed<TracePattern>>> = trace("trace-lines", "PATTERN"),
         /// Log this many calls of each traced function one by one; sums include all calls [default:
         /// 100]
-        "max-events" => max_events: Scalar<CallLimit> = Flag::new("max-events", "N"),
+        "max-events" => max_events: Scalar<CallLimit> = trace("max-events", "N"),
         /// Log and measure by line only every N-th call of each traced function [default: 1]
         ///
         /// With patterns, functions have numbers of their own: `bert::**@5,bart::**@1`. A number
         /// without a pattern is that of the others.
-        "every" => every: Scalar<TracePeriods> = Flag::new("trace-every", "N|PATTERN@N"),
+        "every" => every: Scalar<TracePeriods> = trace("trace-every", "N|PATTERN@N"),
         /// A table of lines for each measured call, up to --max-events, in place of one for all calls
-        "lines-per-call" => lines_per_call: Scalar<bool> = Flag::switch("lines-per-call"),
+        "lines-per-call" => lines_per_call: Scalar<bool> = trace("lines-per-call", ""),
         /// Values to read at each traced call and line: heap,cpu,gpu,malloc,pool,time [default:
         /// heap,gpu, and those of --metrics]
-        "columns" => columns: List<Scalar<MetricGroup>> = Flag::split("columns", "NAME,NAME"),
+        "columns" => columns: List<Scalar<MetricGroup>> = trace("columns", "NAME,NAME").split(),
     }
 }
 
@@ -369,15 +284,6 @@ pub fn parse(text: &str, file: &Utf8Path) -> Result<Matrix, UserError> {
     crate::config::yaml::parse(text, file)
 }
 
-/// Returns the nearest `memprof.yaml` in `start` or a folder above it, up to `root`.
-pub fn find(start: &Utf8Path, root: &Utf8Path) -> Option<Utf8PathBuf> {
-    start
-        .ancestors()
-        .take_while(|folder| folder.starts_with(root))
-        .map(|folder| folder.join(FILE_NAME))
-        .find(|file| file.is_file())
-}
-
 /// Returns line and column of a value in the text of a matrix, from 1, such as a ref that does not exist.
 pub fn place_of(text: &str, value: &str) -> Option<(usize, usize)> {
     let is_bound =
@@ -392,25 +298,8 @@ pub fn place_of(text: &str, value: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// Reads a matrix from disk. The files that its programs read must exist.
-pub fn read(file: &Utf8Path) -> Result<Matrix, UserError> {
-    let text = limits::read(file)?;
-    let matrix = parse(&text, file)?;
-    let entries = matrix.tests.iter().flat_map(|List(entries)| entries).enumerate();
-    for (index, path) in entries.filter_map(|(index, entry)| Some((index, &entry.stdin.as_ref()?.0))) {
-        let input = file.with_file_name(path);
-        if !input.is_file() {
-            let what = if input.exists() { "is not a file" } else { "does not exist" };
-            return Err(UserError::new(format!("tests[{index}].stdin: {path} {what}"))
-                .help(format!("it is looked for at {input}; `stdin-text` takes the text itself"))
-                .at(file, place_of(&text, path)));
-        }
-    }
-    Ok(matrix)
-}
-
 /// Returns all keys by their mapping, for the documentation's test: `("overlay", ["from", …])`.
-pub fn all_keys() -> [(&'static str, &'static [&'static str]); 11] {
+pub fn all_keys() -> [(&'static str, &'static [Key]); 11] {
     [
         ("", Matrix::KEYS),
         ("refs", RefEntry::KEYS),

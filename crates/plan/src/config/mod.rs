@@ -1,9 +1,10 @@
 //! `memprof.yaml`: its keys, its values, and its JSON Schema.
-//! Reads the file; otherwise pure.
+//! Pure: `src/request/matrix_file.rs` reads the file.
 
 pub mod axes;
 pub mod device_pool;
 pub mod flag;
+pub mod keep;
 pub mod limits;
 pub mod mapping;
 pub mod matrix;

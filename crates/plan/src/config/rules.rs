@@ -1,10 +1,12 @@
 //! The rules of `memprof.yaml`'s mappings: short forms, keys that need each other, and checked
 //! names.
 
+use indexmap::IndexMap;
 use schemars::json_schema;
 use serde::de::{self, SeqAccess, Visitor};
 
 use crate::cell_pattern;
+use crate::config::keep::Keep;
 use crate::config::limits;
 use crate::config::mapping::{self, Entry, OneOrMany, OpenMapping, OpenMappingValue};
 use crate::config::matrix::{
@@ -275,6 +277,24 @@ impl ThresholdEntry {
             limit: absolute(self.limit.as_ref())?,
             leak: absolute(self.leak.as_ref())?,
         })
+    }
+}
+
+impl Keep<Vec<String>> for List<Scalar<MetricName>> {
+    fn keep(&self) -> Vec<String> {
+        self.0.iter().map(|Scalar(MetricName(name))| name.clone()).collect()
+    }
+}
+
+impl Keep<IndexMap<String, Vec<String>>> for OpenMapping<ParameterValues> {
+    fn keep(&self) -> IndexMap<String, Vec<String>> {
+        self.0.iter().map(|(name, ParameterValues(values))| (name.clone(), values.clone())).collect()
+    }
+}
+
+impl Keep<Option<Vec<String>>> for DeviceNames {
+    fn keep(&self) -> Option<Vec<String>> {
+        Some(self.0.clone())
     }
 }
 

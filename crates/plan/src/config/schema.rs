@@ -80,7 +80,7 @@ mod tests {
         let of_schema: BTreeSet<BTreeSet<String>> =
             definitions.values().chain([&schema]).filter_map(keys).collect();
         let of_parser: BTreeSet<BTreeSet<String>> = (matrix::all_keys().iter())
-            .map(|(_, keys)| keys.iter().map(|key| (*key).to_owned()).collect())
+            .map(|(_, keys)| keys.iter().map(|key| key.name.to_owned()).collect())
             .collect();
         assert_eq!(of_schema, of_parser);
     }

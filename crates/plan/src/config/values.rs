@@ -189,15 +189,11 @@ impl FromText for Delay {
     }
 }
 
-/// How often a cell runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RepeatCount(pub Repeat);
-
-impl FromText for RepeatCount {
+impl FromText for Repeat {
     const EXPECTED: &'static str = "a number such as 3, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        Ok(Self(text.parse()?))
+        Ok(text.parse()?)
     }
 
     fn schema() -> Schema {
@@ -205,15 +201,11 @@ impl FromText for RepeatCount {
     }
 }
 
-/// How many tests run at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobsCount(pub Jobs);
-
-impl FromText for JobsCount {
+impl FromText for Jobs {
     const EXPECTED: &'static str = "a number such as 4, or auto";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
-        Ok(Self(text.parse()?))
+        Ok(text.parse()?)
     }
 
     fn schema() -> Schema {

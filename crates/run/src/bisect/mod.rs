@@ -12,7 +12,7 @@ pub mod metric_query;
 pub mod observations;
 pub mod parts;
 pub mod record;
-pub(crate) mod replay;
+pub mod replay;
 pub mod report_builder;
 pub mod report_data;
 pub mod step_comparison;

@@ -3,6 +3,8 @@
 
 use std::ffi::OsStr;
 
+use memprof_plan::config::mapping::Mapping as _;
+use memprof_plan::config::matrix::Matrix;
 use memprof_support::process::shell_quoted;
 
 /// Flags of `bisect`, `history` and `prove` that `run` does not have, and whether a value follows each.
@@ -33,25 +35,30 @@ const SEARCH_FLAGS: [(&str, bool); 24] = [
     ("-v", false),
 ];
 
-/// Flags without a value that `run` has, too. A range may follow them.
-const WITHOUT_VALUE: [&str; 12] = [
+/// Flags without a value that `run` has, too, beside those of keys. A range may follow them.
+const WITHOUT_VALUE: [&str; 9] = [
     "--release",
     "-r",
-    "--all-features",
     "--no-default-features",
-    "--all-packages",
-    "--workspace",
     "--lib",
+    "--benches",
+    "--all-tests",
+    "--no-auto-overlay",
     "--ignored",
     "--include-ignored",
-    "--clean-env",
-    "--offline",
-    "--locked",
 ];
+
+/// Whether no value follows a flag.
+fn is_switch(word: &str) -> bool {
+    let flags = Matrix::KEYS.iter().filter_map(|key| Some(key.flag?.flag));
+    let mut names = flags.filter(|flag| flag.value.is_empty()).flat_map(|flag| [Some(flag.long), flag.alias]);
+    WITHOUT_VALUE.contains(&word)
+        || word.strip_prefix("--").is_some_and(|name| names.any(|one| one == Some(name)))
+}
 
 /// Returns the command line that compares two commits as the search measured them. `arguments` are
 /// the search's own, including the name of its command.
-pub(crate) fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
+pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
     let mut words =
         vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
     // Paths follow `--`.
@@ -71,7 +78,7 @@ pub(crate) fn comparison(command: &str, arguments: &[String], before: &str, afte
             .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
         // The range of a search is the only word with dots that belongs to no flag.
         let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
-        takes_value = word.starts_with('-') && !word.contains('=') && !WITHOUT_VALUE.contains(&word.as_str());
+        takes_value = word.starts_with('-') && !word.contains('=') && !is_switch(word);
         match own {
             Some((_, value)) => {
                 skips_value = *value;
