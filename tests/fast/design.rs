@@ -330,14 +330,28 @@ fn no_files_import_each_other_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-#[test]
-fn plan_asks_neither_files_nor_the_environment() {
-    let effects = ["fs_err", "std::fs", "std::env", "regular_file", ".is_file(", ".exists(", "Command::new"];
-    let plan = rust_files(&root().join("crates/plan/src"));
-    // The one file that `DESIGN.md` allows it.
-    for (file, text) in plan.iter().filter(|(file, _)| !file.ends_with("clean_env.rs")) {
-        let found: Vec<_> = effects.iter().filter(|effect| text.contains(**effect)).collect();
+/// Asserts that a crate's sources, without tests and these files, contain none of some words.
+fn assert_without(krate: &str, words: &[&str], allowed: &[&str]) {
+    let files = rust_files(&root().join("crates").join(krate).join("src"));
+    assert!(files.len() > 10, "{krate} has {} files", files.len());
+    let checked = files.iter().filter(|(file, _)| !allowed.iter().any(|allowed| file.ends_with(allowed)));
+    for (file, text) in checked {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let found: Vec<_> = words.iter().filter(|word| code.contains(**word)).collect();
         assert!(found.is_empty(), "{}: {found:?}", file.display());
+    }
+}
+
+#[test]
+fn crates_have_the_effects_that_design_md_states() {
+    let files = ["fs_err", "std::fs", "regular_file", ".is_file(", ".exists("];
+    let environment = ["std::env"];
+    let processes = ["Command::new", "process::Child"];
+    assert_without("plan", &[&files[..], &environment, &processes].concat(), &["clean_env.rs"]);
+    assert_without("report", &[&files[..], &environment, &processes].concat(), &["github.rs"]);
+    assert_without("judge", &processes, &[]);
+    for printing in ["support", "gpu", "plan", "judge", "run", "report"] {
+        assert_without(printing, &["println!(", "io::stdout()"], &[]);
     }
 }
 

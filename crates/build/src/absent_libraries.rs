@@ -27,7 +27,7 @@ impl EmptyLibraries {
     /// # Errors
     ///
     /// A file cannot be read, or there is no C compiler.
-    pub fn for_program(program: &Utf8Path, command: Command) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn for_program(program: &Utf8Path, command: Command) -> anyhow::Result<Option<Self>> {
         // As `ldd` does: the loader lists the libraries, and does not start the program.
         let traced = command.env("LD_TRACE_LOADED_OBJECTS", "1").within(Limits::ANSWER).capture()?.text();
         let (names, found) = parse(&traced);

@@ -65,7 +65,7 @@ impl<'a> BuildTree<'a> {
     }
 
     /// Returns the submodules that any revision lacks, of those that have been checked out.
-    pub fn all_missing_submodules(&self) -> Vec<MissingSubmodule> {
+    pub(crate) fn all_missing_submodules(&self) -> Vec<MissingSubmodule> {
         self.worktree.missing_submodules().all()
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct NeededCopies {
 
 impl NeededCopies {
     /// Takes the copies that have edits. `target` is the requested target, if there is one.
-    pub fn from_copies(copies: &[EditedCopy], target: Option<&str>) -> Self {
+    pub(crate) fn from_copies(copies: &[EditedCopy], target: Option<&str>) -> Self {
         let edited = || copies.iter().filter(|copy| copy.is_edited());
         let of_copy = |copy: &EditedCopy| (copy.place.original_root(), copy.place.edits.clone());
         // A target may be the path of a specification, which has the name of cargo's folder.
@@ -114,7 +114,10 @@ impl NeededCopies {
     /// Removes the libraries of cargo's artifacts that were compiled from another source than this
     /// build needs, and returns their root sources. There are none unless cargo keeps them elsewhere
     /// than in `deps`.
-    pub fn remove_other_artifacts(&self, artifacts: &[Artifact]) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
+    pub(crate) fn remove_other_artifacts(
+        &self,
+        artifacts: &[Artifact],
+    ) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
         let mut others = BTreeSet::new();
         let is_library = |artifact: &&Artifact| !artifact.target.kind.contains(&TargetKind::CustomBuild);
         for artifact in artifacts.iter().filter(is_library) {

@@ -57,7 +57,7 @@ const SHOWN: usize = 3;
 
 impl BuildFailure {
     /// Returns the failure of a call of cargo.
-    pub fn from_compiler(messages: &Messages, stderr: &str) -> Self {
+    pub(crate) fn from_compiler(messages: &Messages, stderr: &str) -> Self {
         let mut first_errors = messages.first_errors(SHOWN);
         if first_errors.is_empty() {
             first_errors = errors_of_cargo(stderr);
@@ -76,7 +76,7 @@ impl BuildFailure {
     }
 
     /// Returns the failure for an error before or around the build.
-    pub fn from_error(error: &anyhow::Error) -> Self {
+    pub(crate) fn from_error(error: &anyhow::Error) -> Self {
         let hints = advice::help(error).into_iter().collect();
         let is_of_request = error.chain().any(<dyn std::error::Error>::is::<UserError>);
         let fault = if is_of_request { Fault::Request } else { Fault::Code };
@@ -98,7 +98,7 @@ impl BuildFailure {
 
     /// Adds the submodules that the revision was built without. One that the errors name comes
     /// first: it is the cause.
-    pub fn add_missing_submodules(&mut self, missing: &[MissingSubmodule]) {
+    pub(crate) fn add_missing_submodules(&mut self, missing: &[MissingSubmodule]) {
         let is_named = |one: &&MissingSubmodule| self.first_errors.contains(one.path.as_str());
         let (named, others): (Vec<_>, Vec<_>) = missing.iter().partition(is_named);
         let hint = |needs: &str, one: &MissingSubmodule| {
@@ -115,7 +115,7 @@ impl BuildFailure {
     }
 
     /// Adds what to do about a path dependency that leads out of the checkout.
-    pub fn add_hint_of_outside_path(&mut self, checkout: &Utf8Path) {
+    pub(crate) fn add_hint_of_outside_path(&mut self, checkout: &Utf8Path) {
         let Some((package, folder)) = outside_path(&self.first_errors, checkout) else { return };
         self.hints.push(format!(
             "{package} is a path dependency outside of the repository; name its folder: --with {package}={folder}"
@@ -124,7 +124,7 @@ impl BuildFailure {
 
     /// Adds that a crate outside of the workspace does not need what a member lacks. `overlay` are the
     /// request's.
-    pub fn add_hint_of_external(&mut self, overlay: &[OverlayRequest], checkout: &Utf8Path) {
+    pub(crate) fn add_hint_of_external(&mut self, overlay: &[OverlayRequest], checkout: &Utf8Path) {
         let Some(member) = member_without_version(&self.first_errors, checkout) else { return };
         let how = match overlay.first() {
             Some(overlay) if overlay.mode == OverlayMode::External => return,
@@ -140,7 +140,7 @@ impl BuildFailure {
     /// Adds advice for known causes. `today` is set if the revision has no lock file and its commit's
     /// date was not tried.
     /// `toolchain_files` holds each revision's name and toolchain file.
-    pub fn add_hints(
+    pub(crate) fn add_hints(
         &mut self,
         revision: &Revision,
         today: bool,
@@ -257,7 +257,7 @@ pub(crate) fn is_of_machine(error: &anyhow::Error) -> bool {
 }
 
 /// Whether an error concerns only this revision, so that the other revisions can continue.
-pub fn concerns_one_revision(error: &anyhow::Error) -> bool {
+pub(crate) fn concerns_one_revision(error: &anyhow::Error) -> bool {
     advice::has::<CheckoutError>(error)
         || advice::has::<LeadsOutside>(error)
         || error.chain().any(|cause| {

@@ -71,7 +71,7 @@ impl Inputs<'_> {
     }
 
     /// Returns the folder of the crate for external overlays.
-    pub fn external_folder(&self) -> Utf8PathBuf {
+    pub(crate) fn external_folder(&self) -> Utf8PathBuf {
         self.cache.folder().join("external")
     }
 
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
     }
 
     /// Whether tests are wanted, and not programs alone.
-    pub fn wants_tests(&self) -> bool {
+    pub(crate) fn wants_tests(&self) -> bool {
         self.inputs.plan.request.tests.iter().any(|entry| entry.program.is_none())
     }
 
@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns the variables that the user gave for its builds and runs.
-    pub fn requested_environment(&self) -> BTreeMap<String, String> {
+    pub(crate) fn requested_environment(&self) -> BTreeMap<String, String> {
         let request = &self.inputs.plan.request;
         let mut environment = request.env.clone();
         environment.extend(request.refs.get(self.index).map(|wanted| wanted.env.clone()).unwrap_or_default());
@@ -157,7 +157,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns the lock file to inject; `None` if the revision has committed its own.
-    pub fn injected_lockfile(&self) -> anyhow::Result<Option<Vec<u8>>> {
+    pub(crate) fn injected_lockfile(&self) -> anyhow::Result<Option<Vec<u8>>> {
         if let Some(side) = self.side() {
             return Ok(Some(side.lockfile.clone()));
         }

@@ -73,7 +73,7 @@ pub(crate) struct GivenEnvironment {
 
 impl GivenEnvironment {
     /// Takes these variables.
-    pub fn from_variables(variables: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> Self {
         let paths = variables.iter().filter(|(name, _)| LIBRARY_PATHS.contains(&name.as_str()));
         Self {
             hashes: variables.iter().map(|(name, value)| (name.clone(), hash(name, value))).collect(),

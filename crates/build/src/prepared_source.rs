@@ -199,7 +199,7 @@ fn prepare_external_crate(
 
 impl PreparedSource {
     /// Whether an error may come from an edit: it is in an edited file, or it mentions what was put in.
-    pub fn has_edits_at(&self, job: &Job<'_>, errors: &[CompilerMessage]) -> bool {
+    pub(crate) fn has_edits_at(&self, job: &Job<'_>, errors: &[CompilerMessage]) -> bool {
         let workspace = job.inputs.workspace();
         let is_edited = |file: &str| {
             let path = workspace.join(file);
@@ -218,7 +218,7 @@ impl PreparedSource {
 
     /// After a failed build, skips the edits that may have caused it. Returns whether there are
     /// any, so that another build makes sense.
-    pub fn skip_suspects(
+    pub(crate) fn skip_suspects(
         &mut self,
         skipped: &mut SkippedEdits,
         job: &Job<'_>,

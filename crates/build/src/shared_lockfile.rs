@@ -83,7 +83,7 @@ impl SharedLockfile {
     ///
     /// # Errors
     /// The outer error is the tool's. The inner one means that cargo found no versions.
-    pub fn provide(
+    pub(crate) fn provide(
         &mut self,
         inputs: &Inputs<'_>,
         tree: &mut BuildTree<'_>,
@@ -121,7 +121,7 @@ impl SharedLockfile {
 
     /// Resolves as of the newest commit's date, and uses the result on trial. Returns whether there
     /// is one. `reason` says what is wrong with today's versions.
-    pub fn try_date(
+    pub(crate) fn try_date(
         &mut self,
         inputs: &Inputs<'_>,
         tree: &mut BuildTree<'_>,
@@ -154,7 +154,7 @@ impl SharedLockfile {
     }
 
     /// Keeps the lock file on trial, for this run and later ones.
-    pub fn accept(&mut self, inputs: &Inputs<'_>) -> anyhow::Result<()> {
+    pub(crate) fn accept(&mut self, inputs: &Inputs<'_>) -> anyhow::Result<()> {
         let Some(trial) = self.on_trial.take() else { bail!("no lock file is on trial") };
         lockfile::keep(&trial.kept, &trial.text)?;
         self.is_outdated = trial.was_used;
@@ -163,7 +163,7 @@ impl SharedLockfile {
     }
 
     /// Goes back to the lock file before the trial.
-    pub fn revert(&mut self) {
+    pub(crate) fn revert(&mut self) {
         if let Some(trial) = self.on_trial.take() {
             self.choice = trial.before;
         }

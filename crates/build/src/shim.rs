@@ -108,7 +108,7 @@ impl CompiledShim {
     }
 
     /// Finds the shim for this toolchain and target in the cache, or compiles it.
-    pub fn find_or_compile(
+    pub(crate) fn find_or_compile(
         cache: &Cache,
         toolchain: &Toolchain,
         target: Option<&str>,
@@ -177,14 +177,14 @@ impl CompiledShim {
     }
 
     /// Returns what the wrapper adds to traced crates outside the workspace.
-    pub fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
+    pub(crate) fn wrapping_dependencies(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
         let mut wrapping = self.wrapping(inner);
         wrapping.externs.retain(|(name, _)| name == "memprof_shim");
         wrapping
     }
 
     /// Returns what the wrapper adds to members of the workspace.
-    pub fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
+    pub(crate) fn wrapping(&self, inner: Option<PathBuf>) -> wrapper::WrapperShim {
         let rlib = |name: &str| self.folder.join(format!("lib{name}.rlib")).into_std_path_buf();
         wrapper::WrapperShim {
             // The appended line uses the second name, because the repository may have its own
@@ -213,7 +213,7 @@ impl CompiledShim {
 
     /// Returns what the wrapper adds to build scripts and procedural macros. `self` is the shim for
     /// the host.
-    pub fn in_build(&self, wrapping: &wrapper::WrapperShim) -> wrapper::HostShim {
+    pub(crate) fn in_build(&self, wrapping: &wrapper::WrapperShim) -> wrapper::HostShim {
         let mut own = self.wrapping(None);
         own.externs.retain(|(name, _)| wrapping.externs.iter().any(|(wanted, _)| wanted == name));
         wrapper::HostShim { externs: own.externs, search: own.search }

@@ -219,7 +219,7 @@ impl Draft {
     ///
     /// [`UnreadableArtifact`] if the executable cannot be read; another error if it cannot be
     /// copied.
-    pub fn add_executable(
+    pub(crate) fn add_executable(
         &self,
         built: &Utf8Path,
         file: &Utf8Path,
@@ -238,7 +238,7 @@ impl Draft {
     }
 
     /// Copies any other file. Returns its hash.
-    pub fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
+    pub(crate) fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
         let path = self.partial.join(file);
         let hash = hash_file(built).map_err(UnreadableArtifact)?;
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
@@ -249,7 +249,7 @@ impl Draft {
     }
 
     /// Stores a file that was injected into the checkout.
-    pub fn add_injected(&self, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn add_injected(&self, relative: &Utf8Path, content: &[u8]) -> anyhow::Result<()> {
         let path = self.partial.join("injected").join(relative);
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
         fs_err::write(path, content)?;
@@ -273,13 +273,13 @@ impl Draft {
 
 impl Entry {
     /// Returns the targets that do not compile and may contain a selected test.
-    pub fn selected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+    pub(crate) fn selected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
         let failed = self.provenance.failed_targets.iter().enumerate();
         failed.filter(|(index, _)| !self.unselected.contains(index)).map(|(_, failed)| failed)
     }
 
     /// Returns the targets that do not compile and cannot contain a selected test.
-    pub fn unselected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
+    pub(crate) fn unselected_failures(&self) -> impl Iterator<Item = &FailedTarget> {
         self.unselected.iter().filter_map(|&index| self.provenance.failed_targets.get(index))
     }
 
@@ -306,7 +306,7 @@ impl Entry {
 
     /// Whether an executable could not list its tests because shared libraries were missing. They
     /// may exist by now.
-    pub fn lacks_libraries(&self) -> bool {
+    pub(crate) fn lacks_libraries(&self) -> bool {
         let reasons =
             self.provenance.executables.iter().filter_map(|executable| executable.unlisted.as_ref());
         reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))

@@ -25,7 +25,7 @@ pub(crate) struct Toolchains {
 
 impl Toolchains {
     /// Returns the toolchain that builds a revision.
-    pub fn for_revision(
+    pub(crate) fn for_revision(
         &mut self,
         plan: &Plan,
         index: usize,

@@ -94,7 +94,7 @@ impl Device {
 
 impl CudaDevice {
     /// Returns the metric that counts the memory of all processes on the device.
-    pub fn shared_metric(&self) -> String {
+    pub(crate) fn shared_metric(&self) -> String {
         format!("gpu.{}.device", self.index)
     }
 }

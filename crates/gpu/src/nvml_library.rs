@@ -30,7 +30,7 @@ pub(crate) struct NvmlError {
 
 impl NvmlError {
     /// Whether it says that the device no longer answers.
-    pub fn is_lost_device(&self) -> bool {
+    pub(crate) fn is_lost_device(&self) -> bool {
         LOST.contains(&self.code)
     }
 }
@@ -148,14 +148,14 @@ impl Library {
     }
 
     /// Returns the device with this index.
-    pub fn device_by_index(&self, index: u32) -> Result<Device<'_>, NvmlError> {
+    pub(crate) fn device_by_index(&self, index: u32) -> Result<Device<'_>, NvmlError> {
         self.device(
             |handle| call!(self, nvmlDeviceGetHandleByIndex_v2(index => c_uint, handle => *mut Handle)),
         )
     }
 
     /// Returns the device, or the part of one, with this UUID.
-    pub fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, NvmlError> {
+    pub(crate) fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, NvmlError> {
         let Ok(uuid) = CString::new(uuid) else {
             return Err(self.error("nvmlDeviceGetHandleByUUID", INVALID_ARGUMENT));
         };
@@ -238,7 +238,7 @@ impl<'l> Device<'l> {
     }
 
     /// Returns where it is on the PCI bus.
-    pub fn pci(&self) -> Result<PciInfo, NvmlError> {
+    pub(crate) fn pci(&self) -> Result<PciInfo, NvmlError> {
         let mut info = PciInfo::default();
         call!(self.library, nvmlDeviceGetPciInfo_v3(self.handle => Handle, &raw mut info => *mut PciInfo))?;
         Ok(info)
@@ -252,7 +252,7 @@ impl<'l> Device<'l> {
     }
 
     /// Whether it is divided into parts. An error says that it cannot be.
-    pub fn is_divided(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn is_divided(&self) -> Result<bool, NvmlError> {
         let (mut now, mut after_a_reset) = (0, 0);
         call!(
             self.library,
@@ -264,7 +264,7 @@ impl<'l> Device<'l> {
     }
 
     /// Returns how many parts it can have.
-    pub fn most_parts(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn most_parts(&self) -> Result<u32, NvmlError> {
         let mut count = 0;
         call!(self.library, nvmlDeviceGetMaxMigDeviceCount(self.handle => Handle, &raw mut count => *mut c_uint))?;
         Ok(count)
@@ -281,7 +281,7 @@ impl<'l> Device<'l> {
     }
 
     /// Returns the programs that compute on it.
-    pub fn computing_processes(&self) -> Result<Vec<ProcessInfo>, NvmlError> {
+    pub(crate) fn computing_processes(&self) -> Result<Vec<ProcessInfo>, NvmlError> {
         processes(|count, infos| {
             call!(
                 self.library,
@@ -293,7 +293,7 @@ impl<'l> Device<'l> {
     }
 
     /// Returns the programs that draw on it.
-    pub fn drawing_processes(&self) -> Result<Vec<ProcessInfo>, NvmlError> {
+    pub(crate) fn drawing_processes(&self) -> Result<Vec<ProcessInfo>, NvmlError> {
         processes(|count, infos| {
             call!(
                 self.library,

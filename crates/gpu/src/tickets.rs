@@ -112,17 +112,17 @@ impl Ticket {
 
     /// Ends as a process that is killed. Returns a name that stays behind.
     #[cfg(test)]
-    pub fn abandon(mut self) -> Utf8PathBuf {
+    pub(crate) fn abandon(mut self) -> Utf8PathBuf {
         std::mem::take(&mut self.names).remove(0)
     }
 
     /// When it was completed.
-    pub fn arrival(&self) -> anyhow::Result<Arrival> {
+    pub(crate) fn arrival(&self) -> anyhow::Result<Arrival> {
         Ok(Arrival::from_metadata(&self.file.metadata()?))
     }
 
     /// Whether others see it. A program that cleans up `/tmp` may have removed it.
-    pub fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         self.names.iter().all(|name| is_at(&self.file, name))
     }
 }

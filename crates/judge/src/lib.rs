@@ -1,6 +1,6 @@
 //! From logs to verdicts and causes: figures, differences, limits, call sites.
 //!
-//! Reads and writes the folder of a run and the noise file; reads executables.
+//! Reads and writes the folder of a run; reads executables.
 
 pub mod compare;
 pub mod results;

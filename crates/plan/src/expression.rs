@@ -75,7 +75,7 @@ impl Expression {
     }
 
     /// Whether the expression holds, as far as `holds` knows of each name. `None` means that it may.
-    pub fn may_hold(&self, holds: &dyn Fn(&str) -> Option<bool>) -> Option<bool> {
+    pub(crate) fn may_hold(&self, holds: &dyn Fn(&str) -> Option<bool>) -> Option<bool> {
         let decided = |parts: &[Self], by: bool| {
             let parts: Vec<Option<bool>> = parts.iter().map(|part| part.may_hold(holds)).collect();
             if parts.contains(&Some(by)) {

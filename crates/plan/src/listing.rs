@@ -58,7 +58,7 @@ pub struct ListedRevision<'a> {
 
 impl ListedRevision<'_> {
     /// Whether it may have tests that are not listed.
-    pub fn has_unknown_tests(&self) -> bool {
+    pub(crate) fn has_unknown_tests(&self) -> bool {
         self.tests.is_none() || !self.not_measured.is_empty()
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Choice<'a> {
 impl Choice<'_> {
     /// Returns the error about an entry that matches no test. It is an error, unless the user
     /// selects only a part of the matrix, or a revision that did not build may have the test.
-    pub fn unmatched_entry(
+    pub(crate) fn unmatched_entry(
         &self,
         entry: &TestRequest,
         selector: &Selector<'_>,
@@ -40,12 +40,12 @@ impl Choice<'_> {
     }
 
     /// Whether a revision may have tests that are not listed.
-    pub fn any_has_unknown_tests(&self) -> bool {
+    pub(crate) fn any_has_unknown_tests(&self) -> bool {
         self.revisions.iter().any(ListedRevision::has_unknown_tests)
     }
 
     /// Refuses a plan in which no cell runs, and says why none does.
-    pub fn check_that_something_runs(
+    pub(crate) fn check_that_something_runs(
         &self,
         cells: &[PlannedCell],
         excluded_any: bool,

@@ -16,7 +16,7 @@ pub enum RandomNumbers {
 
 impl RandomNumbers {
     /// What plans mean that say nothing.
-    pub fn of_earlier_plans() -> Self {
+    pub(crate) fn of_earlier_plans() -> Self {
         Self::Own
     }
 

@@ -229,7 +229,7 @@ impl<'a> Answer<'a> {
     /// to measure the same. `None` without a regression, and where a search could not measure it: for
     /// the working tree, a single commit, diverged histories, sides with other settings, pairs of
     /// tests, metrics of scopes, calls, and names that do not show.
-    pub fn next_command(&self) -> Option<String> {
+    pub(crate) fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
@@ -276,7 +276,7 @@ impl<'a> Answer<'a> {
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
     /// that have it. A failed build is the same for all its tests.
-    pub fn troubles(&self) -> Vec<(Trouble, Vec<String>)> {
+    pub(crate) fn troubles(&self) -> Vec<(Trouble, Vec<String>)> {
         let mut tests: indexmap::IndexMap<Trouble, Vec<String>> = indexmap::IndexMap::new();
         for finding in &self.findings {
             for trouble in troubles::troubles(self.comparison, &finding.view) {
@@ -289,7 +289,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the tests without a comparable figure that did not fail. Notes give the reasons.
-    pub fn without_reason(&self) -> Vec<String> {
+    pub(crate) fn without_reason(&self) -> Vec<String> {
         let not_compared = self.findings.iter().filter(|finding| finding.standing == Standing::NotCompared);
         let without = not_compared.filter(|finding| {
             let troubles = troubles::troubles(self.comparison, &finding.view);

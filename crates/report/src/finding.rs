@@ -203,7 +203,7 @@ impl<'a> Finding<'a> {
     }
 
     /// Returns place and remark: `at 'parsed' (src/lib.rs:10): limit 4.00 MiB`.
-    pub fn place_and_remark(&self) -> String {
+    pub(crate) fn place_and_remark(&self) -> String {
         match (self.place.is_empty(), self.remark.is_empty()) {
             (false, false) => format!("{}: {}", self.place, self.remark),
             _ => format!("{}{}", self.place, self.remark),

@@ -1,6 +1,6 @@
 //! Every format: tables, markdown, pages, CSV, JSON, `JUnit`, trace events, annotations.
 //!
-//! Writes to the writer that it is given.
+//! Writes to the writer that it is given. `github` also reads the variables of a step.
 
 mod answer;
 mod answer_table;

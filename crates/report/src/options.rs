@@ -55,7 +55,7 @@ impl Format {
 
 impl Options {
     /// Whether the report of one revision is only its table of tests.
-    pub fn is_brief(&self) -> bool {
+    pub(crate) fn is_brief(&self) -> bool {
         self.compact || self.rows == Rows::None
     }
 

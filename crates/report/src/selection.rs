@@ -118,7 +118,7 @@ impl MetricFilter {
 
     /// Returns the measured metrics of points that match, in the order of the patterns; if none
     /// matches, the first ones.
-    pub fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
+    pub(crate) fn of_points<'a>(&self, comparison: &'a Comparison) -> Vec<&'a Metric> {
         let is_of_scopes = |metric: &Metric| metric::known(&metric.name).is(Property::OfScopes);
         let points: Vec<&Metric> = comparison.metrics.iter().filter(|metric| !is_of_scopes(metric)).collect();
         let mut wanted: Vec<&Metric> = Vec::new();

@@ -110,7 +110,7 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
 
 /// Returns the hashes of the run's files. The outcome says of a file that cannot be read that the
 /// test replaced it.
-pub fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
+pub(crate) fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
     let seal = |name: &str| Some((name.to_owned(), file_seal::read(&folder.join(name)).ok()??));
     [file::LOG, file::STDOUT, file::STDERR].into_iter().filter_map(seal).collect()
 }

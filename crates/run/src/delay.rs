@@ -19,7 +19,7 @@ pub struct Delay {
 
 impl Delay {
     /// The pause that the user requested, if any.
-    pub fn from_request(request: &Request) -> Self {
+    pub(crate) fn from_request(request: &Request) -> Self {
         Self::new(request.settings.delay_milliseconds.map(Duration::from_millis))
     }
 
@@ -33,7 +33,7 @@ impl Delay {
     }
 
     /// Waits before the next process, unless it is the first one. An interrupt ends the wait.
-    pub fn before_run(&self, interrupt: &AtomicBool, sink: &dyn Sink) {
+    pub(crate) fn before_run(&self, interrupt: &AtomicBool, sink: &dyn Sink) {
         if self.is_first.replace(false) || self.length.is_zero() {
             return;
         }

@@ -16,7 +16,7 @@ pub struct PastTimes(HashMap<CellId, Duration>);
 
 impl PastTimes {
     /// Returns how long a test took, if that is known.
-    pub fn of_cell(&self, cell: &CellId) -> Option<Duration> {
+    pub(crate) fn of_cell(&self, cell: &CellId) -> Option<Duration> {
         self.0.get(cell).copied()
     }
 

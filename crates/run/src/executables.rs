@@ -47,7 +47,7 @@ impl ProvenExecutables {
     }
 
     /// Returns what the test did to its executable and its current folder.
-    pub fn harm(&self, entry: &Entry, executable: &Executable) -> Option<String> {
+    pub(crate) fn harm(&self, entry: &Entry, executable: &Executable) -> Option<String> {
         let path = entry.folder.join(&executable.file);
         match (Stamp::read(&path), self.0.get(&path)) {
             (None, _) => return Some("the test deleted its executable".to_owned()),

@@ -43,7 +43,7 @@ impl RunHome {
     }
 
     /// Returns what the test did to the folder and its files, if that makes the run useless.
-    pub fn harm(&self) -> Option<String> {
+    pub(crate) fn harm(&self) -> Option<String> {
         let found = match self.path.symlink_metadata() {
             Ok(found) if self.path.canonicalize_utf8().is_ok_and(|path| path == self.path) => found,
             Ok(_) | Err(_) => return Some("the test deleted or moved its run's folder".to_owned()),
@@ -73,7 +73,7 @@ impl RunHome {
     }
 
     /// Shortens the test's outputs to 64 MiB. Returns remarks for the report.
-    pub fn shorten_outputs(&self) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn shorten_outputs(&self) -> anyhow::Result<Vec<String>> {
         let mut remarks = Vec::new();
         for (name, output) in &self.outputs {
             make_accessible(output, 0o600)?;
@@ -87,7 +87,7 @@ impl RunHome {
     }
 
     /// Replaces the secrets in the test's outputs.
-    pub fn redact_outputs(&self) -> anyhow::Result<()> {
+    pub(crate) fn redact_outputs(&self) -> anyhow::Result<()> {
         for (name, _) in &self.outputs {
             let path = self.path.join(name);
             if self.is_output(&path) {

@@ -22,7 +22,7 @@ pub(crate) fn is_requested(request: &Request) -> bool {
 
 /// Returns the variables that make test processes count the C library's allocator. Without a request
 /// for its metrics there are none, and no library is compiled.
-pub fn malloc_variables(
+pub(crate) fn malloc_variables(
     request: &Request,
     library: impl FnOnce() -> Result<Utf8PathBuf, String>,
 ) -> BTreeMap<&'static str, String> {

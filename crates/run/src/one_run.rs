@@ -45,7 +45,7 @@ pub(crate) struct OneRun<'a> {
 
 impl OneRun<'_> {
     /// Runs the process to its end, and returns the record. `stop` ends it early.
-    pub fn perform(self, sink: &dyn Sink, stop: &AtomicBool) -> anyhow::Result<RunRecord> {
+    pub(crate) fn perform(self, sink: &dyn Sink, stop: &AtomicBool) -> anyhow::Result<RunRecord> {
         let Self { planned, repeat, name, entry, executable, executables, .. } = self;
         let (home, stdout, stderr) = self.home;
         let limit = planned.timeout_seconds.map(Duration::from_secs);

@@ -17,7 +17,7 @@ pub struct Recording {
 
 /// Where a process keeps the site of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blocks {
+pub(crate) enum Blocks {
     /// In 16 bytes before it.
     Headers,
     /// In a table: slower, but a program may free the block by any means.

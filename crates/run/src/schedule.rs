@@ -73,7 +73,7 @@ impl Schedule {
     }
 
     /// Adds a run that must be repeated with the machine for itself.
-    pub fn add_alone(&mut self, run: usize) {
+    pub(crate) fn add_alone(&mut self, run: usize) {
         let needs = Needs { machine: true, ..Needs::default() };
         self.waiting.push(Entry { run, needs, is_beside: false });
     }

@@ -23,7 +23,7 @@ pub struct Limits {
 
 impl Limits {
     /// Of programs that the user trusts, such as git.
-    pub const TRUSTED: Self = Self { bytes: 4 << 30, time: None };
+    pub(crate) const TRUSTED: Self = Self { bytes: 4 << 30, time: None };
     /// Of a program with the code of others that is asked for something short, such as its tests.
     pub const ANSWER: Self = Self { bytes: 64 << 20, time: Some(Duration::from_mins(5)) };
 }

@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// Kills all processes below this one that are alive now, and tells of each.
-    pub fn kill_descendants(&mut self, tell: impl FnMut(&Process)) {
+    pub(crate) fn kill_descendants(&mut self, tell: impl FnMut(&Process)) {
         self.kill_below(own_id(), Spared::default(), tell);
     }
 

@@ -54,7 +54,7 @@ impl Redactor {
 
     /// Adds the values of all variables that hold a secret.
     #[must_use]
-    pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn with_variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         for (name, value) in variables {
             self.learn(&name, &value);
         }

@@ -57,7 +57,7 @@ pub mod followed {
     use super::{check_kind, named, read_whole, reading, too_large, utf8};
 
     /// How many bytes of a text are read. Sources, manifests and notebooks have less.
-    pub const MOST_OF_TEXT: u64 = 256 << 20;
+    pub(crate) const MOST_OF_TEXT: u64 = 256 << 20;
     /// How many bytes of an executable or a library are read.
     pub const MOST_OF_BINARY: u64 = 4 << 30;
 

@@ -37,7 +37,7 @@ impl WholeFile {
     }
 
     /// Gives the file the owner and the permissions of the one that it replaces.
-    pub fn take_after(&self, existing: &Metadata) -> io::Result<()> {
+    pub(crate) fn take_after(&self, existing: &Metadata) -> io::Result<()> {
         let file = self.partial.as_file();
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (existing.uid(), existing.gid()) {

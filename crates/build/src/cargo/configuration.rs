@@ -77,7 +77,7 @@ impl CargoConfig {
     }
 
     /// Returns the user's `build.rustc-workspace-wrapper`.
-    pub fn workspace_wrapper(&self) -> Option<PathBuf> {
+    pub(crate) fn workspace_wrapper(&self) -> Option<PathBuf> {
         self.program_of(
             "rustc-workspace-wrapper",
             ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER"],
@@ -85,7 +85,7 @@ impl CargoConfig {
     }
 
     /// Returns the user's `build.rustc-wrapper`.
-    pub fn compiler_wrapper(&self) -> Option<PathBuf> {
+    pub(crate) fn compiler_wrapper(&self) -> Option<PathBuf> {
         self.program_of("rustc-wrapper", ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"])
     }
 
@@ -105,7 +105,11 @@ impl CargoConfig {
     /// # Errors
     ///
     /// There are several targets. Cargo would build for each of them.
-    pub fn build_target(&self, variable: Option<String>, host: &str) -> Result<Option<String>, UserError> {
+    pub(crate) fn build_target(
+        &self,
+        variable: Option<String>,
+        host: &str,
+    ) -> Result<Option<String>, UserError> {
         const KEYS: [&str; 2] = ["build", "target"];
         let from_command_line = find_in(&self.layers[..self.from_command_line], &KEYS);
         let found = match (from_command_line, variable.filter(|target| !target.is_empty())) {
@@ -133,7 +137,7 @@ impl CargoConfig {
     }
 
     /// Returns the registries on the disk that sources are replaced with.
-    pub fn local_registries(&self) -> Vec<Utf8PathBuf> {
+    pub(crate) fn local_registries(&self) -> Vec<Utf8PathBuf> {
         let of_layer = |layer: &Layer| {
             let sources = layer.document.get("source").and_then(Item::as_table_like);
             let folders = sources.into_iter().flat_map(|sources| {
@@ -177,7 +181,7 @@ impl CargoConfig {
     }
 
     /// Whether a runner depends on a `cfg(…)`, so that [`Self::runner`] needs the compiler's.
-    pub fn has_conditional_runner(&self) -> bool {
+    pub(crate) fn has_conditional_runner(&self) -> bool {
         let targets = self.layers.iter().filter_map(|layer| layer.document.get("target")?.as_table_like());
         let mut targets = targets.flat_map(|targets| targets.iter());
         targets.any(|(name, target)| name.starts_with("cfg(") && target.get("runner").is_some())

@@ -78,7 +78,7 @@ impl Messages {
     }
 
     /// Returns the text of the first errors in an artifact's target.
-    pub fn errors_in(&self, artifact: &Artifact, count: usize) -> String {
+    pub(crate) fn errors_in(&self, artifact: &Artifact, count: usize) -> String {
         let is_of_target = |error: &&CompilerMessage| {
             error.package_id == artifact.package_id && error.target.src_path == artifact.target.src_path
         };

@@ -63,7 +63,7 @@ pub fn out_of_reach(name: &str, message: &str) -> Option<UserError> {
 
 impl Unresolved {
     /// Whether a version is missing, as opposed to a registry that does not answer.
-    pub fn lacks_version(&self) -> bool {
+    pub(crate) fn lacks_version(&self) -> bool {
         ["failed to select a version for", "no matching package"].iter().any(|text| self.0.contains(text))
     }
 
@@ -97,7 +97,7 @@ impl Resolution<'_> {
     ///
     /// # Errors
     /// The outer error is the tool's, the inner one cargo's.
-    pub fn as_of(&self, moment: Timestamp) -> anyhow::Result<Result<Resolved, Unresolved>> {
+    pub(crate) fn as_of(&self, moment: Timestamp) -> anyhow::Result<Result<Resolved, Unresolved>> {
         let toolchain = self.toolchain_with_dates()?;
         let error = match self.lock(&toolchain, &When::from_moment(moment))? {
             Ok(text) => return Ok(Ok(self.resolved(text, Vec::new()))),

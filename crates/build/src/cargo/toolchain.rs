@@ -39,7 +39,7 @@ impl ToolchainChoice {
     /// user's folder. That would override the toolchain file of every revision.
     /// `RUSTUP_TOOLCHAIN_SOURCE` (rustup 1.29) distinguishes explicit choices from those of files
     /// and defaults.
-    pub fn from_wish(wish: Option<&str>) -> Self {
+    pub(crate) fn from_wish(wish: Option<&str>) -> Self {
         let wished = wish.map(ToOwned::to_owned).or_else(|| {
             let inherited = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
             match std::env::var("RUSTUP_TOOLCHAIN_SOURCE").as_deref() {
@@ -84,7 +84,7 @@ impl Toolchain {
 
     /// Returns the error about a target that the compiler does not know, or has no standard
     /// library for. `stderr` is the compiler's output.
-    pub fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
+    pub(crate) fn target_error(&self, target: &str, stderr: &str) -> Option<UserError> {
         if stderr.to_lowercase().contains("could not find specification for target") {
             let known = self.rustc().args(["--print", "target-list"]).run().map(|list| list.text());
             let known = known.unwrap_or_default();

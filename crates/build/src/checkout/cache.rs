@@ -216,7 +216,7 @@ impl Cache {
     }
 
     /// Returns the folder of compiled shims, which all repositories below one home share.
-    pub fn shims(&self) -> Utf8PathBuf {
+    pub(crate) fn shims(&self) -> Utf8PathBuf {
         self.folder.with_file_name("shim")
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Conversion {
 impl Conversion {
     /// Reads the user's settings. `git` runs in the checkout, and `lfs` says why Git LFS is unavailable,
     /// if it is.
-    pub fn of_user(git: &Command, repository: &Repository, lfs: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn of_user(git: &Command, repository: &Repository, lfs: Option<&str>) -> anyhow::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(format!("{lfs:?}\0").as_bytes());
         let settings = git.clone().args(["config", "-z", "--get-regexp", SETTINGS]).capture()?;
@@ -43,7 +43,7 @@ impl Conversion {
     /// other settings or attributes than `commit` gets now. Returns whether it did.
     ///
     /// `git` runs in the work tree, and `git_directory` is its own one.
-    pub fn forget_files_if_changed(
+    pub(crate) fn forget_files_if_changed(
         &self,
         git: &Command,
         git_directory: &Utf8Path,

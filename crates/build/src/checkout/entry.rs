@@ -27,7 +27,7 @@ impl Entry {
     ///
     /// # Errors
     /// The entry is gone, and its place belongs to a worktree of the user's.
-    pub fn repair(&self, commit: Option<&str>) -> anyhow::Result<()> {
+    pub(crate) fn repair(&self, commit: Option<&str>) -> anyhow::Result<()> {
         self.refuse_users_own()?;
         make_folder(&self.folder)?;
         // A name need not be UTF-8.
@@ -81,13 +81,13 @@ impl Entry {
     }
 
     /// Forgets what is checked out.
-    pub fn start_over(&self, commit: &str) -> anyhow::Result<()> {
+    pub(crate) fn start_over(&self, commit: &str) -> anyhow::Result<()> {
         remove_whatever_is_at(&self.folder.join("index"))?;
         restore(&self.folder.join("HEAD"), &format!("{commit}\n"))
     }
 
     /// Whether git knows which files are checked out.
-    pub fn has_index(&self) -> bool {
+    pub(crate) fn has_index(&self) -> bool {
         self.folder.join("index").symlink_metadata().is_ok_and(|metadata| metadata.is_file())
     }
 }

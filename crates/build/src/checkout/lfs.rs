@@ -62,7 +62,7 @@ impl Lfs {
 
     /// Returns the command with git-lfs's filter, regardless of whether the user has run `git lfs
     /// install` (or with `--skip-smudge`).
-    pub fn applied_to(&self, command: Command) -> Command {
+    pub(crate) fn applied_to(&self, command: Command) -> Command {
         let Some(folder) = &self.folder else { return command };
         // Git starts the filter at the checkout's root.
         let environment = format!("env GIT_DIR={} GIT_WORK_TREE=.", shell_quoted(folder.as_os_str()));

@@ -153,7 +153,7 @@ impl<'repository> Worktree<'repository> {
 
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
     /// script has changed that. Our own calls of git do not read it, but build scripts do.
-    pub fn restore_link(&self) -> anyhow::Result<()> {
+    pub(crate) fn restore_link(&self) -> anyhow::Result<()> {
         if !self.path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
             remove_whatever_is_at(&self.path)?;
             fs_err::create_dir_all(&self.path)?;

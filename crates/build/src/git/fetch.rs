@@ -47,7 +47,7 @@ impl Advice for FetchError {
 
 impl FetchError {
     /// Whether the remote answered that it has no such ref.
-    pub fn is_missing_there(&self) -> bool {
+    pub(crate) fn is_missing_there(&self) -> bool {
         self.git.stderr().contains("couldn't find remote ref")
     }
 }

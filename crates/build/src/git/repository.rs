@@ -147,7 +147,7 @@ impl Repository {
 
     /// Whether there are files of the user: not in a bare repository, and not after `git clone
     /// --no-checkout`, whose working tree git describes as if all files were deleted.
-    pub fn has_checkout(&self) -> anyhow::Result<bool> {
+    pub(crate) fn has_checkout(&self) -> anyhow::Result<bool> {
         if self.bare {
             return Ok(false);
         }
@@ -160,7 +160,7 @@ impl Repository {
     }
 
     /// Whether `--depth` cut off the history.
-    pub fn is_shallow(&self) -> bool {
+    pub(crate) fn is_shallow(&self) -> bool {
         self.common_directory.join("shallow").exists()
     }
 
@@ -172,12 +172,12 @@ impl Repository {
 
     /// Returns the git program in this repository, started where the user is. The user's paths are
     /// relative to that folder.
-    pub fn git_at_start(&self) -> Command {
+    pub(crate) fn git_at_start(&self) -> Command {
         self.git().current_dir(&self.start)
     }
 
     /// Returns the git program in another place: the checkout, or the repository of a submodule.
-    pub fn git_at(&self, place: Place<'_>) -> Command {
+    pub(crate) fn git_at(&self, place: Place<'_>) -> Command {
         git(place).envs(self.environment.iter().map(|(name, value)| (name, value)))
     }
 
@@ -289,12 +289,12 @@ impl Repository {
     }
 
     /// Whether `HEAD` names a branch that has no commit yet.
-    pub fn is_head_unborn(&self) -> anyhow::Result<bool> {
+    pub(crate) fn is_head_unborn(&self) -> anyhow::Result<bool> {
         Ok(self.look_up("HEAD")? == Lookup::Missing)
     }
 
     /// Returns the number of ancestors of this commit along first parents.
-    pub fn first_parents(&self, commit: &str) -> anyhow::Result<usize> {
+    pub(crate) fn first_parents(&self, commit: &str) -> anyhow::Result<usize> {
         let counted = self.reading().args(["rev-list", "--count", "--first-parent", commit]).run()?.text();
         Ok(counted.parse::<usize>().context("`git rev-list --count`")?.saturating_sub(1))
     }
@@ -350,7 +350,7 @@ impl Repository {
     }
 
     /// Returns where a symbolic link at a commit leads; `None` if the path is no link.
-    pub fn link_target(&self, commit: &str, path: &str) -> anyhow::Result<Option<String>> {
+    pub(crate) fn link_target(&self, commit: &str, path: &str) -> anyhow::Result<Option<String>> {
         let Some((SYMBOLIC_LINK, blob)) = self.tree_entry(commit, path)? else { return Ok(None) };
         let target = self.reading().args(["cat-file", "blob", &blob]).run();
         let target = target.with_context(|| format!("could not read '{path}' at {commit}"))?;
@@ -405,7 +405,7 @@ impl Repository {
     ///
     /// # Errors
     /// Git cannot read a file, because a partial clone lacks it.
-    pub fn has_text(&self, commit: &str, texts: &[&str], pathspecs: &[&str]) -> anyhow::Result<bool> {
+    pub(crate) fn has_text(&self, commit: &str, texts: &[&str], pathspecs: &[&str]) -> anyhow::Result<bool> {
         let patterns = texts.iter().flat_map(|text| ["-e", text]);
         let command = self.reading().env("GIT_NO_LAZY_FETCH", "1").args(["grep", "-q", "-I", "-F"]);
         let searched = command.args(patterns).args([commit, "--"]).args(pathspecs).capture()?;

@@ -153,7 +153,7 @@ impl OwnAllocators {
     }
 
     /// Whether this file has edits. The path is relative to the checkout.
-    pub fn is_edited(&self, path: &Utf8Path) -> bool {
+    pub(crate) fn is_edited(&self, path: &Utf8Path) -> bool {
         self.edited.contains_key(path)
     }
 

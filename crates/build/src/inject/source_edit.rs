@@ -61,7 +61,7 @@ impl<'a> SourceText<'a> {
     }
 
     /// Returns an empty list of edits.
-    pub fn edits(&self) -> Edits<'a> {
+    pub(crate) fn edits(&self) -> Edits<'a> {
         Edits { source: *self, insertions: Vec::new() }
     }
 
@@ -90,7 +90,7 @@ fn shebang_length(text: &str) -> usize {
 
 /// Insertions into one source.
 #[derive(Clone, Debug)]
-pub struct Edits<'a> {
+pub(crate) struct Edits<'a> {
     source: SourceText<'a>,
     insertions: Vec<Insertion>,
 }
@@ -145,7 +145,7 @@ impl Edits<'_> {
     }
 
     /// Returns the text with all insertions.
-    pub fn applied(mut self) -> String {
+    pub(crate) fn applied(mut self) -> String {
         self.insertions.sort_by_key(|insertion| (insertion.at, insertion.side));
         let length = self.insertions.iter().map(|insertion| insertion.text.len()).sum::<usize>();
         let mut edited = String::with_capacity(self.source.text.len() + length);

@@ -17,7 +17,7 @@ pub struct Mistake {
 
 impl Mistake {
     /// Returns the error about this place of the notebook with this name.
-    pub fn in_notebook(self, name: &str) -> UserError {
+    pub(crate) fn in_notebook(self, name: &str) -> UserError {
         let Self { cell, line, what, instead } = self;
         UserError::new(format!("{name}: cell {cell}, line {line}: {what}")).help(instead)
     }

@@ -47,7 +47,7 @@ pub(crate) struct CopiedCrate {
 
 impl CopiedCrate {
     /// Returns the root source that cargo names.
-    pub fn original_root(&self) -> PathBuf {
+    pub(crate) fn original_root(&self) -> PathBuf {
         self.original.join(&self.root)
     }
 }
@@ -235,7 +235,7 @@ impl EditedCopy {
     }
 
     /// Whether the copy differs from the original.
-    pub fn is_edited(&self) -> bool {
+    pub(crate) fn is_edited(&self) -> bool {
         !self.place.edits.is_empty()
     }
 

@@ -80,7 +80,7 @@ pub struct Function {
 impl Function {
     /// Whether the function is edited in the same way if it is selected like this. A name matters to
     /// tests only.
-    pub fn is_edited_as(&self, other: Selected) -> bool {
+    pub(crate) fn is_edited_as(&self, other: Selected) -> bool {
         let is_same_name = self.selected.is_named == other.is_named || !self.is_test;
         (self.selected.depth, self.selected.every) == (other.depth, other.every) && is_same_name
     }

@@ -58,7 +58,7 @@ impl Patterns {
     }
 
     /// Returns the crates that patterns name outright.
-    pub fn crate_names(&self) -> BTreeSet<&str> {
+    pub(crate) fn crate_names(&self) -> BTreeSet<&str> {
         self.patterns.iter().filter_map(|(pattern, _)| pattern.crate_name()).collect()
     }
 }
@@ -208,7 +208,7 @@ impl Tracing {
     }
 
     /// Whether the compiler must also trace crates that are not members of the workspace.
-    pub fn is_beyond_members(&self) -> bool {
+    pub(crate) fn is_beyond_members(&self) -> bool {
         self.beyond_members
     }
 
@@ -234,7 +234,7 @@ impl Tracing {
     }
 
     /// Whether this file has edits. The path is relative to the base.
-    pub fn is_edited(&self, path: &Utf8Path) -> bool {
+    pub(crate) fn is_edited(&self, path: &Utf8Path) -> bool {
         self.edited.contains_key(path)
     }
 

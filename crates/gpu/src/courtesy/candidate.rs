@@ -54,7 +54,7 @@ pub(crate) enum Need {
 
 impl Need {
     /// Returns what these processes take, with what is on all devices now.
-    pub fn of_candidates(candidates: &[Candidate], places: &[Place]) -> Self {
+    pub(crate) fn of_candidates(candidates: &[Candidate], places: &[Place]) -> Self {
         if let Some(bytes) = candidates.iter().map(|one| one.bytes).sum() {
             return Self::Exactly(bytes);
         }

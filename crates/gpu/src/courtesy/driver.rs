@@ -80,7 +80,7 @@ impl CallError {
     }
 
     /// Whether the driver says that it cannot do this at all.
-    pub fn is_not_supported(&self) -> bool {
+    pub(crate) fn is_not_supported(&self) -> bool {
         self.code == NOT_SUPPORTED
     }
 }

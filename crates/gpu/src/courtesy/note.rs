@@ -88,7 +88,7 @@ impl fmt::Display for Note {
 
 impl Note {
     /// Returns the note of a process that this process sets aside now.
-    pub fn for_process(process: &ProcessFacts, devices: Vec<String>, bytes: Option<u64>) -> Self {
+    pub(crate) fn for_process(process: &ProcessFacts, devices: Vec<String>, bytes: Option<u64>) -> Self {
         Self {
             process: process.id,
             started: process.started,
@@ -105,7 +105,7 @@ impl Note {
     }
 
     /// Whether the process still runs. Its id alone may be another process's by now.
-    pub fn is_of_living(&self) -> bool {
+    pub(crate) fn is_of_living(&self) -> bool {
         process::started(self.process) == Some(self.started)
     }
 

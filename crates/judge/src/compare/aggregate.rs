@@ -158,7 +158,7 @@ impl Aggregate {
     }
 
     /// Whether a test that the revision itself lacks did not pass here.
-    pub fn fails_as_added(&self) -> bool {
+    pub(crate) fn fails_as_added(&self) -> bool {
         self.is_added && !self.failed.is_empty()
     }
 

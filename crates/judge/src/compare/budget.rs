@@ -225,7 +225,7 @@ impl<'a> KnownBudget<'a> {
     }
 
     /// Returns the entries of a cell. `test` is `package::binary::test`.
-    pub fn entries_for(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
+    pub(crate) fn entries_for(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
         let is_of_cell = |entry: &&&BudgetLimit| {
             entry.params.len() == cell.params.len()
                 && cell.params.iter().all(|(name, value)| entry.params.get(name) == Some(value))

@@ -371,7 +371,7 @@ impl<'a> PairView<'a> {
     }
 
     /// Returns why a metric's figures cannot be compared, if so.
-    pub fn why_apart(&self, metric: &str) -> Option<&'a IncomparableMetrics> {
+    pub(crate) fn why_apart(&self, metric: &str) -> Option<&'a IncomparableMetrics> {
         self.apart.iter().find(|apart| apart.is_about(metric))
     }
 

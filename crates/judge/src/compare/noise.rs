@@ -141,7 +141,7 @@ impl<'a> KnownNoise<'a> {
 
     /// Returns how much a metric varies at a checkpoint, if the known figures came from the same
     /// source.
-    pub fn variation(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
+    pub(crate) fn variation(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
         if self.0.is_empty() {
             return None;
         }

@@ -29,7 +29,7 @@ impl Shares {
     /// Divides a storage among its tensors. Together they never count more than their own sizes,
     /// the part of the storage that they cover, and what the allocator holds. So slices add up, a
     /// view of a whole adds nothing, and a broadcast tensor counts only the bytes that exist.
-    pub fn from_record(record: &TensorRecord, mut namings: Vec<usize>) -> Self {
+    pub(crate) fn from_record(record: &TensorRecord, mut namings: Vec<usize>) -> Self {
         let describe = |naming: usize| record.description(naming);
         namings.sort_unstable_by_key(|naming| (Reverse(extent(describe(*naming))), *naming));
         let allocated = namings.iter().filter_map(|naming| describe(*naming).allocated).max();

@@ -74,7 +74,7 @@ impl Totals {
     }
 
     /// Returns the bytes that outlive a step: weights, gradients and optimizer state.
-    pub fn lasting(&self) -> i128 {
+    pub(crate) fn lasting(&self) -> i128 {
         let lasting = [TensorKind::Weight, TensorKind::Gradient, TensorKind::OptimizerState];
         lasting.iter().map(|kind| self.of_kind(*kind).bytes).sum()
     }
@@ -230,7 +230,7 @@ fn hash(description: &Description) -> u128 {
 
 impl States {
     /// Returns the states at all checkpoints of a run, including scopes.
-    pub fn from_measurement(measurement: &Measurement) -> Self {
+    pub(crate) fn from_measurement(measurement: &Measurement) -> Self {
         let record = &measurement.tensors;
         let mut states = Self { of_checkpoint: Vec::new(), states: vec![State::default()] };
         let mut known: FxHashMap<State, usize> = FxHashMap::from_iter([(State::default(), 0)]);

@@ -40,7 +40,7 @@ pub struct UnnamedSize {
 
 impl UnnamedBlocks {
     /// Takes the blocks of a device's allocator, and the tensors that are alive at a line of the log.
-    pub fn from_record(
+    pub(crate) fn from_record(
         record: &TensorRecord,
         device: &TensorDevice,
         sequence: u64,

@@ -20,7 +20,7 @@ pub struct IncomparableMetrics {
 
 impl IncomparableMetrics {
     /// Whether this metric is among them.
-    pub fn is_about(&self, metric: &str) -> bool {
+    pub(crate) fn is_about(&self, metric: &str) -> bool {
         glob::matches(&self.metrics, metric)
     }
 }

@@ -45,7 +45,7 @@ struct Line {
 
 impl LiveSizes {
     /// The line's event.
-    pub const EVENT: &str = "live_sizes";
+    pub(crate) const EVENT: &str = "live_sizes";
 
     /// Reads a line of the log.
     ///

@@ -167,7 +167,7 @@ impl Measurement {
     }
 
     /// Sets the position among other scopes of the scope that was added last.
-    pub fn nest(&mut self, nesting: Nesting) {
+    pub(crate) fn nest(&mut self, nesting: Nesting) {
         if let Some(last) = self.checkpoints.last_mut() {
             last.nesting = nesting;
         }
@@ -193,7 +193,7 @@ impl Measurement {
 
     /// Makes a metric absent, for a reason that the process itself could not know. Does nothing if
     /// the metric has no readings.
-    pub fn withdraw(&mut self, metric: &str, reason: &str) {
+    pub(crate) fn withdraw(&mut self, metric: &str, reason: &str) {
         let Some((column, _)) = self.metrics.shift_remove_full(metric) else { return };
         self.readings.remove(column);
         self.sources.remove(metric);
@@ -201,7 +201,7 @@ impl Measurement {
     }
 
     /// Adds a metric that no line of the log has, by checkpoint.
-    pub fn add_column(&mut self, metric: &str, values: &[Option<i64>], source: &str) {
+    pub(crate) fn add_column(&mut self, metric: &str, values: &[Option<i64>], source: &str) {
         if intern(&mut self.metrics, metric) as usize == self.readings.len() {
             self.readings.push(values.iter().map(|value| value.unwrap_or(NO_READING)).collect());
             self.sources.insert(metric.to_owned(), source.to_owned());

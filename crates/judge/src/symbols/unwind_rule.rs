@@ -73,7 +73,7 @@ impl Rule {
     }
 
     /// Returns the rule with these bits.
-    pub const fn from_bits(bits: u32) -> Self {
+    pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 

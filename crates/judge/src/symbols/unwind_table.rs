@@ -157,7 +157,7 @@ impl UnwindTable {
     }
 
     /// Returns the hash of the `.eh_frame` that the table was made from.
-    pub fn frame_hash(&self) -> &[u8; 32] {
+    pub(crate) fn frame_hash(&self) -> &[u8; 32] {
         &self.frame_hash
     }
 

@@ -167,7 +167,7 @@ impl MetricLimits<'_> {
     }
 
     /// Whether the limits depend on the checkpoint.
-    pub fn depends_on_checkpoint(&self) -> bool {
+    pub(crate) fn depends_on_checkpoint(&self) -> bool {
         self.rules.iter().any(|rule| rule.checkpoint.is_some())
     }
 
@@ -195,7 +195,7 @@ impl MetricLimits<'_> {
     }
 
     /// Whether any checkpoint has an upper limit.
-    pub fn has_upper_limit(&self) -> bool {
+    pub(crate) fn has_upper_limit(&self) -> bool {
         self.rules.iter().any(|rule| rule.limit.is_some())
     }
 

@@ -136,7 +136,7 @@ impl Frame {
     }
 
     /// Returns the path of a file of the user's repository.
-    pub fn checkout_path(&self) -> Option<&str> {
+    pub(crate) fn checkout_path(&self) -> Option<&str> {
         match &self.place {
             Some(Place::Checkout(path)) => Some(path),
             _ => None,
@@ -159,18 +159,18 @@ impl Frame {
     }
 
     /// Whether the function belongs to libtest.
-    pub fn is_of_harness(&self) -> bool {
+    pub(crate) fn is_of_harness(&self) -> bool {
         matches!(&self.place, Some(Place::Std(path)) if path.starts_with("test/"))
             || self.function.as_deref().is_some_and(|path| path.starts_with("test::"))
     }
 
     /// Whether the function is the one of libtest that calls a test's body.
-    pub fn calls_body(&self) -> bool {
+    pub(crate) fn calls_body(&self) -> bool {
         self.function.as_deref().is_some_and(|path| path.starts_with("test::__rust_begin_short_backtrace"))
     }
 
     /// Whether it belongs to the allocator, and says nothing about who allocates.
-    pub fn is_of_allocator(&self) -> bool {
+    pub(crate) fn is_of_allocator(&self) -> bool {
         let Some(function) = &self.function else { return false };
         let path = normalised(function);
         // The shim has these names; a package of the user or of a registry may have one like them.

@@ -119,7 +119,7 @@ impl Changes {
     }
 
     /// Whether the function of this frame is on this side alone.
-    pub fn is_only_here(&self, side: Side, frame: &Frame) -> bool {
+    pub(crate) fn is_only_here(&self, side: Side, frame: &Frame) -> bool {
         let Some((path, line)) = frame.checkout_path().zip(frame.line) else { return false };
         let Some(file) = self.file(side, path) else { return false };
         let other = 1 - side as usize;
@@ -189,7 +189,7 @@ impl Changes {
     }
 
     /// Whether a line of the candidate was in the baseline, too.
-    pub fn is_old_line(&self, path: &str, line: u32) -> bool {
+    pub(crate) fn is_old_line(&self, path: &str, line: u32) -> bool {
         let Some(file) = self.file(Side::Candidate, path) else { return true };
         file.hunks.iter().all(|hunk| !hunk.new.contains(&line))
     }
@@ -251,7 +251,7 @@ fn nearest<'a>(hunks: impl Iterator<Item = &'a Hunk>, side: Side, line: u32) -> 
 
 impl Hunk {
     /// Returns the lines on a side.
-    pub fn lines_on(&self, side: Side) -> &Range<u32> {
+    pub(crate) fn lines_on(&self, side: Side) -> &Range<u32> {
         match side {
             Side::Baseline => &self.old,
             Side::Candidate => &self.new,

@@ -50,7 +50,7 @@ impl Matching {
     }
 
     /// Returns the other side's node of a node.
-    pub fn counterpart(&self, side: Side, node: u32) -> Option<u32> {
+    pub(crate) fn counterpart(&self, side: Side, node: u32) -> Option<u32> {
         self.of[side as usize].get(&node).copied()
     }
 

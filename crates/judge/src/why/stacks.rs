@@ -132,7 +132,7 @@ impl Stacks {
     }
 
     /// Returns the innermost node of a site's stack; `None` if it is not known.
-    pub fn node_of(&self, site: u32) -> Option<u32> {
+    pub(crate) fn node_of(&self, site: u32) -> Option<u32> {
         let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
         node.filter(|node| *node != 0)
     }

@@ -32,7 +32,7 @@ impl Versions {
     }
 
     /// Takes the packages that stacks go through.
-    pub fn of_frames(frames: [&mut dyn Iterator<Item = &Frame>; 2]) -> Self {
+    pub(crate) fn of_frames(frames: [&mut dyn Iterator<Item = &Frame>; 2]) -> Self {
         let mut versions = Self::default();
         for (of, frames) in versions.of.iter_mut().zip(frames) {
             for (name, version) in frames.filter_map(|frame| package(frame)) {

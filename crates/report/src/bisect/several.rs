@@ -29,7 +29,7 @@ pub(crate) struct Several<'a> {
 
 impl<'a> Several<'a> {
     /// Sorts the reports. There is at least one.
-    pub fn from_reports(searched: &[Searched<'a>]) -> Option<Self> {
+    pub(crate) fn from_reports(searched: &[Searched<'a>]) -> Option<Self> {
         let first = searched.first()?.report;
         let mut several = Self { changed: Vec::new(), unchanged: Vec::new(), unmeasured: Vec::new(), first };
         for report in searched.iter().map(|searched| searched.report) {

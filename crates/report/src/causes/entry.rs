@@ -38,7 +38,7 @@ pub struct Entry<'a> {
 
 /// What a cause is for a reviewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub(crate) enum Notice {
     /// A test regressed because of it.
     Regressed,
     /// A test exceeds a limit because of it.

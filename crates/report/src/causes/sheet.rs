@@ -59,12 +59,12 @@ impl<'a> CauseSheet<'a> {
     }
 
     /// Returns the causes of a candidate's changes, the worst first, without those that others outweigh.
-    pub fn causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
         self.all_causes_of(candidate).filter(|entry| !entry.cause.is_outweighed())
     }
 
     /// Returns the causes of a candidate's changes, with those that others outweigh at the end.
-    pub fn all_causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn all_causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
         let causes = self.causes.iter().filter(move |cause| cause.candidate == candidate);
         causes.map(|cause| Entry::new(self.comparison, cause))
     }
@@ -76,7 +76,7 @@ impl<'a> CauseSheet<'a> {
 
     /// Returns the causes of a test in words: `src/inner.rs:123 Core::reserve, changed in pr/7: +96.0 KiB
     /// heap.peak at 'done'`.
-    pub fn words_of(&self, view: &PairView<'_>) -> Vec<String> {
+    pub(crate) fn words_of(&self, view: &PairView<'_>) -> Vec<String> {
         let causes = self.of_test.get(&(address(view.cell), view.pair.candidate));
         let causes = causes.into_iter().flatten().map(|index| &self.causes[*index]);
         let words = causes.filter_map(|cause| {
@@ -102,7 +102,7 @@ impl<'a> CauseSheet<'a> {
 
     /// Returns what a test had where it broke its limits, in sentences. Of tests with one cause, only the
     /// worst has them.
-    pub fn limits_of(&self, view: &PairView<'_>, options: &Options) -> Vec<String> {
+    pub(crate) fn limits_of(&self, view: &PairView<'_>, options: &Options) -> Vec<String> {
         let key = (address(view.cell), view.pair.candidate);
         let causes = self.of_test.get(&key).into_iter().flatten().map(|index| &self.causes[*index]);
         let mut limits = causes.filter(|cause| cause.effect == Effect::Limit).peekable();
@@ -112,17 +112,17 @@ impl<'a> CauseSheet<'a> {
     }
 
     /// Whether a cause names this test as its worst one, and its checkpoints say more than its line.
-    pub fn needs_table(&self, view: &PairView<'_>) -> bool {
+    pub(crate) fn needs_table(&self, view: &PairView<'_>) -> bool {
         self.worst.contains(&(address(view.cell), view.pair.candidate)) && has_own_checkpoints(view)
     }
 
     /// Whether a test has no cause, and its checkpoints say more than its line.
-    pub fn leaves_to_a_table(&self, view: &PairView<'_>) -> bool {
+    pub(crate) fn leaves_to_a_table(&self, view: &PairView<'_>) -> bool {
         !self.covers(view) && has_own_checkpoints(view)
     }
 
     /// Leaves out resident memory if causes are about the heap, which it follows from.
-    pub fn keep_metrics<T>(&self, metrics: &mut Vec<T>, name: impl Fn(&T) -> &String) {
+    pub(crate) fn keep_metrics<T>(&self, metrics: &mut Vec<T>, name: impl Fn(&T) -> &String) {
         let is_of_heap = |metric: &str| MetricGroup::of(metric) == Some(MetricGroup::Heap);
         if self.causes.iter().any(|cause| is_of_heap(&cause.most().metric))
             && metrics.iter().any(|metric| is_of_heap(name(metric)))
@@ -133,7 +133,7 @@ impl<'a> CauseSheet<'a> {
 
     /// Returns `by two lines`, or `by one change` if it is more than a line of the diff. `None` if nothing
     /// in the diff is known to be a cause.
-    pub fn by_what(&self, candidate: usize) -> Option<String> {
+    pub(crate) fn by_what(&self, candidate: usize) -> Option<String> {
         let is_own = |cause: &&Cause| cause.candidate == candidate && !cause.is_outweighed();
         let own = self.causes.iter().filter(is_own);
         let reasons: BTreeSet<String> = own.clone().filter_map(|cause| named(&cause.reason)).collect();

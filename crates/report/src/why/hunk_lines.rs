@@ -13,7 +13,7 @@ const MOST_LINES: usize = 60;
 
 /// Returns the lines of a hunk, with some around it: `+`, `-` or a blank, and the text. `None` if the
 /// texts are not known.
-pub fn hunk_lines<'a>(at: &HunkAt, sources: &'a [StoredFile]) -> Option<Vec<(char, &'a str)>> {
+pub(crate) fn hunk_lines<'a>(at: &HunkAt, sources: &'a [StoredFile]) -> Option<Vec<(char, &'a str)>> {
     let is_of = |file: &&StoredFile| {
         file.paths[1].as_ref().or(file.paths[0].as_ref()).is_some_and(|path| *path == at.path)
     };

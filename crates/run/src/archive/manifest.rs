@@ -45,13 +45,13 @@ pub struct Manifest {
 /// The folders below the manifest's root that exist while tests run.
 pub(crate) mod subfolder {
     /// The checkout.
-    pub const CHECKOUT: &str = "worktree";
+    pub(crate) const CHECKOUT: &str = "worktree";
     /// The crate for external overlays.
-    pub const EXTERNAL: &str = "external";
+    pub(crate) const EXTERNAL: &str = "external";
     /// Cargo's target folder.
     pub const TARGET: &str = "target";
     /// Libraries of the toolchain.
-    pub const LIBRARIES: &str = "libraries";
+    pub(crate) const LIBRARIES: &str = "libraries";
     /// All of them.
     pub(crate) const ALL: [&str; 4] = [CHECKOUT, EXTERNAL, TARGET, LIBRARIES];
 }

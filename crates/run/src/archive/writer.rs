@@ -60,7 +60,7 @@ impl ArchiveWriter {
 
     /// Adds a file or a symbolic link from disk that tests find at some path. Equal files are
     /// stored once.
-    pub fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
+    pub(crate) fn place_file(&mut self, source: &Utf8Path) -> anyhow::Result<Placed> {
         if source.is_symlink() {
             return Ok(Placed::Link(source.read_link_utf8()?));
         }
@@ -75,7 +75,7 @@ impl ArchiveWriter {
     }
 
     /// Adds a file with this content that tests find at some path.
-    pub fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
+    pub(crate) fn place_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Placed> {
         let blake3 = blake3::hash(bytes).to_hex().to_string();
         let path = data_path(&blake3);
         if !self.contents.contains_key(&path) {

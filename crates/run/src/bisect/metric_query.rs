@@ -64,7 +64,7 @@ impl MetricQuery {
     }
 
     /// Returns the error for a run that has no such checkpoint. It lists the run's checkpoints.
-    pub fn unknown_checkpoint(&self, run: &Run) -> Option<UserError> {
+    pub(crate) fn unknown_checkpoint(&self, run: &Run) -> Option<UserError> {
         let wanted = self.checkpoint.as_ref()?;
         let existing: Vec<String> = labels(&run.measurement).collect();
         if existing.contains(wanted) {

@@ -75,7 +75,7 @@ impl Observations {
     }
 
     /// The number of runs of all commits.
-    pub fn count_runs(&self) -> usize {
+    pub(crate) fn count_runs(&self) -> usize {
         (0..self.commits.len()).filter_map(|commit| self.samples(commit)).map(<[i64]>::len).sum()
     }
 

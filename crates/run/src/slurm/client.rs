@@ -106,7 +106,7 @@ impl Client {
 
     /// Returns the tasks of these jobs that have ended, also of jobs that the controller forgot. Empty
     /// without accounting. `interrupt` ends the question.
-    pub fn accounted(&self, jobs: &[u64], interrupt: &AtomicBool) -> Vec<Task> {
+    pub(crate) fn accounted(&self, jobs: &[u64], interrupt: &AtomicBool) -> Vec<Task> {
         if self.is_without_accounting.get() {
             return Vec::new();
         }

@@ -120,7 +120,7 @@ impl JobFolder {
 
     /// Returns the last error that a task wrote to standard error, or else its last line. `None` if it
     /// wrote neither.
-    pub fn last_words(&self, job: u64, shard: u32) -> Option<String> {
+    pub(crate) fn last_words(&self, job: u64, shard: u32) -> Option<String> {
         let log = followed::read(self.slurm().join(format!("{job}_{shard}.err"))).ok()?;
         let end = String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_BYTES)..]).into_owned();
         let is_advice = |line: &&str| line.starts_with("help:") || line.starts_with("warning:");

@@ -119,7 +119,7 @@ impl PartsSearch {
     }
 
     /// Returns the parts with a hunk in these lines of the candidate, or one that changed this whole file.
-    pub fn parts_at(&self, path: &str, lines: &Range<usize>) -> Vec<usize> {
+    pub(crate) fn parts_at(&self, path: &str, lines: &Range<usize>) -> Vec<usize> {
         let is_there = |hunk: &HunkPlace| {
             hunk.path == path
                 && hunk
