@@ -57,7 +57,7 @@ pub struct RestoreArguments {
 /// `--courtesy PID,PID|opted-in`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CourtesyTarget {
-    /// These processes.
+    /// Processes with these ids.
     Processes(Vec<u32>),
     /// All of the user's processes on the tests' devices that opted in.
     OptedIn,

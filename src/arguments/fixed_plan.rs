@@ -24,7 +24,7 @@ const DECIDE: [Section; 12] = [
 
 /// A flag that brings a plan.
 struct FixedPlan {
-    /// Its name, and its id.
+    /// The name, and its id.
     flag: &'static str,
     /// The commands that have it with this meaning.
     commands: &'static [&'static str],

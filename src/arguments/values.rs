@@ -21,7 +21,7 @@ use memprof_support::suggest;
 pub struct Parameter {
     /// The parameter.
     pub name: String,
-    /// Its values, in the order written; at least one.
+    /// The values, in the order written; at least one.
     pub values: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Variable {
     pub side: Option<String>,
     /// The variable.
     pub name: String,
-    /// Its value, which may be empty.
+    /// The value, which may be empty.
     pub value: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Variable {
 pub struct OverlayDependency {
     /// The dependency.
     pub name: String,
-    /// Its TOML value: a version in quotes, or an inline table.
+    /// The TOML value: a version in quotes, or an inline table.
     pub toml: String,
 }
 

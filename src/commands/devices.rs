@@ -119,7 +119,7 @@ fn used(plan: &Plan, devices: &DeviceWatch<'_>) -> Result<Vec<CudaDevice>, UserE
     for names in if given.is_empty() { vec![None] } else { given } {
         used.extend(match names {
             Some(names) => devices.given(names)?,
-            // It runs on a device of the pool, whatever else it could see.
+            // The test runs on a device of the pool, whatever else it could see.
             None if pool.is_some() => Vec::new(),
             None => devices.visible(variable),
         });

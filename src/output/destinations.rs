@@ -10,7 +10,7 @@ use memprof_support::user_error::UserError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     pub format: Format,
-    /// Its file; `None` is standard output.
+    /// The file; `None` is standard output.
     pub file: Option<Utf8PathBuf>,
 }
 

@@ -111,7 +111,7 @@ impl Presentation<'_> {
         if !has_runs {
             return error;
         }
-        // It says how far it got, because it may be read without the message on the terminal.
+        // The report says how far the run got, because it may be read without the message on the terminal.
         match stored::read(folder).and_then(|results| self.of_run(console, &results, folder)) {
             Ok(_) => error,
             Err(unreported) => unreported,

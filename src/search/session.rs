@@ -127,7 +127,7 @@ fn answer(
             let changes = history::steps(lineage, commits, observations, rule)?;
             Ok(SearchOutcome::of_history(commits, &changes, lineage, observations))
         }
-        // It has an answer of its own.
+        // `prove` has an answer of its own.
         Task::Prove(_) => Ok(SearchOutcome::of_history(&[], &[], lineage, observations)),
     }
 }

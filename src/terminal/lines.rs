@@ -37,12 +37,12 @@ pub struct Update {
 /// What happens to the status line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StatusLine {
-    /// It stays as it is.
+    /// Stays as it is.
     #[default]
     Keep,
-    /// It disappears.
+    /// The line disappears.
     Clear,
-    /// It shows this text, with a clock beside it.
+    /// Shows this text, with a clock beside it.
     Show {
         /// What happens.
         verb: &'static str,

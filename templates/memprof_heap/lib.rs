@@ -5,7 +5,7 @@
 //! directly. Nothing here is public or `#[inline]`: the statics would then be exported, and reached
 //! through a table again.
 
-// These run at each allocation: benches/allocator.rs measures them.
+// The functions run at each allocation: benches/allocator.rs measures them.
 #![allow(clippy::inline_always)]
 
 extern crate memprof;

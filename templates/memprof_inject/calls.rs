@@ -18,7 +18,7 @@ const OUT_OF_MEMORY: c_int = 2;
 /// What the shim must learn about a call.
 pub(crate) enum Outcome {
     Usual,
-    /// It was the first allocation at its place.
+    /// Was the first allocation at its place.
     FirstUse,
     /// The driver refused it, because memory ran out.
     Refused {

@@ -222,7 +222,7 @@ impl Ledger {
         self.physical_made += 1;
         let number = self.physical_made;
         if let Some(old) = self.handles.insert(handle, number) {
-            // Its release was not seen, but must have happened.
+            // The release was not seen, but must have happened.
             if let Some(physical) = self.physical.get_mut(&old) {
                 physical.handles = 0;
             }

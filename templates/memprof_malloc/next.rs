@@ -115,7 +115,7 @@ fn find() -> Functions {
         },
         valloc: if is_musl { absent as Allocate } else { function!("valloc", absent as Allocate) },
         pvalloc: function!("pvalloc", absent as Allocate),
-        // That of another allocator would read these blocks wrongly.
+        // The function of another allocator would read these blocks wrongly.
         usable_size: if file_of(usable_size) == file_of(malloc_address) {
             function!("malloc_usable_size", None)
         } else {

@@ -31,7 +31,7 @@ pub(crate) struct Adapter {
 /// A crate that an adapter depends on.
 #[derive(Debug, PartialEq, Eq)]
 struct Need {
-    /// Its name in the adapter's source.
+    /// The name in the adapter's source.
     name: &'static str,
     /// The crates that provide it, best first.
     crates: &'static [&'static str],
@@ -232,7 +232,7 @@ pub(crate) fn as_diagnostic(message: &str) -> String {
 /// A crate that cargo passes to the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extern {
-    /// Its name in the source. The manifest may have renamed it.
+    /// The name in the source. The manifest may have renamed it.
     name: String,
     /// The crate's own name.
     crate_name: String,

@@ -54,9 +54,9 @@ const SHOWN: usize = 3;
 /// The test executables of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    /// Those that were copied, each with its tests.
+    /// The executables that were copied, each with its tests.
     pub executables: Vec<Executable>,
-    /// Those that are not proven to be this build.
+    /// Executables that are not proven to be of this build.
     pub unproven: Vec<NotMeasured>,
     /// The targets that do not compile.
     pub failed: Vec<FailedTarget>,

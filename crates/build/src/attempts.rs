@@ -32,7 +32,7 @@ use memprof_support::regular_file::followed;
 /// A revision's build.
 #[derive(Clone, Debug)]
 pub enum Build {
-    /// Its executables are in the store.
+    /// The executables are in the store.
     Done(Box<Entry>),
     /// The revision does not build.
     Failed(BuildFailure),

@@ -123,7 +123,7 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     let build = &job.options();
     let features = job.features();
     let mut arguments = if !job.wants_tests() {
-        // Those that name the package matter too: they decide where the program is searched.
+        // The arguments that name the package matter, too: they decide where the program is searched.
         let packages =
             build.settings.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]);
         command::run_argv(build, &features, target).into_iter().chain(packages).collect()

@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         if cache.notes().symlink_metadata().is_ok() {
-            // Those of a build that was killed.
+            // Notes of a build that was killed.
             fs_err::remove_dir_all(cache.notes())?;
         }
         let worktree = Worktree::open(cache, repository, &plan.request.settings.sparse_exclude)?;

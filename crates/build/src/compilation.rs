@@ -33,7 +33,7 @@ use memprof_support::user_error::UserError;
 pub(crate) struct Compiled {
     /// Cargo's messages about its artifacts.
     pub messages: Messages,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: String,
     /// Whether it succeeded.
     pub success: bool,

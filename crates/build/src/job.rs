@@ -27,7 +27,7 @@ pub struct Inputs<'a> {
     pub plan: &'a Plan,
     /// The user's repository.
     pub repository: &'a Repository,
-    /// Its folder in the cache.
+    /// The folder in the cache.
     pub cache: &'a Cache,
     /// The root of the checkout.
     pub checkout: Utf8PathBuf,
@@ -51,7 +51,7 @@ pub struct Inputs<'a> {
 pub struct Job<'a> {
     /// The inputs that it shares with the other revisions.
     pub inputs: &'a Inputs<'a>,
-    /// Its index in the plan.
+    /// The index in the plan.
     pub index: usize,
     /// The toolchain that compiles it.
     pub toolchain: &'a Toolchain,

@@ -17,7 +17,7 @@ pub(crate) const NOTES: &str = "CARGO_MEMPROF_NOTES";
 pub(crate) struct TestInvocation {
     /// The test executable.
     pub executable: PathBuf,
-    /// Its working directory.
+    /// The working directory.
     pub directory: PathBuf,
     /// Variables that cargo set or changed.
     pub environment: BTreeMap<String, String>,

@@ -47,7 +47,7 @@ const COPY: &str = "program-";
 /// Returns the file that this process runs.
 fn running() -> anyhow::Result<PathBuf> {
     if cfg!(target_os = "linux") {
-        // It is the same file even after another one took its path.
+        // This path leads to the same file even after another one took its place.
         return Ok("/proc/self/exe".into());
     }
     std::env::current_exe().context("cannot find this program's own executable")

@@ -102,7 +102,7 @@ fn is_link_inside(root: &Utf8Path, file: &Utf8Path) -> anyhow::Result<bool> {
     let target = file.read_link_utf8()?;
     let inside = match file.canonicalize_utf8() {
         Ok(found) => found.starts_with(root) && !target.is_absolute(),
-        // It leads nowhere, and will.
+        // The link leads nowhere, and will lead nowhere in the copy.
         Err(_) => return Ok(true),
     };
     if !inside && file.is_dir() {

@@ -34,7 +34,7 @@ pub(crate) struct BuiltProgram {
     pub name: String,
     /// `bin` or `example`.
     pub kind: TargetKind,
-    /// Its root file.
+    /// The root file.
     pub root: Utf8PathBuf,
     /// The executable as the compiler wrote it, with the compiler wrapper's marks next to it.
     pub compiled: Utf8PathBuf,
@@ -49,9 +49,9 @@ pub(crate) struct BuiltProgram {
 /// The programs of a request at one revision.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// Those that were built.
+    /// Programs that were built.
     pub built: Vec<BuiltProgram>,
-    /// Those that do not compile, or that cargo refuses to build.
+    /// Targets that do not compile, or that cargo refuses to build.
     pub failed: Vec<FailedTarget>,
     /// What the packages have, if they lack one of the request.
     pub known: Vec<String>,

@@ -222,7 +222,7 @@ pub struct FailedTarget {
     /// The target's name.
     pub binary: String,
     pub kind: TargetKind,
-    /// Its root file, relative to the checkout if it is below that.
+    /// The root file, relative to the checkout if it is below that.
     pub root: Utf8PathBuf,
     /// The first errors, as the compiler rendered them.
     pub errors: String,
@@ -297,7 +297,7 @@ impl Executable {
 /// A test in an executable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedTest {
-    /// Its path.
+    /// The path.
     pub name: String,
     /// Whether it is marked `#[ignore]`.
     pub ignored: bool,

@@ -272,7 +272,7 @@ impl Wanted<'_> {
         let published = usable_versions::published(&change.package, home.as_deref(), &local);
         let mut usable = usable_versions::usable(&published, &required);
         if let Replacement::Version(refused) = &change.to {
-            // It meets the requirements, and something else is wrong with it.
+            // The version meets the requirements, and something else is wrong with it.
             usable.retain(|version| version.to_string() != *refused);
         }
         let newest = usable.first().map(|newest| format!("\nfor the newest: {}@{newest}", change.package));

@@ -22,7 +22,7 @@ use memprof_support::sealed;
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub folder: Utf8PathBuf,
-    /// Its content.
+    /// The content.
     pub provenance: Provenance,
     /// Which of its failed targets cannot contain a selected test, as indices. A build that is read
     /// from the store has none.
@@ -41,7 +41,7 @@ pub enum WrongBuild {
     )]
     OtherExecutable {
         file: Utf8PathBuf,
-        /// Its hash.
+        /// The hash.
         found: String,
         /// The expected hash.
         expected: String,

@@ -52,7 +52,7 @@ pub(crate) fn list(
     };
     let mut environment = environment.clone();
     let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
-    // Their folder comes last, so that existing libraries win.
+    // The folder of empty libraries comes last, so that existing libraries win.
     *path = if path.is_empty() { empty.folder().to_string() } else { format!("{path}:{}", empty.folder()) };
     match ask(executable, runner, directory, &environment, clean_env) {
         Ok(tests) => Listing { tests, absent_libraries: empty.names, unlisted: None },

@@ -61,7 +61,7 @@ fn search(
 pub(crate) fn target_folder(job: &Job<'_>) -> anyhow::Result<Utf8PathBuf> {
     let cache = job.inputs.cache;
     Ok(if has_memory_crate(job)? {
-        // These crates are compiled against the shim, and cargo does not see when it changes.
+        // Crates with `memprof` are compiled against the shim, and cargo does not see when the shim changes.
         cache.target_of_traced(&format!("memprof-{}", shim::source_hash()))
     } else {
         cache.target()

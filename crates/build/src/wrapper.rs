@@ -183,7 +183,7 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
     if dependencies.has_memory_crate {
         use_shim(shim, call, &mut argv);
     } else if !dependencies.copies.is_empty() && call.iter().any(|argument| argument == "--extern") {
-        // It may depend on a copy, which depends on the shim.
+        // The crate may depend on a copy, which depends on the shim.
         find_shim(shim, call, &mut argv);
     }
     argv

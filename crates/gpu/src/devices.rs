@@ -33,12 +33,12 @@ pub struct Device {
     /// The number of its file, `/dev/nvidia0`. Not stored, like its slot.
     #[serde(skip)]
     pub minor: Option<u32>,
-    /// Its memory in bytes.
+    /// The memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Whether it is divided into parts (MIG).
     pub mig: Mig,
-    /// Its parts, if it is divided.
+    /// The parts, if it is divided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MigDevice>,
 }
@@ -47,23 +47,23 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mig {
-    /// It cannot be divided.
+    /// Cannot be divided.
     #[default]
     NotSupported,
-    /// It is not divided.
+    /// Is not divided.
     Off,
-    /// It is divided: only its parts can be used.
+    /// Is divided: only its parts can be used.
     On,
 }
 
 /// A part of a device (MIG).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MigDevice {
-    /// Its index among the device's parts.
+    /// The index among the device's parts.
     pub index: u32,
     /// `MIG-5cab8c1b-…`, or `MIG-GPU-8932f937-…/1/0` before driver 470.
     pub uuid: String,
-    /// Its memory in bytes.
+    /// The memory in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
 }
@@ -123,9 +123,9 @@ pub struct Occupancy {
 /// A process on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceProcess {
-    /// Its id. In a container this may be the host's id.
+    /// The id. In a container this may be the host's id.
     pub process: u32,
-    /// Its name, if the id belongs to our process table and the process is alive.
+    /// The name, if the id belongs to our process table and the process is alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The bytes that it uses on the device, if NVML knows them.

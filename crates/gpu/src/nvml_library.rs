@@ -121,7 +121,7 @@ impl Library {
         match call!(library, nvmlInit_v2()) {
             Ok(()) => Ok(library),
             Err(error) => {
-                // It was not initialised, so there is nothing to shut down.
+                // The library was not initialised, so there is nothing to shut down.
                 std::mem::forget(library);
                 Err(format!("{}: {error}", path.display()))
             }

@@ -48,7 +48,7 @@ pub(crate) struct Ticket {
 pub struct WaitingRun {
     /// When it came.
     pub arrival: Arrival,
-    /// Its user, by the owner of its ticket.
+    /// The user, by the owner of its ticket.
     pub user: String,
     /// What its ticket says; `None` if that cannot be read.
     pub identity: Option<RunIdentity>,

@@ -29,7 +29,7 @@ pub struct Axis {
 /// One value of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisValue {
-    /// Its part of a side's name, which no other value of the axis has.
+    /// The part of a side's name, which no other value of the axis has.
     pub label: String,
     /// What it sets.
     pub setting: AxisSetting,
@@ -314,7 +314,7 @@ impl Axis {
             AxisSetting::Lockfile(_) => one.lockfile.is_some(),
             AxisSetting::With(_) => settings().any(|setting| setting.replaces_any(&one.with)),
             AxisSetting::Env(_) => settings().any(|setting| setting.sets_any(&one.env)),
-            // These are lists, to which an axis adds.
+            // Features and `config` are lists, to which an axis adds.
             AxisSetting::Features(_) | AxisSetting::Config(_) => false,
         };
         if !own {

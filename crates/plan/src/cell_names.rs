@@ -12,7 +12,7 @@ use memprof_support::user_error::UserError;
 pub(crate) struct EntryName<'a> {
     /// The request that it is in.
     pub request: &'a Request,
-    /// Its index in `tests`.
+    /// The index in `tests`.
     pub index: usize,
 }
 

@@ -3,8 +3,8 @@
 /// A file that differs, is on one side alone, or was renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
-    /// Its path before; `None` if it is new.
+    /// The path before; `None` if it is new.
     pub old: Option<String>,
-    /// Its path after; `None` if it was deleted.
+    /// The path after; `None` if it was deleted.
     pub new: Option<String>,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DependencyChange {
     pub package: String,
-    /// Its version in the lock file, if the user named one of several.
+    /// The version in the lock file, if the user named one of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// What takes its place.

@@ -48,7 +48,7 @@ impl fmt::Display for NotMeasured {
 pub struct ListedRevision<'a> {
     /// The revision; its index in the slice is its index in the plan.
     pub revision: &'a Revision,
-    /// Its tests; `None` if it did not build.
+    /// The tests; `None` if it did not build.
     pub tests: Option<&'a [DiscoveredTest]>,
     /// Executables whose tests cannot be measured.
     pub not_measured: &'a [NotMeasured],

@@ -22,9 +22,9 @@ pub struct LockedPackage {
 pub struct MovedDependency {
     /// The package.
     pub name: String,
-    /// Its version in the old lock file; `None` if that lacks it.
+    /// The version in the old lock file; `None` if that lacks it.
     pub from: Option<String>,
-    /// Its version in the new lock file; `None` if that lacks it.
+    /// The version in the new lock file; `None` if that lacks it.
     pub to: Option<String>,
 }
 

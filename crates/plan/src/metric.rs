@@ -92,25 +92,25 @@ pub enum Figure {
 /// What holds for some metrics only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// It is judged without a rule. Exact peaks and levels are, and the peak of resident memory. A level
+    /// Is judged without a rule. Exact peaks and levels are, and the peak of resident memory. A level
     /// shows where memory is kept: the peak grows at the next checkpoint only.
     Judged,
-    /// It is shown by default.
+    /// Is shown by default.
     Shown,
     /// The page draws it.
     Drawn,
-    /// It is read on request only: it is slow, or adds little to the others.
+    /// Is read on request only: it is slow, or adds little to the others.
     OnRequest,
-    /// It is about a scope, from its beginning to its end.
+    /// Is about a scope, from its beginning to its end.
     OfScopes,
-    /// It is about lines of traced functions.
+    /// Is about lines of traced functions.
     OfLines,
-    /// It depends on tests that run at the same time (docs/judging.md has the measurements).
+    /// Depends on tests that run at the same time (docs/judging.md has the measurements).
     Alone,
-    /// It is zero before its first figure: before the GPU's driver starts, the process holds no memory
+    /// Is zero before its first figure: before the GPU's driver starts, the process holds no memory
     /// of the device.
     ZeroAtFirst,
-    /// Its level is logged above that at which the test's body began.
+    /// The level is logged above that at which the test's body began.
     FromBody,
 }
 

@@ -19,10 +19,10 @@ pub struct ProgramRequest {
     pub kind: TargetKind,
     /// The target's name.
     pub name: String,
-    /// Its arguments. With parameters, `{NAME}` stands for a value.
+    /// The arguments. With parameters, `{NAME}` stands for a value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Its standard input. Without one, that is empty.
+    /// The standard input. Without one, that is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<Stdin>,
     /// The exit code that it succeeds with.
@@ -42,7 +42,7 @@ pub(crate) fn is_zero(code: &u8) -> bool {
 pub enum Stdin {
     /// The content of a file.
     File {
-        /// Its absolute path.
+        /// The absolute path.
         path: String,
         /// The path as written.
         written: String,
@@ -51,7 +51,7 @@ pub enum Stdin {
     },
     Text {
         text: String,
-        /// Its blake3 hash.
+        /// The blake3 hash.
         hash: String,
     },
 }

@@ -10,7 +10,7 @@ pub enum RandomNumbers {
     /// The same for all revisions in a round, and others in the next round.
     #[default]
     Same,
-    /// Those of the kernel: others in every process.
+    /// The kernel's random numbers: others in every process.
     Own,
 }
 

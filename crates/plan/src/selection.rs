@@ -24,7 +24,7 @@ pub struct Selector<'a> {
 pub struct UnlistedTarget<'a> {
     /// The package's name and the target's name; `None` means any.
     pub name: Option<(&'a str, &'a str)>,
-    /// Its kind; `None` means any.
+    /// The kind; `None` means any.
     pub kind: Option<TargetKind>,
     /// Whether this text may be a part of a module's or a function's name in it.
     pub may_name: &'a dyn Fn(&str) -> bool,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum SideLockfile {
     /// A file on the disk.
     File {
-        /// Its absolute path.
+        /// The absolute path.
         path: String,
         /// The blake3 hash of its content. Empty until the plan is made.
         hash: String,
@@ -17,7 +17,7 @@ pub enum SideLockfile {
     Ref {
         /// The ref.
         spec: String,
-        /// Its commit. Empty until the plan is made.
+        /// The commit. Empty until the plan is made.
         commit: String,
     },
 }

@@ -291,7 +291,7 @@ impl<'a> BrokenLimit<'a> {
 struct OwnLimit {
     /// What the assertion says.
     remark: String,
-    /// Its file and line.
+    /// The file and line.
     source: Option<String>,
 }
 

@@ -32,9 +32,9 @@ const FALLBACK: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShownMetric<'a> {
     pub metric: &'a Metric,
-    /// Its figures.
+    /// The figures.
     pub column: PairColumn<'a>,
-    /// Its verdicts, if judged.
+    /// The verdicts, if judged.
     pub judged: Option<&'a JudgedMetric>,
 }
 

@@ -43,7 +43,7 @@ const MOST_NAME: usize = 30;
 /// A comparison of one revision.
 pub(crate) struct Single<'a> {
     pub comparison: &'a Comparison,
-    /// Its only revision.
+    /// The only revision.
     pub revision: &'a Revision,
 }
 

@@ -207,9 +207,9 @@ fn keep_metrics_of(causes: &CauseSheet<'_>, sections: &mut [TableSection<'_>]) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Relevance {
     Changed,
-    /// It is one of few tests that were asked for.
+    /// Is one of few tests that were asked for.
     Asked,
-    /// It failed without a figure to show, and has a line above.
+    /// Failed without a figure to show, and has a line above.
     Failed,
 }
 

@@ -118,6 +118,13 @@ fn left_out(count: usize, reason: &str) -> String {
     format!("{} without call sites{reason}", counted(count, "more test"))
 }
 
+/// How many minutes all tests would take, twice what the recorded ones suggest.
+fn minutes_for(tests: usize, elapsed: Duration, recorded: usize) -> u64 {
+    let tests = u64::try_from(tests).unwrap_or(u64::MAX);
+    let recorded = u64::try_from(recorded).unwrap_or(u64::MAX).max(1);
+    elapsed.as_secs().max(1).saturating_mul(2).saturating_mul(tests).div_ceil(recorded).div_ceil(60)
+}
+
 struct Work<'a> {
     runner: &'a Runner<'a>,
     folder: &'a RunFolder,
@@ -140,7 +147,8 @@ impl Work<'_> {
             }
             if begin.elapsed() >= attribution.time {
                 let limit = shown(attribution.time);
-                stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time 1h")));
+                let enough = minutes_for(chosen.len(), begin.elapsed(), index);
+                stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time {enough}m")));
                 break;
             }
             let problem = match self.record_one(tree, one) {
@@ -351,5 +359,16 @@ fn place(place: Place) -> frame::Place {
         Place::Git { name, rev, path } => frame::Place::Git { name, rev, path: path.into_string() },
         Place::Std(path) => frame::Place::Std(path.into_string()),
         Place::Other(path) => frame::Place::Other(path.into_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proposed_time_is_twice_what_the_recorded_tests_suggest() {
+        assert_eq!(minutes_for(60, Duration::from_secs(300), 10), 60);
+        assert_eq!(minutes_for(3, Duration::from_secs(5), 0), 1);
     }
 }

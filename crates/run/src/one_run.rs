@@ -29,12 +29,12 @@ pub(crate) struct OneRun<'a> {
     pub repeat: u32,
     /// The revision's name.
     pub name: &'a str,
-    /// Its build.
+    /// The build.
     pub entry: &'a Entry,
     pub executable: &'a Executable,
     /// The executables of this session.
     pub executables: &'a Mutex<ProvenExecutables>,
-    /// Its folder, and the files for its output.
+    /// The folder, and the files for its output.
     pub home: (RunHome, File, File),
     /// The key of its log.
     pub key: LogKey,

@@ -90,7 +90,7 @@ fn names(tests: &[String]) -> String {
 #[derive(Clone, Copy)]
 struct Target<'a> {
     package: &'a str,
-    /// Its root file, relative to the package's folder.
+    /// The root file, relative to the package's folder.
     root: &'a Utf8Path,
     donor: &'a Revision,
     /// The package's folder at the donor.

@@ -20,11 +20,11 @@ use memprof_support::terminal_mode;
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It exited by itself with this code.
+    /// Exited by itself with this code.
     Code(i32),
     /// A signal killed it that we did not send.
     Signalled(i32),
-    /// It exceeded the time limit and was killed.
+    /// Exceeded the time limit and was killed.
     TimedOut,
     /// The user interrupted the run, and it was killed.
     Interrupted,
@@ -286,7 +286,7 @@ mod platform {
     }
 
     fn is_stopped(supervisor: &Child) -> bool {
-        // It stays as it is, also for the wait that follows.
+        // `NOWAIT` leaves the state as it is, for the wait that follows.
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_child(supervisor)), options).is_ok_and(|status| status.is_some())
     }
@@ -481,7 +481,7 @@ mod tests {
         let ran = shell(script, limit, &never);
         assert_eq!((ran.process.exit, ran.stdout.as_str()), (Exit::TimedOut, "here\nhere\nhere\n"));
 
-        // Its own group.
+        // The shell's own group.
         let ran = shell("kill -STOP 0", limit, &never);
         assert_eq!(ran.process.exit, Exit::TimedOut);
     }
@@ -527,7 +527,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(250));
                     interrupt.store(true, Ordering::Relaxed);
                 });
-                // It ends before the tool's signal, but at most 250 ms before.
+                // The test ends before the tool's signal, but at most 250 ms before.
                 shell(&format!("sleep 0.1; {script}"), None, &interrupt).process.exit
             })
         };

@@ -52,7 +52,7 @@ use memprof_support::whole_file::{self, write_whole};
 pub struct Session<'a> {
     /// The user's repository.
     pub repository: &'a Repository,
-    /// Its folder in the cache.
+    /// The folder in the cache.
     pub cache: Cache,
     /// Where events go.
     pub sink: &'a dyn Sink,

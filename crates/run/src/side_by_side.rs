@@ -18,11 +18,11 @@ pub(crate) type Keeping<'w> = Box<dyn FnOnce() -> anyhow::Result<()> + Send + 'w
 
 /// What becomes of a run that has ended.
 pub(crate) enum Ending<'w> {
-    /// It is done once this is written.
+    /// Is done once this is written.
     Done(Keeping<'w>),
-    /// It must run again, alone.
+    /// Must run again, alone.
     Again,
-    /// It was interrupted.
+    /// Was interrupted.
     Interrupted,
 }
 

@@ -358,7 +358,7 @@ impl Stretch<'_, '_, '_, '_> {
     fn disturbed(&mut self) -> anyhow::Result<Vec<usize>> {
         let disturbed = std::mem::take(&mut self.unchecked);
         if let [only] = disturbed[..] {
-            // It was alone, so it has changed the files.
+            // The test ran alone, so it has changed the files.
             self.progress.apart.insert(self.runs[only].planned.cell.clone());
             return Ok(Vec::new());
         }

@@ -20,7 +20,7 @@ use memprof_support::process::Command;
 /// What the command of a run depends on.
 pub(crate) struct TestCommand<'a> {
     pub planned: &'a PlannedCell,
-    /// Its build.
+    /// The build.
     pub entry: &'a Entry,
     pub executable: &'a Executable,
     pub request: &'a Request,

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 /// A line that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLine {
-    /// Its length with its newline, also of the part that was not kept.
+    /// The length with its newline, also of the part that was not kept.
     pub length: u64,
     /// Whether it was kept as a whole.
     pub is_whole: bool,

@@ -31,9 +31,9 @@ impl Limits {
 /// Why a child was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
-    /// It printed more than this.
+    /// Printed more than this.
     Bytes(u64),
-    /// It took longer than this.
+    /// Took longer than this.
     Time(Duration),
     /// The user pressed Ctrl-C.
     Interrupt,

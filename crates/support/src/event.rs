@@ -59,7 +59,7 @@ pub enum Event {
     AllRunsFinished { total: usize },
     /// Changed tests run once more, with call stacks.
     ExplanationBegan { tests: usize },
-    /// These runs ended.
+    /// The runs with call stacks ended.
     ExplanationEnded { tests: usize, took: Duration },
     /// Call sites were written to this file.
     Exported { path: String },
@@ -76,9 +76,9 @@ pub enum Event {
     AbsentLibraries { target: String, names: Vec<String> },
     /// A process's GPU memory moved to host memory, to make room for the tests.
     MemorySetAside { text: String },
-    /// It cannot move back yet, because the device has no room; the text says for what.
+    /// Cannot move back yet, because the device has no room; the text says for what.
     WaitingForRoom { text: String },
-    /// It moved back, and the process goes on.
+    /// Moved back, and the process goes on.
     MemoryRestored { text: String },
     /// The cache was larger than its limit, and old builds were removed; both in bytes.
     CacheShrunk { removed: u64, limit: u64 },

@@ -58,7 +58,7 @@ pub enum LockError {
     Held {
         /// What is locked.
         subject: String,
-        /// The other run: user, command line, process id, and since when.
+        /// The run that has the lock: user, command line, process id, and since when.
         holder: String,
     },
     /// Other runs held the lock until the caller's patience ended.
@@ -66,7 +66,7 @@ pub enum LockError {
     WaitedInVain {
         /// What is locked.
         subject: String,
-        /// The other run: user, command line, process id, and since when.
+        /// The run that has the lock: user, command line, process id, and since when.
         holder: String,
         /// How long this run waited.
         waited: Duration,
@@ -93,7 +93,7 @@ impl LockError {
 /// What came of one attempt to take a lock.
 #[derive(Debug)]
 pub enum Attempt {
-    /// It is taken.
+    /// Is taken.
     Acquired(Lock),
     /// Another run has it: user, command line, process id, and since when.
     HeldBy(String),

@@ -19,7 +19,7 @@ pub fn remove_folder(path: impl AsRef<Path>) -> io::Result<()> {
         if remove_entry(&top, name)? {
             return Ok(());
         }
-        // Its folders are moved up here, so that no more than two levels are ever open.
+        // The inner folders are moved up here, so that no more than two levels are ever open.
         let inner = opened(&top, name)?;
         each_entry(&inner, |below| {
             if remove_entry(&inner, below)? {

@@ -484,7 +484,7 @@ mod tests {
             )
             .unwrap_err();
         assert!(matches!(error, ProcessError::Interrupted { .. }), "{error}");
-        // It was killed. The kernel closes its standard output before it counts as ended.
+        // The process was killed. The kernel closes its standard output before it counts as ended.
         let is_running = || {
             let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
             !stat.is_empty() && !stat.contains(") Z ")

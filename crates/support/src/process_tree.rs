@@ -23,14 +23,14 @@ pub(crate) const NAME: usize = 16;
 pub(crate) struct Process {
     pub id: i32,
     parent: i32,
-    /// Its session. No process can join one that exists.
+    /// The session. No process can join one that exists.
     session: i32,
     /// When it started, in clock ticks since boot. No two processes with one id have the same.
     started: u64,
     /// `R`, `S`, `T`, `Z`, …
     state: u8,
     is_descendant: bool,
-    /// Its name, filled up with zero bytes.
+    /// The name, filled up with zero bytes.
     pub name: [u8; NAME],
 }
 

@@ -119,7 +119,7 @@ fn read_whole(file: File, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_large(most));
     }
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }

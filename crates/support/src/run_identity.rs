@@ -14,9 +14,9 @@ const MOST_OF_COMMAND: usize = 100;
 /// A process of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
-    /// Its process id, which may be that of a container.
+    /// The process id, which may be that of a container.
     pub process: u32,
-    /// Its command line.
+    /// The command line.
     pub command: String,
     pub user: String,
     /// When it took its lock, or its place in the queue.

@@ -14,7 +14,7 @@ const ENDINGS: [&str; 10] = [
     "AUTH",
 ];
 
-/// These name a secret only as a whole word.
+/// Words that name a secret only as a whole word.
 const WORDS: [&str; 5] = ["AUTHORIZATION", "COOKIE", "COOKIES", "OAUTH2", "SESSION"];
 
 /// What kind of key is a secret: `API_KEY`, but not `CACHE_KEY`.

@@ -41,7 +41,7 @@ pub struct LeftProcess {
 }
 
 impl LeftProcess {
-    /// Its name, cut by the kernel to 15 bytes.
+    /// The name, cut by the kernel to 15 bytes.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.name).trim_end_matches('\0').to_owned()
     }

@@ -28,9 +28,9 @@ thread_local! {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Test,
-    /// It was there before the body. It counts, and the body's figures begin above it.
+    /// Was there before the body. It counts, and the body's figures begin above it.
     Earlier,
-    /// It counts in no figure.
+    /// Counts in no figure.
     Harness,
 }
 

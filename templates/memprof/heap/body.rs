@@ -20,7 +20,7 @@ use crate::heap::listener::Listener;
 use crate::platform::loaded;
 
 thread_local! {
-    /// Their destructors run after and before those of all locals that the body made.
+    /// The destructors run after and before those of all locals that the body made.
     static MADE_BEFORE: AfterLocals = const { AfterLocals };
     static MADE_AFTER: BeforeLocals = const { BeforeLocals };
 }

@@ -22,7 +22,7 @@ pub(crate) const ELSEWHERE: u32 = u32::MAX - 1;
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) site: u32,
-    /// Its caller's node, [`ROOT`] or [`ELSEWHERE`].
+    /// The caller's node, [`ROOT`] or [`ELSEWHERE`].
     pub(crate) parent: u32,
     pub(crate) calls: u64,
     pub(crate) recursive: u64,

@@ -76,7 +76,7 @@ pub(crate) struct Frame {
     pub(crate) start: Readings,
     /// Whether it is logged as a scope of its own.
     pub(crate) is_logged: bool,
-    /// Its 1-based occurrence then, in the order in which calls begin.
+    /// The 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
     is_recursive: bool,
     /// Whether its lines are measured.

@@ -61,7 +61,7 @@ impl MappedFile {
             inode: found.ino(),
         };
         if mapped.reserve(file, WINDOW).and_then(|()| mapped.map(file)).is_err() {
-            // It may have been made longer.
+            // The file may have been made longer.
             let _ = file.set_len(0);
             return None;
         }

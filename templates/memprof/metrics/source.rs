@@ -8,7 +8,7 @@ use crate::metrics::metric::{Catalogue, Values};
 pub(crate) enum Extent {
     /// All of them, for a checkpoint.
     Whole,
-    /// Those that have a peak, and totals: what scopes and traced functions show. The others take
+    /// Metrics that have a peak, and totals: what scopes and traced functions show. The others take
     /// ten times as long, because NVML or the kernel must collect them.
     Scopes,
 }

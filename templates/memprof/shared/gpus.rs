@@ -13,7 +13,7 @@ use crate::shared::memory::Memory;
 pub struct Gpu {
     /// The device as in the metrics: `0` in `gpu.0.peak`.
     pub device: &'static str,
-    /// Its memory.
+    /// The memory.
     pub memory: Memory,
 }
 

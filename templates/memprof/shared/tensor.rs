@@ -23,7 +23,7 @@ pub struct Tensor<'a> {
     pub name: &'a str,
     /// What it is for.
     pub kind: Kind,
-    /// Its extents; empty for a scalar.
+    /// The extents; empty for a scalar.
     pub shape: &'a [usize],
     /// The type of its elements, for example `f32`.
     pub dtype: &'a str,

@@ -78,7 +78,7 @@ enum Origin {
     Driver(u32),
     /// Nowhere, for this reason.
     Nowhere(&'static str),
-    /// It is no longer watched.
+    /// Is no longer watched.
     Ended,
 }
 
@@ -187,7 +187,7 @@ pub(crate) fn watch(name: &str, key: &str, usage: Callback) -> Option<usize> {
             None => [false; 2],
         };
     }
-    // Its peak from before it was watched does not count.
+    // A pool's peak from before it was watched does not count.
     pool.take(first.map(|usage| PoolUsage::from((usage.in_use, usage.reserved))));
     pool.is_peak_lost = [false; 2];
     ANY.store(true, Ordering::Relaxed);

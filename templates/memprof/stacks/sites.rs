@@ -65,9 +65,9 @@ type Addresses = [AtomicUsize; ADDRESSES];
 
 #[allow(clippy::declare_interior_mutable_const)]
 const FREE: AtomicUsize = AtomicUsize::new(0);
-/// Those with none of the executable's frames behind them.
+/// Addresses with none of the executable's frames behind them.
 static OUTERMOST: Addresses = [FREE; ADDRESSES];
-/// Those with some, for example in a library that calls back.
+/// Addresses with some, for example in a library that calls back.
 static IN_BETWEEN: Addresses = [FREE; ADDRESSES];
 /// Why some memory is not attributed; see [`left_out`].
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);

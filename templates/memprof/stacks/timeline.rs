@@ -61,7 +61,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    // It is part of a static and never on a stack.
+    // A timeline is part of a static and never on a stack.
     #[allow(clippy::large_stack_arrays)]
     pub(crate) const fn new() -> Self {
         Self { spans: [EMPTY; MOST], width: 1, begin: None, elapsed: 0, place: 0, last: 0, live: 0 }

@@ -68,7 +68,7 @@ impl fmt::Debug for Forward {
 pub struct LayerCall {
     /// How many layers are open with this one; 0 if it is not recorded.
     depth: usize,
-    /// It ends on the thread on which it began.
+    /// A layer ends on the thread on which it began.
     of_thread: PhantomData<*const ()>,
 }
 

@@ -47,7 +47,7 @@ pub fn trim() {
 /// A pool with metrics, until this is dropped. Made by [`watch_pool`].
 #[must_use = "the pool has no metrics once this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct WatchedPool {
-    /// Its place in the registry; `None` outside a run.
+    /// The place in the registry; `None` outside a run.
     place: Option<usize>,
 }
 

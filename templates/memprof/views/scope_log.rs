@@ -214,7 +214,7 @@ impl ScopeStart {
     fn value(&self, index: Index, metric: &Metric) -> Option<u64> {
         match self.values.get(index.place()) {
             Some(value) => *value,
-            // It appeared after the scope began.
+            // The metric appeared after the scope began.
             None if metric.is_zero_before => Some(0),
             None => None,
         }

@@ -37,7 +37,7 @@ pub fn pool(pool: Pool<'_>) {
 /// A group of tensors that end together, when this is dropped.
 #[must_use = "the tensors count as freed when this is dropped; bind it to a name that begins with an underscore, not to `_`"]
 pub struct Names {
-    /// Its number in the log; 0 while the group is empty.
+    /// The number in the log; 0 while the group is empty.
     group: u64,
 }
 

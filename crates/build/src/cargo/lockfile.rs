@@ -20,7 +20,7 @@ pub enum Lockfile {
     Given(Vec<u8>),
     /// Every revision has its own.
     NotNeeded,
-    /// It must be generated in a checkout.
+    /// Must be generated in a checkout.
     ToGenerate {
         /// The path to keep it at.
         kept: Utf8PathBuf,

@@ -344,7 +344,7 @@ impl Resolution<'_> {
 
 /// Which versions a resolution may take.
 struct When {
-    /// Those published before this moment; all if absent.
+    /// Only versions published before this moment; all if absent.
     moment: Option<Timestamp>,
     /// A configuration that replaces packages.
     patches: Option<Utf8PathBuf>,

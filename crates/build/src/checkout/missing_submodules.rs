@@ -10,7 +10,7 @@ use memprof_support::redaction;
 /// A submodule that a revision has, and that git could not fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSubmodule {
-    /// Its path from the checkout's root.
+    /// The path from the checkout's root.
     pub path: Utf8PathBuf,
     /// The names of the revisions that have it.
     pub revisions: Vec<String>,

@@ -14,7 +14,7 @@ use memprof_support::user_error::UserError;
 /// The commits between two others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Their parents.
+    /// The parents.
     pub lineage: Lineage,
     /// The full hash of each commit.
     pub hashes: Vec<String>,

@@ -33,7 +33,7 @@ pub(crate) const INHERITED: [&str; 26] = [
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
     "GIT_DEFAULT_REF_FORMAT",
-    // It would silently leave pointers in place of the files.
+    // With this variable, git-lfs silently leaves pointers in place of the files.
     "GIT_LFS_SKIP_SMUDGE",
     "GIT_EXTERNAL_DIFF",
 ];

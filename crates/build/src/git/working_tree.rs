@@ -16,7 +16,7 @@ use memprof_support::process::Command;
 /// The commit that has the content of the working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Its full hash. Without changes, this is `HEAD`'s.
+    /// The full hash. Without changes, this is `HEAD`'s.
     pub commit: String,
     /// Whether the working tree differs from `HEAD`.
     pub is_changed: bool,

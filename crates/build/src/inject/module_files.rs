@@ -16,12 +16,12 @@ use memprof_support::regular_file::followed;
 
 /// A file of a crate.
 pub struct ModuleFile<'a> {
-    /// Its path, without `.` and `..`.
+    /// The path, without `.` and `..`.
     pub path: &'a Utf8Path,
-    /// Its module, from the crate's root on. Empty for the root itself.
+    /// The module, from the crate's root on. Empty for the root itself.
     pub module: &'a [String],
     pub source: SourceText<'a>,
-    /// Its items, or why it cannot be parsed.
+    /// The items, or why it cannot be parsed.
     pub items: Result<syn::File, syn::Error>,
 }
 

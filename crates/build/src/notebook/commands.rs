@@ -28,7 +28,7 @@ pub enum Command {
     Toolchain(String),
     /// `:env` and `:build_env`, `NAME=VALUE`.
     Variable(String, String),
-    /// It changes nothing in the program.
+    /// Changes nothing in the program.
     Nothing,
 }
 

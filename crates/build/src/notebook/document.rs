@@ -27,11 +27,11 @@ pub struct Document {
 /// A code cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeCell {
-    /// Its number among the code cells, from 1.
+    /// The number among the code cells, from 1.
     pub number: usize,
-    /// Its id, since version 4.5 of the format.
+    /// The id, since version 4.5 of the format.
     pub id: Option<String>,
-    /// Its text.
+    /// The text.
     pub source: String,
     /// Whether a tag says to leave it out.
     pub is_skipped: bool,

@@ -35,9 +35,9 @@ pub struct Notebook {
 /// A cell of a notebook.
 #[derive(Clone, Debug)]
 pub struct NotebookCell {
-    /// Its id, if the notebook has ids.
+    /// The id, if the notebook has ids.
     pub id: Option<String>,
-    /// Its text.
+    /// The text.
     pub source: String,
     /// What it holds.
     pub parsed: ParsedCell,

@@ -20,7 +20,7 @@ pub(crate) const OF_A_MACRO: &str = "it belongs to a procedural macro, which run
 pub(crate) struct Crate {
     /// The compiler's name for it.
     pub name: String,
-    /// Its root source.
+    /// The root source.
     pub root: Utf8PathBuf,
     /// The folder of its manifest.
     pub package: Utf8PathBuf,
@@ -51,7 +51,7 @@ pub(crate) fn own_crates(
         if !manifest.starts_with(checkout) || !manifest.exists() || !seen.insert(manifest.clone()) {
             continue;
         }
-        // It may be a workspace of its own, whose other members are not used.
+        // The package may be in a workspace of its own, whose other members are not used.
         let Ok(metadata) = checkout_edits::metadata(toolchain, &manifest) else {
             // That workspace may not load: `mode: external` is for such revisions.
             let (library, dependencies) = read_manifest(&manifest, checkout)?;

@@ -61,7 +61,7 @@ impl Selected {
 /// A function that a pattern matches.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its path, from the crate on.
+    /// The path, from the crate on.
     pub path: Vec<PathSegment>,
     /// The line of its name.
     pub line: usize,

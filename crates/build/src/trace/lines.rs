@@ -106,7 +106,7 @@ impl<'ast> Visit<'ast> for Lines<'_, '_> {
         }
     }
 
-    // These run at another time, in another context, or in the compiler.
+    // Closures and items run at another time, in another context, or in the compiler.
     fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
     fn visit_expr_async(&mut self, _: &'ast syn::ExprAsync) {}
     fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}

@@ -19,7 +19,7 @@ pub(crate) struct CellBlock<'a> {
     pub label: String,
     /// The statement that begins its scope.
     pub begin: Span,
-    /// Its code.
+    /// The code.
     pub statements: &'a [Stmt],
     /// The statement that ends its scope.
     pub end: Span,

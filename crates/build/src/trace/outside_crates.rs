@@ -89,7 +89,7 @@ pub(crate) fn named_in(lock: &str, names: &BTreeSet<&str>, has_folders: bool) ->
 
 /// Where cargo and this tool keep the folders of dependencies.
 pub(crate) struct DependencyFolders {
-    /// Those of the repository: the checkout, and the crate of an external overlay.
+    /// Folders of the repository: the checkout, and the crate of an external overlay.
     pub own: Vec<Utf8PathBuf>,
     /// Cargo's checkouts of git repositories: `NAME-HASH/COMMIT`.
     pub of_git: Utf8PathBuf,

@@ -11,9 +11,9 @@ pub type Place = (CudaDevice, Occupancy);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub process: ProcessFacts,
-    /// Its devices, as far as they are known.
+    /// The devices, as far as they are known.
     pub devices: Vec<CudaDevice>,
-    /// Its bytes on them, if NVML knows them.
+    /// The bytes on them, if NVML knows them.
     pub bytes: Option<u64>,
 }
 

@@ -43,11 +43,11 @@ struct LockArguments {
 /// The driver's state of a process (`CUprocessState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It runs as usual.
+    /// Runs as usual.
     Running,
-    /// Its next call into CUDA waits. Its memory is still on the device.
+    /// The next call into CUDA waits. Its memory is still on the device.
     Locked,
-    /// Its memory is in host memory, and its next call into CUDA waits.
+    /// The memory is in host memory, and its next call into CUDA waits.
     SetAside,
     /// The driver failed, and the process cannot go on.
     Failed,

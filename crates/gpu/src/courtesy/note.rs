@@ -25,7 +25,7 @@ const MOST_OF_NOTE: u64 = 1 << 20;
 /// What is known of a process that is set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Its id.
+    /// The id.
     pub process: u32,
     /// When it started: [`ProcessFacts::started`].
     pub started: u64,
@@ -35,7 +35,7 @@ pub struct Note {
     pub name: String,
     /// The UUIDs of its devices, as far as they are known.
     pub devices: Vec<String>,
-    /// Its bytes on them, if NVML knew them.
+    /// The bytes on them, if NVML knew them.
     pub bytes: Option<u64>,
     /// What it held on each device. Known once it is set aside.
     #[serde(default)]
@@ -51,11 +51,11 @@ pub struct Note {
 /// A process of this program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its id.
+    /// The id.
     pub process: u32,
     /// When it started.
     pub started: u64,
-    /// Its command line, without secrets: other users can read the note.
+    /// The command line, without secrets: other users can read the note.
     pub command: String,
 }
 
@@ -124,7 +124,7 @@ impl Note {
         self.bytes.map_or_else(String::new, |bytes| format!("{} of ", Bytes(bytes)))
     }
 
-    /// Its texts may be those of a test, which has the user's rights.
+    /// The texts may be those of a test, which has the user's rights.
     fn in_one_line(mut self) -> Self {
         for text in [&mut self.name, &mut self.since, &mut self.by.command] {
             *text = labels::one_line(text).into_owned();
@@ -204,7 +204,7 @@ impl Notes {
         let notes = entries.filter_map(|entry| of_entry(entry.path()));
         let (mut living, ended): (Vec<Note>, Vec<Note>) = notes.partition(Note::is_of_living);
         for note in ended {
-            // It is of no use, but does no harm either.
+            // A note of an ended process is of no use, and does no harm.
             let _ = self.remove(&note);
         }
         living.sort_by_key(|note| note.process);

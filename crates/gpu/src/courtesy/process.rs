@@ -16,13 +16,13 @@ pub struct ProcessFacts {
     /// When it started, in clock ticks since the machine did. With the id, this names a process for
     /// good: an id is used again after its process ended.
     pub started: u64,
-    /// Its user's id.
+    /// The user's id.
     pub user: u32,
     /// The kernel's name for it.
     pub name: String,
     /// The process that traces it: a debugger or profiler. 0 if none.
     pub tracer: u32,
-    /// Its process, if the id is that of a thread.
+    /// The process, if the id is that of a thread.
     pub thread_of: Option<u32>,
     /// Whether [`CONSENT`] is set. Unknown variables of another user's process count as unset.
     pub opted_in: bool,
@@ -109,7 +109,7 @@ pub(crate) fn started(id: u32) -> Option<u64> {
     // A name need not be UTF-8: the kernel cuts it after 15 bytes.
     let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
-    // It may contain blanks and parentheses. The state is the third field, the start the 22nd.
+    // The name may contain blanks and parentheses. The state is the third field, the start the 22nd.
     let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
     let state = fields.next()?;
     (!matches!(state, "Z" | "X" | "x")).then(|| fields.nth(18)?.parse().ok()).flatten()

@@ -21,11 +21,11 @@ const ROOM_PATIENCE: Duration = Duration::from_mins(1);
 /// What became of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
-    /// It has its memory again, and runs.
+    /// Has its memory again, and runs.
     Restored(Duration),
-    /// It ran already.
+    /// Ran already.
     Ran,
-    /// It has ended.
+    /// Has ended.
     Ended,
 }
 

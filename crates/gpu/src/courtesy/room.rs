@@ -20,7 +20,7 @@ const EMPTY: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceNow {
     pub device: CudaDevice,
-    /// Its free bytes, or why they are unknown.
+    /// The free bytes, or why they are unknown.
     pub free: Result<u64, String>,
     /// What is on it.
     pub occupancy: Occupancy,

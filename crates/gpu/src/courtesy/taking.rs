@@ -36,9 +36,9 @@ pub enum Wanted {
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Those that can be set aside.
+    /// Processes that can be set aside.
     pub candidates: Vec<Candidate>,
-    /// The others on the devices, with the reasons.
+    /// The other processes on the devices, with the reasons.
     pub refused: Vec<Refusal>,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Courtesy<'a> {
             let reason = format!("{process} cannot be set aside: another program does it right now");
             return Err(UserError::new(reason).help(format!("cargo memprof restore {}", process.id)).into());
         }
-        // Those before it may have taken minutes, and its id may be another process's by now.
+        // Processes before this one may have taken minutes, and the id may be another process's by now.
         if !note.is_of_living() {
             self.notes.remove(&note)?;
             return Err(UserError::new(format!("{process} cannot be set aside: it has ended")).into());

@@ -245,7 +245,7 @@ pub enum BreachKind {
 pub struct PairView<'a> {
     pub cell: &'a Cell,
     pub rows: &'a [Match],
-    /// Their verdicts.
+    /// The verdicts.
     pub pair: &'a Pair,
     /// The metrics that cannot be compared.
     pub apart: &'a [IncomparableMetrics],
@@ -273,11 +273,11 @@ pub struct PairColumn<'a> {
 /// Whether the two sides' figures of a metric may be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparability {
-    /// They may.
+    /// The figures may be compared.
     Comparable,
-    /// They come from different sources.
+    /// The figures come from different sources.
     SourcesDiffer,
-    /// They come from machines or builds that differ too much.
+    /// The figures come from machines or builds that differ too much.
     Apart,
     /// A side has no run that passed.
     NotMeasured,

@@ -361,7 +361,7 @@ pub struct Conclusion {
     pub unchanged: usize,
     /// Rows with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
-    /// Those of them whose growth cannot be ruled out. The others improved, or did not change.
+    /// Inconclusive figures that may have grown. The others improved, or did not change.
     pub may_have_grown: usize,
     /// Rows that could not be compared.
     pub missing: usize,

@@ -25,7 +25,7 @@ pub enum Standing {
     NotCompared,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
-    /// It grew, and `allow` expects it.
+    /// Grew, and `allow` expects that.
     Expected,
     /// A figure shrank by more than its limit.
     Improved,

@@ -48,7 +48,7 @@ pub struct DeviceFigures {
     pub totals: Totals,
     /// The allocator's live bytes, or why they are unavailable.
     pub live: Result<i64, String>,
-    /// Its peak since the previous checkpoint, or why that is unavailable.
+    /// The peak since the previous checkpoint, or why that is unavailable.
     pub peak: Result<i64, String>,
 }
 
@@ -76,9 +76,9 @@ pub enum LayerChange {
     Added,
     /// In the baseline only.
     Removed,
-    /// Its shape, element type or size changed.
+    /// The shape, element type or size changed.
     Resized,
-    /// It shares its storage with another tensor than before, or on one side only.
+    /// Shares its storage with another tensor than before, or on one side only.
     Shared,
 }
 

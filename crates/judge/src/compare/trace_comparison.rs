@@ -24,9 +24,9 @@ pub struct TraceSide<'a> {
 pub struct CallRow {
     /// The number of traced functions around it.
     pub depth: usize,
-    /// Its path.
+    /// The path.
     pub label: String,
-    /// Its `cfg` conditions or its location, if another function with the same path ran.
+    /// The `cfg` conditions or its location, if another function with the same path ran.
     pub apart: Option<String>,
     /// Whether its callers are not recorded.
     pub elsewhere: bool,
@@ -226,11 +226,11 @@ fn medians<'a>(maps: impl Iterator<Item = &'a BTreeMap<String, i64>>) -> BTreeMa
 /// A function with figures by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineProfile {
-    /// Its path.
+    /// The path.
     pub label: String,
-    /// Its location on each side: `FILE:LINE`.
+    /// The location on each side: `FILE:LINE`.
     pub at: [Option<String>; 2],
-    /// Its lines, in the order of the source.
+    /// The lines, in the order of the source.
     pub rows: Vec<LineRow>,
     /// One call in so many was measured.
     pub every: u64,

@@ -36,7 +36,7 @@ pub struct LiveLine {
 /// A GPU's figures, the best first.
 const OF_GPU: [&str; 3] = ["gpu.*.live", "gpu.*.process", "gpu.*.device"];
 
-/// The other kinds of memory at a checkpoint.
+/// Kinds of memory at a checkpoint, beside GPUs.
 const OTHERS: [&str; 2] = ["heap", "cpu"];
 
 /// The events that are shown.

@@ -42,7 +42,7 @@ impl LogKey {
         Self(format!("{:016x}{:016x}", number(), number()))
     }
 
-    /// Its digits.
+    /// The digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -68,7 +68,7 @@ pub enum LogError {
 
 /// Why a line cannot be used.
 pub(super) enum LineError {
-    /// Its format is newer than [`VERSION`].
+    /// The format is newer than [`VERSION`].
     Newer(u32),
     /// The shim did not write such a line.
     Malformed(String),

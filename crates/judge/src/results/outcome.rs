@@ -19,7 +19,7 @@ pub struct RunRecord {
     pub cell: CellId,
     /// Which repeat, from 0.
     pub repeat: u32,
-    /// Its outcome.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The key of the build in the store. Absent if there was none.

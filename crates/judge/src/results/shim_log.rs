@@ -123,7 +123,7 @@ impl LogReader {
                 self.measurement.shim = line.shim.as_ref().map(|shim| shim.0.to_string());
                 self.take_sources(line.sources.iter().flatten())?;
             }
-            // These metrics came with a library that the process loaded later.
+            // Metrics of a library that the process loaded later.
             "sources" => {
                 self.take_sources(line.sources.as_ref().ok_or_else(|| missing("sources"))?.iter())?;
             }

@@ -49,13 +49,13 @@ pub struct Recording {
 /// The executable or a shared library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its number in frames; 0 is the executable.
+    /// The number in frames; 0 is the executable.
     pub number: u32,
     /// The library's path; empty for the executable.
     pub path: String,
     /// What the loader added to the addresses of the file.
     pub bias: u64,
-    /// Its first address in the process.
+    /// The first address in the process.
     pub begin: u64,
     /// The address behind its last one.
     pub end: u64,
@@ -75,7 +75,7 @@ pub struct Node {
 /// A family of metrics that stacks are recorded for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name: `heap`, `gpu.0`.
+    /// The name: `heap`, `gpu.0`.
     pub name: String,
     /// Whether only a sample of the allocations has sites.
     pub is_sampled: bool,

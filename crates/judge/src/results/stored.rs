@@ -83,7 +83,7 @@ pub struct Run {
     pub measurement: Arc<Measurement>,
     /// Why its log cannot be read.
     pub unreadable: Option<String>,
-    /// Its folder, relative to the folder of all runs.
+    /// The folder, relative to the folder of all runs.
     pub folder: Utf8PathBuf,
 }
 

@@ -35,9 +35,9 @@ pub struct TensorRecord {
 pub struct Description {
     /// The layer's path.
     pub name: Box<str>,
-    /// Its purpose.
+    /// The purpose.
     pub kind: TensorKind,
-    /// Its dimensions.
+    /// The dimensions.
     pub shape: Box<[u64]>,
     /// The type of its elements.
     pub dtype: Box<str>,

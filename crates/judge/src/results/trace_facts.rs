@@ -20,7 +20,7 @@ pub struct TraceFacts {
 pub struct TracedFunction {
     /// `bart::encoder::<Encoder as Module>::forward`
     pub path: String,
-    /// Its file, relative to the repository's root; `NAME-VERSION/…` for a registry's crate.
+    /// The file, relative to the repository's root; `NAME-VERSION/…` for a registry's crate.
     #[schemars(with = "String")]
     pub file: Utf8PathBuf,
     /// The line of its name.
@@ -31,7 +31,7 @@ pub struct TracedFunction {
     /// Why it is not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untraced: Option<Untraced>,
-    /// Its text, if its lines are measured one by one.
+    /// The text, if its lines are measured one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Excerpt>,
 }
@@ -40,9 +40,9 @@ pub struct TracedFunction {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Untraced {
-    /// It cannot be traced.
+    /// Cannot be traced.
     Impossible(String),
-    /// It was traced, and did not compile.
+    /// Was traced, and did not compile.
     Dropped(String),
 }
 

@@ -25,7 +25,7 @@ pub struct TraceRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallNode {
     node: u64,
-    /// Its caller's number. Absent if no traced function called it.
+    /// The caller's number. Absent if no traced function called it.
     pub parent: Option<u64>,
     /// Whether its callers are unknown, because there were too many nodes.
     #[serde(default)]

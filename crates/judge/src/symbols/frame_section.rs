@@ -17,16 +17,16 @@ use memprof_support::regular_file::followed;
 /// Why there can be no unwind table of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// It has another format.
+    /// Has another format.
     #[error("the file is not an ELF executable")]
     NotElf,
-    /// It runs on another processor.
+    /// Runs on another processor.
     #[error("call stacks are read with a table on x86-64 only, and the executable is for {0}")]
     Architecture(String),
-    /// It describes no frames.
+    /// Describes no frames.
     #[error("the executable has no frame descriptions (section .eh_frame)")]
     NoFrames,
-    /// Its parts contradict each other.
+    /// The parts contradict each other.
     #[error("the executable's frame descriptions cannot be read: {0}")]
     Damaged(String),
     /// Addresses relative to its beginning do not fit in 32 bits.

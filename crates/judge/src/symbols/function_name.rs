@@ -5,7 +5,7 @@ use rustc_demangle::try_demangle;
 /// The name of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionName {
-    /// Its path, with generic arguments if the symbol has them.
+    /// The path, with generic arguments if the symbol has them.
     pub path: String,
     /// The module that it was written in, such as `alloc::vec`. The first part is the crate.
     pub module: Option<String>,
@@ -107,7 +107,7 @@ fn module_by_name(path: &str, prefers_trait: bool) -> Option<String> {
 #[derive(Debug, PartialEq, Eq)]
 enum Module {
     Known(String),
-    /// It is that of a trait, whose name comes after a type.
+    /// Is that of a trait, whose name comes after a type.
     OfTrait,
     /// The symbol has the older format, or an unknown one.
     NotInSymbol,

@@ -39,7 +39,7 @@ pub struct UnwindTable {
 /// Why bytes are not an unwind table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// They begin with something else.
+    /// The bytes begin with something else.
     #[error("it is not an unwind table of this version")]
     Format,
     /// There are more or fewer bytes than rows.

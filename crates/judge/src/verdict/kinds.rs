@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It grew by more than the limit.
+    /// Grew by more than the limit.
     Regressed,
-    /// It shrank by more than the limit.
+    /// Shrank by more than the limit.
     Improved,
-    /// It changed by less than the limit, or not at all.
+    /// Changed by less than the limit, or not at all.
     Unchanged,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,

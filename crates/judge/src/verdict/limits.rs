@@ -139,7 +139,7 @@ impl ObservedChange<'_> {
 /// The entry of `allow` that expects a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Its index in `allow`.
+    /// The index in `allow`.
     pub index: usize,
     /// Whether it has expired, so that the change counts.
     pub has_expired: bool,

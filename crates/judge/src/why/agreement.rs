@@ -16,7 +16,7 @@ pub enum Agreement {
         /// The highest plain figure.
         high: i64,
     },
-    /// It is above or below all of them.
+    /// Is above or below all of them.
     Differs {
         /// What it has more than the nearest plain figure.
         by: i64,

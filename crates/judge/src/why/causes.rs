@@ -37,11 +37,11 @@ pub struct Cause {
 /// What a cause does to the memory of its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// They need more than at the baseline.
+    /// The tests need more than at the baseline.
     Growth,
-    /// They exceed a limit or a memory assertion of theirs, and did not grow.
+    /// The tests exceed a limit or a memory assertion of theirs, and did not grow.
     Limit,
-    /// They need less than at the baseline.
+    /// The tests need less than at the baseline.
     Shrinkage,
 }
 

@@ -18,7 +18,7 @@ use memprof_plan::resolved::CellId;
 pub enum Why {
     /// None
     Never,
-    /// Those that changed
+    /// Tests that changed
     #[default]
     Changed,
     /// All that were measured

@@ -16,7 +16,7 @@ pub enum Class {
     CalledFrom(Caller, HunkAt),
     /// The memory is allocated in a dependency, or on its behalf, and its version differs.
     Dependency(ChangedDependency),
-    /// Its blocks end elsewhere on one of the sides.
+    /// The blocks end elsewhere on one of the sides.
     Ended(Box<Ended>),
     /// None of these.
     Unchanged,
@@ -48,7 +48,7 @@ pub enum ChangedEnd {
         function: String,
         /// On which sides it exists.
         existence: Existence,
-        /// Its place in the diff.
+        /// The place in the diff.
         hunk: HunkAt,
     },
     /// The blocks end in a dependency, or on its behalf, and its version differs.
@@ -128,7 +128,7 @@ impl Existence {
 /// A function that leads to a site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
-    /// Its path.
+    /// The path.
     pub function: String,
     /// The file and the line of its call.
     pub location: String,
@@ -148,7 +148,7 @@ pub struct Diff {
 pub(super) struct FrameFacts {
     /// The hunk of its function.
     hunk: Option<HunkAt>,
-    /// Its package, if that changed.
+    /// The package, if that changed.
     dependency: Option<ChangedDependency>,
     /// The functions that types have in its place on the other side.
     replacements: Vec<Replacement>,

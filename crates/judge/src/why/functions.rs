@@ -11,16 +11,16 @@ use memprof_support::nesting::{depth, generic_depth};
 /// The functions of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Functions {
-    /// Those in the text, outer ones before inner ones.
+    /// Functions in the text, outer ones before inner ones.
     pub written: Vec<FunctionLines>,
-    /// Those that the compiler derives.
+    /// Functions that the compiler derives.
     pub derived: Vec<Derive>,
 }
 
 /// A function and its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionLines {
-    /// Its name with its modules and type, as far as the file has them: `m::Type::f`.
+    /// The name with its modules and type, as far as the file has them: `m::Type::f`.
     pub name: String,
     /// From its signature to its end, counted from 1.
     pub lines: Range<u32>,

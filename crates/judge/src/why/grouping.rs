@@ -16,11 +16,11 @@ pub enum GroupBy {
     /// The line of the innermost frame of the user's code
     #[default]
     Line,
-    /// Its function
+    /// The function
     Function,
-    /// Its module
+    /// The module
     Module,
-    /// Its crate
+    /// The crate
     Crate,
     /// The hunk of the diff
     Hunk,

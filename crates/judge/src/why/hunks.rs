@@ -202,7 +202,7 @@ pub struct Replacement {
     pub of_type: String,
     /// The function, as its file names it: `<Map<K> as Clone>::clone_from`.
     pub function: String,
-    /// Its file and first line.
+    /// The file and first line.
     pub location: String,
     pub hunk: HunkAt,
 }

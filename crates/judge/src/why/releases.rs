@@ -30,7 +30,7 @@ pub(super) struct Release {
     pub way: Way,
     /// Whether the other side does as much there, but only after its peak.
     pub is_before_peak: bool,
-    /// Its innermost node.
+    /// The innermost node.
     pub node: u32,
 }
 

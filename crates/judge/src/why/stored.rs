@@ -58,8 +58,8 @@ pub struct StoredChanges {
 /// A source file that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredFile {
-    /// Its path at the baseline and at the candidate; `None` if a side lacks it.
+    /// The path at the baseline and at the candidate; `None` if a side lacks it.
     pub paths: [Option<String>; 2],
-    /// Its text on each side; `None` if it could not be read.
+    /// The text on each side; `None` if it could not be read.
     pub texts: [Option<String>; 2],
 }

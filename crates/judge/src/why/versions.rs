@@ -18,9 +18,9 @@ pub struct Versions {
 pub struct ChangedDependency {
     /// The package.
     pub name: String,
-    /// Its version at the baseline; `None` if it has none.
+    /// The version at the baseline; `None` if it has none.
     pub old: Option<String>,
-    /// Its version at the candidate; `None` if it has none.
+    /// The version at the candidate; `None` if it has none.
     pub new: Option<String>,
 }
 

@@ -72,9 +72,9 @@ impl Section {
 /// The flag of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
-    /// Its name, without `--`.
+    /// The name, without `--`.
     pub long: &'static str,
-    /// Its letter: `k` for `-k`.
+    /// The letter: `k` for `-k`.
     pub short: Option<char>,
     /// Another name.
     pub alias: Option<&'static str>,

@@ -36,7 +36,7 @@ pub trait Mapping: Default {
 /// A key of a mapping.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name: `max-events`.
+    /// The name: `max-events`.
     pub name: &'static str,
     /// What it means, line by line as in the source. A paragraph after the first has details.
     pub about: &'static str,

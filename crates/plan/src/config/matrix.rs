@@ -38,7 +38,7 @@ mapping! {
     pub struct RefEntry {
         /// The ref
         "ref" => spec: Scalar<String>,
-        /// Its name in the report [default: the ref as written]
+        /// The name in the report [default: the ref as written]
         "name" => name: Scalar<String>,
         /// Cargo features for this ref, in addition to the common ones
         "features" => features: List<Scalar<String>>,

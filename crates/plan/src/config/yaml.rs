@@ -51,7 +51,7 @@ pub trait FromText: Sized {
     const EXPECTED: &'static str;
     /// Reads the value.
     fn from_text(text: &str) -> Result<Self, Mistake>;
-    /// Its JSON Schema.
+    /// The JSON Schema.
     fn schema() -> Schema {
         json_schema!({"type": "string"})
     }

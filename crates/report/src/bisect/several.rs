@@ -18,11 +18,11 @@ const MOST_NAMES: usize = 12;
 
 /// The tests of a history, by what there is to tell.
 pub(crate) struct Several<'a> {
-    /// Those with a step.
+    /// Tests with a step.
     pub changed: Vec<&'a SearchReport>,
-    /// Those with figures and no step.
+    /// Tests with figures and no step.
     pub unchanged: Vec<&'a SearchReport>,
-    /// Those of which no two commits have a figure.
+    /// Tests of which no two commits have a figure.
     pub unmeasured: Vec<&'a SearchReport>,
     first: &'a SearchReport,
 }

@@ -51,7 +51,7 @@ pub struct CauseEntry {
     pub dependency: Option<WhyDependency>,
     /// The function that allocates at the site that differs most.
     pub site: String,
-    /// Its file and line; `null` if unknown.
+    /// The file and line; `null` if unknown.
     pub location: Option<String>,
     /// What the diff has to do with it; `null` if unknown.
     pub class: Option<WhyClass>,
@@ -68,7 +68,7 @@ pub struct CauseEntry {
 pub struct CauseTestEntry {
     /// `package::binary::test`.
     pub test: String,
-    /// Its title, with parameters.
+    /// The title, with parameters.
     pub title: String,
     /// Whether this cause moves more of its memory than any other.
     pub is_main: bool,
@@ -88,7 +88,7 @@ pub struct MovedEntry {
     pub metric: String,
     /// The checkpoint's label.
     pub checkpoint: String,
-    /// Its 1-based occurrence.
+    /// The 1-based occurrence.
     pub occurrence: u32,
     /// What the cause moves, in the metric's unit.
     pub amount: i64,

@@ -73,8 +73,8 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The command with the refs, and with the tests if they are few. Pairs of tests within a revision have
-/// none.
+/// The command with the refs, the flags that a search takes too, and the tests if they are few. Pairs
+/// of tests within a revision have none.
 fn command(comparison: &Comparison) -> Option<String> {
     if comparison.cells.iter().any(|cell| cell.origins.is_some()) {
         return None;
@@ -86,6 +86,11 @@ fn command(comparison: &Comparison) -> Option<String> {
     tests.dedup();
     if tests.len() <= MOST_TESTS {
         words.extend(tests.into_iter().flat_map(|test| ["--exact".to_owned(), test]));
+    }
+    if let Some(search) = &comparison.search {
+        let thresholds = search.thresholds.iter();
+        words.extend(thresholds.flat_map(|rule| ["--threshold".to_owned(), rule.clone()]));
+        words.extend(search.words.iter().cloned());
     }
     let quoted: Vec<String> = words.iter().map(|word| shell_quoted(OsStr::new(word))).collect();
     Some(format!("cargo memprof {}", quoted.join(" ")))

@@ -94,7 +94,7 @@ fn of_several(several: &Several<'_>, tests: &[TestOfHistory<'_>], steps: &[Marku
 
 /// One test along the commits.
 struct TestOfHistory<'a> {
-    /// Its place in the search.
+    /// The place in the search.
     index: usize,
     report: &'a SearchReport,
     compared: &'a [ComparedStep],

@@ -267,7 +267,7 @@ pub struct JudgementEntry<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Ref")]
 pub struct Ref<'a> {
-    /// Its name in this report.
+    /// The name in this report.
     pub name: Cow<'a, str>,
     /// The ref as the user wrote it.
     pub spec: Cow<'a, str>,
@@ -292,9 +292,9 @@ pub struct Ref<'a> {
 pub struct DependencyEntry<'a> {
     /// The package.
     pub name: Cow<'a, str>,
-    /// Its version at the baseline; `null` if that lacks it.
+    /// The version at the baseline; `null` if that lacks it.
     pub from: Option<Cow<'a, str>>,
-    /// Its version at this ref; `null` if it lacks it.
+    /// The version at this ref; `null` if it lacks it.
     pub to: Option<Cow<'a, str>>,
 }
 

@@ -40,7 +40,7 @@ pub struct UnnamedEntry {
     pub least: u64,
     /// The number of blocks.
     pub count: u64,
-    /// Their bytes.
+    /// The bytes.
     pub bytes: u64,
     /// The sizes, those with most bytes first.
     pub sizes: Vec<UnnamedSizeEntry>,
@@ -159,7 +159,7 @@ pub struct DeviceEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Pool")]
 pub struct PoolEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The device whose memory it manages.
     pub device: String,

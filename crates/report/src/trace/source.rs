@@ -77,7 +77,7 @@ impl TraceReport<'_> {
                 Some(group) if !measured.iter().any(|metric| MetricGroup::of(metric) == Some(group)) => {
                     let name = group.as_str();
                     match group {
-                        // These are read unless the user chose other columns.
+                        // The heap and GPUs are read unless the user chose other columns.
                         MetricGroup::Heap | MetricGroup::Gpu => {
                             format!("the test has none, or --columns leaves out {name}")
                         }

@@ -19,7 +19,7 @@ use memprof_judge::why::stacks::StackFigures;
 /// A file and its content.
 pub struct Export {
     pub path: Utf8PathBuf,
-    /// Its bytes.
+    /// The bytes.
     pub content: Vec<u8>,
 }
 

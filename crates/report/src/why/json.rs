@@ -68,7 +68,7 @@ pub struct WhyTimeline {
 /// A checkpoint on a timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyCheckpoint {
-    /// Its label.
+    /// The label.
     pub label: String,
     /// The 1-based occurrence of this label.
     pub occurrence: u32,
@@ -217,9 +217,9 @@ pub struct WhyHunk {
 pub struct WhyDependency {
     /// The package.
     pub name: String,
-    /// Its version at the baseline.
+    /// The version at the baseline.
     pub old: Option<String>,
-    /// Its version at the candidate.
+    /// The version at the candidate.
     pub new: Option<String>,
 }
 

@@ -40,11 +40,11 @@ pub(crate) struct SiteRow<'a> {
     pub value: i64,
     /// The same with its unit.
     pub amount: String,
-    /// Its part of the whole figure, if there is one side only.
+    /// The part of the whole figure, if there is one side only.
     pub share: Option<String>,
     /// The function, or `elsewhere`.
     pub name: String,
-    /// Its file and line.
+    /// The file and line.
     pub location: String,
     /// What the diff has to do with it.
     pub class: String,

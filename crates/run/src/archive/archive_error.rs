@@ -8,24 +8,24 @@ use memprof_support::advice::Advice;
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArchiveError {
-    /// It is another kind of file.
+    /// Is another kind of file.
     #[error("{file} is not a cargo-memprof archive")]
     NotAnArchive { file: Utf8PathBuf },
-    /// Its end is missing.
+    /// The end is missing.
     #[error("{file} is incomplete: the last line of the archive is missing")]
     CutOff { file: Utf8PathBuf },
     /// Another version of this tool made it.
     #[error("{file} has archive format {found}, but this cargo-memprof reads format {VERSION}")]
     OtherVersion {
         file: Utf8PathBuf,
-        /// Its format version.
+        /// The format version.
         found: u32,
     },
     /// Some bytes differ from those that were written.
     #[error("{file} was changed: its blake3 is {found}, but was {expected} when it was written")]
     Changed {
         file: Utf8PathBuf,
-        /// Its hash.
+        /// The hash.
         found: String,
         /// The hash at its end.
         expected: String,
@@ -37,12 +37,12 @@ pub(crate) enum ArchiveError {
         file: Utf8PathBuf,
         /// The file in it.
         path: Utf8PathBuf,
-        /// Its hash.
+        /// The hash.
         found: String,
         /// The manifest's hash.
         expected: String,
     },
-    /// It would write or read outside of its folder. This tool does not make such archives.
+    /// Would write or read outside of its folder. This tool does not make such archives.
     #[error("{file} is refused: {problem}")]
     Invalid {
         /// The archive.
@@ -50,7 +50,7 @@ pub(crate) enum ArchiveError {
         /// What is wrong.
         problem: String,
     },
-    /// Its bytes are those that were written, but nothing can read them.
+    /// The bytes are those that were written, but nothing can read them.
     #[error("{file} is damaged: {problem}")]
     Damaged {
         /// The archive.
@@ -63,7 +63,7 @@ pub(crate) enum ArchiveError {
     OtherMachine {
         /// The archive.
         file: Utf8PathBuf,
-        /// Its target triple.
+        /// The target triple.
         target: String,
         /// This machine's architecture and system.
         here: String,

@@ -160,7 +160,7 @@ impl Packer<'_> {
                 self.writer.add_file(place, &copy)?;
             }
         }
-        // The other machine has no repository to say which call sites the diff touches.
+        // The machine that runs the tests has no repository to say which call sites the diff touches.
         changed_sources::keep(self.contents.repository, self.contents.plan, folder)?;
         if folder.changes().exists() {
             self.writer.add_file("run/changes.json", &folder.changes())?;

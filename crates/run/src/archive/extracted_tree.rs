@@ -332,7 +332,7 @@ fn locked(mark: &Utf8Path) -> Result<File, String> {
     const IN_USE: &str = "another run uses it";
     let file = regular_file::open(mark).map_err(|_| IN_USE.to_owned())?;
     match file.try_lock() {
-        // The other run may have removed it in the meantime.
+        // Another run may have removed the file in the meantime.
         Ok(()) if is_at(&file, mark) => Ok(file),
         Ok(()) | Err(TryLockError::WouldBlock) => Err(IN_USE.to_owned()),
         Err(TryLockError::Error(error)) => Err(format!("it cannot be locked ({error})")),

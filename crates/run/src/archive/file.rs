@@ -167,7 +167,7 @@ impl Archive {
             Ok(Unpacked { folder, ..unpacked })
         });
         if unpacked.is_err() {
-            // It may be what filled the disk.
+            // The partial copy may be what filled the disk.
             let _ = store::remove(&partial);
         }
         unpacked
@@ -383,7 +383,7 @@ mod tests {
                 fs_err::remove_file(&program).unwrap();
                 fs_err::create_dir(&program).unwrap();
             },
-            // It stays valid JSON.
+            // The manifest stays valid JSON.
             &|| {
                 let text = fs_err::read_to_string(unpacked.folder.join(MANIFEST)).unwrap();
                 fs_err::write(unpacked.folder.join(MANIFEST), text.replace("\"/r\"", "\"/s\"")).unwrap();

@@ -121,9 +121,9 @@ pub struct ArchivedRevision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArchivedBuild {
-    /// It succeeded and is in the archive's store, under this key.
+    /// Succeeded and is in the archive's store, under this key.
     Done(String),
-    /// It failed on the build host.
+    /// Failed on the build host.
     Failed(BuildFailure),
 }
 
@@ -134,7 +134,7 @@ pub enum ArchivedBuild {
 pub enum ArchivedLibrary {
     /// A file of the archive.
     Library(Utf8PathBuf),
-    /// It is missing, for this reason.
+    /// Is missing, for this reason.
     Absent(String),
 }
 
@@ -143,7 +143,7 @@ pub enum ArchivedLibrary {
 pub struct Content {
     /// Hash of its content.
     pub blake3: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
     /// Whether it is run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -156,7 +156,7 @@ pub struct Content {
 pub enum Placed {
     /// The file `data/<hash>`.
     File {
-        /// Its hash.
+        /// The hash.
         blake3: String,
         /// Whether it is run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

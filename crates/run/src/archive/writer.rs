@@ -18,7 +18,7 @@ use memprof_support::sealed;
 pub struct WrittenArchive {
     /// blake3 of everything but the last line, which contains this hash.
     pub hash: String,
-    /// Its size.
+    /// The size.
     pub bytes: u64,
 }
 

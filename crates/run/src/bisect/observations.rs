@@ -23,9 +23,9 @@ pub struct Observations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HasChanged {
-    /// It changed.
+    /// The figure changed.
     Yes,
-    /// It did not change.
+    /// The figure did not change.
     No,
     /// The runs so far cannot decide.
     Unclear,

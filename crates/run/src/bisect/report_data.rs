@@ -33,9 +33,9 @@ pub struct SearchReport {
     pub result: Option<SearchResult>,
     /// The test, `package::binary::test`.
     pub test: String,
-    /// Its name in reports.
+    /// The name in reports.
     pub title: String,
-    /// Its parameters.
+    /// The parameters.
     pub params: Vec<(String, String)>,
     /// The metric and its checkpoint.
     #[serde(flatten)]
@@ -95,7 +95,7 @@ pub struct NamedCommit {
     /// The commit.
     #[serde(flatten)]
     pub facts: CommitFacts,
-    /// Its figure.
+    /// The figure.
     pub value: Option<i64>,
 }
 
@@ -142,9 +142,9 @@ pub struct MeasuredCommit {
     /// The commit.
     #[serde(flatten)]
     pub facts: CommitFacts,
-    /// Its tag, if tags were measured.
+    /// The tag, if tags were measured.
     pub tag: Option<String>,
-    /// Its figure, the median of the runs.
+    /// The figure, the median of the runs.
     pub value: Option<i64>,
     /// The figure of each run.
     pub samples: Vec<i64>,
@@ -153,7 +153,7 @@ pub struct MeasuredCommit {
     /// The commit that it is compared with: the good commit in a bisection, the nearest earlier
     /// commit with a figure in a history.
     pub compared_with: Option<String>,
-    /// Its figure minus that commit's figure.
+    /// The figure minus that commit's figure.
     pub difference: Option<i128>,
     /// Whether this is the commit that was searched for, or a step of a history.
     pub is_step: bool,

@@ -22,7 +22,7 @@ use memprof_support::sealed;
 pub struct StepPair {
     /// Which test of the search it is.
     pub test: usize,
-    /// Their indices in the search's plan: the commit before, and the step's own.
+    /// The indices in the search's plan: the commit before, and the step's own.
     pub commits: [usize; 2],
     /// A plan of these two alone. The first is the baseline.
     pub plan: Plan,

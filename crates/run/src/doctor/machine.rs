@@ -82,6 +82,6 @@ pub struct DeviceRuns {
 pub struct Cupti {
     /// The file, with links resolved.
     pub path: Utf8PathBuf,
-    /// Its version, if it can be loaded and asked.
+    /// The version, if it can be loaded and asked.
     pub version: Result<u32, String>,
 }

@@ -63,7 +63,7 @@ impl Client {
             .args(arguments)
             .arg(format!("--array={}", ranges(shards)))
             .arg(script)
-            // It may wait for a prompt of a plugin, and a job that was submitted would be lost.
+            // `sbatch` may wait for a prompt of a plugin, and a job that was submitted would be lost.
             .within(Limits { time: None, ..Limits::ANSWER });
         let captured = command.run().map_err(|error| match &error {
             missing if missing.is_missing_program() => not_installed("sbatch").into(),

@@ -80,7 +80,7 @@ impl Follower<'_> {
             }
             let looked = self.look(record);
             if self.interrupt.load(Ordering::Relaxed) {
-                // It ended Slurm's commands, too.
+                // The interrupt ended Slurm's commands, too.
                 return Ok(Followed::Interrupted);
             }
             let statuses = looked?;

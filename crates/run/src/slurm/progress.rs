@@ -11,9 +11,9 @@ pub enum Status {
     Finished(RunFolder),
     /// Slurm will run it, or runs it. `None` as long as Slurm gives no answer.
     Waiting(Option<Task>),
-    /// Its task ended a moment ago. A shared file system may show its last files later.
+    /// The task ended a moment ago. A shared file system may show its last files later.
     Settling,
-    /// It is not finished, and nothing will finish it. The text says why, without a full stop.
+    /// Is not finished, and nothing will finish it. The text says why, without a full stop.
     Missing(String),
 }
 

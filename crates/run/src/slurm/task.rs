@@ -27,13 +27,13 @@ pub struct Task {
 /// What a state means for whoever waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It will start by itself.
+    /// Will start by itself.
     Pending,
-    /// It runs, or is being started or cleaned up.
+    /// Runs, or is being started or cleaned up.
     Running,
     /// Slurm wanted to run it again, failed, and now waits for a person.
     Stuck,
-    /// It will not run again by itself.
+    /// Will not run again by itself.
     Ended,
 }
 

@@ -86,7 +86,7 @@ impl Building<'_, '_> {
         for _ in 0..MOST_ADDED {
             let composed = self.current.with(&together, self.target);
             let blocking = match (self.resolve)(composed.as_bytes())? {
-                // These have to move, too.
+                // The packages in conflict have to move, too.
                 Err(message) => in_conflict(&message),
                 Ok(resolved) => {
                     let after = LockText::read(&String::from_utf8_lossy(&resolved));

@@ -17,7 +17,7 @@ pub struct LockText {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     package: LockedPackage,
-    /// Its text, with its dependencies.
+    /// The text, with its dependencies.
     text: String,
     /// The names of its dependencies.
     dependencies: BTreeSet<String>,
@@ -29,9 +29,9 @@ struct Part {
 pub struct Update {
     /// The package.
     pub name: String,
-    /// Its version before.
+    /// The version before.
     pub from: String,
-    /// Its version after.
+    /// The version after.
     pub to: String,
 }
 
@@ -110,7 +110,7 @@ impl LockText {
                 for left in needs.values_mut() {
                     left.remove(name);
                 }
-                // These were waiting for this one, so they come next, in the order of their names.
+                // Packages that were waiting for this one come next, in the order of their names.
                 let waited = needs.iter().filter(|(user, left)| {
                     left.is_empty() && self.dependencies_of(user, &names).contains(name)
                 });

@@ -49,9 +49,9 @@ pub enum Change {
     },
     /// A whole file: added, deleted, renamed, or not text.
     File {
-        /// Its path before.
+        /// The path before.
         old: Option<String>,
-        /// Its path after.
+        /// The path after.
         new: Option<String>,
     },
 }
@@ -68,9 +68,9 @@ pub struct ComposedFile {
 /// Which side of the diff a whole file is taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeFile<'a> {
-    /// Its path before.
+    /// The path before.
     pub old: Option<&'a str>,
-    /// Its path after.
+    /// The path after.
     pub new: Option<&'a str>,
 }
 

@@ -37,7 +37,7 @@ pub struct Shares {
 /// What one part costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartShare {
-    /// Its index.
+    /// The index.
     pub part: usize,
     /// The candidate minus the candidate without the part.
     pub difference: i128,

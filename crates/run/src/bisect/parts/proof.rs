@@ -34,9 +34,9 @@ pub struct ProofReport {
     pub created: String,
     /// The test, `package::binary::test`.
     pub test: String,
-    /// Its name in reports.
+    /// The name in reports.
     pub title: String,
-    /// Its parameters.
+    /// The parameters.
     pub params: Vec<(String, String)>,
     /// The metric and its checkpoint.
     #[serde(flatten)]

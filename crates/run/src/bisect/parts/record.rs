@@ -21,7 +21,7 @@ pub struct DiffPart {
 pub struct HunkPlace {
     /// The file: the candidate's, or the baseline's if it was deleted.
     pub path: String,
-    /// Its first and its last line in the candidate; absent for a whole file. If the lines are gone, the
+    /// The first and its last line in the candidate; absent for a whole file. If the lines are gone, the
     /// line before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<[usize; 2]>,
