@@ -20,7 +20,7 @@ use memprof_plan::config::matrix::Matrix;
 use memprof_plan::config::yaml::Scalar;
 use memprof_plan::quantity::Limit;
 use memprof_plan::repeat;
-use memprof_plan::request::RefRequest;
+use memprof_plan::request::{MERGE_BASE, RefRequest};
 use memprof_report::options::Format;
 use memprof_run::bisect::linear_search::SearchGoal;
 
@@ -31,6 +31,8 @@ Examples:
   cargo memprof bisect v1.2..main -k decode --checkpoint parsed
   cargo memprof bisect v1.2..main -k memory --find all -- src/parser
   cargo memprof bisect v1..main --overlay memory.rs=tests/memory.rs
+  cargo memprof bisect v1.2..main -k decode --prove
+                                                   and which part of that commit?
   cargo memprof bisect --lockfile v1.2..main -k decode
                                                    which update of a crate was it?
   cargo memprof bisect v1..main --bin tool --arg=--fast
@@ -53,6 +55,7 @@ Exit codes:
 pub const PROVE_HELP: &str = "\
 Examples:
   cargo memprof prove main..pr/7 -k index
+  cargo memprof prove main...pr/7 -k index         from their merge base
   cargo memprof prove main..pr/7 -k index --checkpoint done --metric heap.live
   cargo memprof prove main..pr/7 -k index --builds 20 -o proof.md
   cargo memprof prove --resume                     after an interrupt
@@ -64,6 +67,7 @@ Exit codes:
     0  found
     2  a mistake in the command line or in memprof.yaml
     3  an end cannot be measured, or some parts could not be told apart
+    4  inconclusive: the noise is too large for the threshold
     5  the two ends do not differ by more than the threshold
   130  interrupted; finished runs are kept, and --resume continues";
 
@@ -116,6 +120,9 @@ pub struct BisectArguments {
     /// If a merge brought the change, report the merge and do not search the merged branch
     #[arg(long, help_heading = Section::Commits.heading())]
     pub first_parent: bool,
+    /// Then measure what each part of the commit that it found costs, as `prove` does
+    #[arg(long, conflicts_with = "lockfile", help_heading = Section::Commits.heading())]
+    pub prove: bool,
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
@@ -275,7 +282,10 @@ fn threshold(text: &str) -> Result<SearchThreshold, String> {
 impl MeasuringArguments {
     /// Returns the same request as `run --refs FROM,TO`.
     pub fn request(&self, from: &str, to: &str) -> RequestArguments {
-        let reference = |spec: &str| RefRequest { spec: spec.to_owned(), ..RefRequest::default() };
+        // With a name, `main...pr/7` is one ref, and not two.
+        let name = |spec: &str| spec.contains("...").then(|| MERGE_BASE.to_owned());
+        let reference =
+            |spec: &str| RefRequest { spec: spec.to_owned(), name: name(spec), ..RefRequest::default() };
         RequestArguments {
             refs: RefArguments {
                 aa: false,

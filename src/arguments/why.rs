@@ -22,8 +22,11 @@ const FRAMES: usize = 1;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = Section::CallSites.heading())]
 pub struct WhyArguments {
-    /// Which tests run once more with call stacks: never, always (if nothing follows), or changed: those
-    /// that changed or exceed a limit [default: changed, if a report shows causes]
+    /// Which tests run once more with call stacks: never, proven, always (if nothing follows), or changed:
+    /// those that changed or exceed a limit [default: changed, if a report shows causes]
+    ///
+    /// `proven` records those that changed, and then leaves parts of the diff out to measure what the
+    /// worst cause costs, as `prove` does.
     #[arg(
         long,
         value_name = "WHICH",

@@ -6,8 +6,9 @@ use crate::arguments::search::BisectArguments;
 use crate::commands::context::CommandContext;
 use crate::search::lockfiles::{self, LockfileRange, WarningsOnly};
 use crate::search::plan::{SearchPlan, SearchRequest, ends};
-use crate::search::session::search;
+use crate::search::start::{Next, search};
 use memprof_build::git::repository::Repository;
+use memprof_judge::why::chosen::Why;
 use memprof_run::bisect::merge_search::Merges;
 use memprof_run::bisect::record::Task;
 use memprof_support::event::Sink;
@@ -17,9 +18,13 @@ use memprof_support::user_error::UserError;
 /// Starts a bisect, or continues one.
 pub fn bisect(context: CommandContext<'_>, arguments: &BisectArguments) -> anyhow::Result<ExitCode> {
     let console = context.console;
-    search("bisect", &arguments.measuring, &arguments.why, context, |repository| match &arguments.lockfile {
-        Some(range) => lockfile_plan(range, arguments, repository, context),
-        None => plan(arguments, repository, console),
+    let is_proof = arguments.prove || arguments.why.why == Some(Why::Proven);
+    let next = if is_proof { Next::Prove } else { Next::Report };
+    search("bisect", &arguments.measuring, &arguments.why, next, context, |repository| {
+        match &arguments.lockfile {
+            Some(range) => lockfile_plan(range, arguments, repository, context),
+            None => plan(arguments, repository, console),
+        }
     })
 }
 
@@ -61,10 +66,11 @@ fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -
     let (good, bad) = if let Some(range) = &arguments.range {
         ends(range)?
     } else {
-        let good = arguments.good.as_deref().context("clap requires --good")?;
-        (good, arguments.bad.as_deref().context("clap requires --bad")?)
+        let good = arguments.good.clone().context("clap requires --good")?;
+        (good, arguments.bad.clone().context("clap requires --bad")?)
     };
     let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
-    let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
+    let request =
+        SearchRequest { good: &good, bad: &bad, paths: &arguments.paths, measuring: &arguments.measuring };
     request.plan(repository, sink, |_| Ok(Task::Bisect { find: arguments.find, merges }))
 }

@@ -8,7 +8,7 @@ use crate::arguments::search::{HistoryArguments, MeasuringArguments};
 use crate::arguments::why::WhyArguments;
 use crate::commands::context::CommandContext;
 use crate::search::plan::{SearchPlan, SearchRequest, ends};
-use crate::search::session::search;
+use crate::search::start::{Next, search};
 use memprof_build::git::commits::{self, Range};
 use memprof_build::git::repository::Repository;
 use memprof_judge::why::chosen::Why;
@@ -29,7 +29,9 @@ pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> any
     let why =
         if is_page.into_iter().any(|format| format == Format::Html) { Why::Changed } else { Why::Never };
     let why = WhyArguments { why: Some(why), ..WhyArguments::default() };
-    search("history", &arguments.measuring, &why, context, |repository| plan(arguments, repository, console))
+    search("history", &arguments.measuring, &why, Next::Report, context, |repository| {
+        plan(arguments, repository, console)
+    })
 }
 
 fn plan(
@@ -39,8 +41,9 @@ fn plan(
 ) -> anyhow::Result<SearchPlan> {
     let range = arguments.range.as_deref().context("clap requires a range")?;
     let (good, bad) = ends(range)?;
-    let request = SearchRequest { good, bad, paths: &arguments.paths, measuring: &arguments.measuring };
-    request.plan(repository, sink, |range| task(arguments, repository, range, (good, bad)))
+    let request =
+        SearchRequest { good: &good, bad: &bad, paths: &arguments.paths, measuring: &arguments.measuring };
+    request.plan(repository, sink, |range| task(arguments, repository, range, (&good, &bad)))
 }
 
 /// Which commits of the range to measure.
@@ -90,9 +93,12 @@ mod tests {
 
     #[test]
     fn a_range_has_two_ends_and_the_last_one_may_be_head() {
-        assert_eq!(ends("v1..main").unwrap(), ("v1", "main"));
-        assert_eq!(ends("v1..").unwrap(), ("v1", "HEAD"));
-        for wrong in ["v1", "..main", "v1...main"] {
+        let of = |range: &str| ends(range).map(|(good, bad)| format!("{good} {bad}"));
+        assert_eq!(of("v1..main").unwrap(), "v1 main");
+        assert_eq!(of("v1..").unwrap(), "v1 HEAD");
+        assert_eq!(of("main...pr/7").unwrap(), "main...pr/7 pr/7", "from the merge base");
+        assert_eq!(of("main...").unwrap(), "main...HEAD HEAD");
+        for wrong in ["v1", "..main", "...main", "a..b..c", "a....b"] {
             assert!(ends(wrong).unwrap_err().rendered().contains("FROM..TO"), "{wrong}");
         }
     }

@@ -11,8 +11,11 @@ use crate::request::continued;
 use crate::request::explanation;
 use crate::request::new_run::NewRun;
 use crate::request::pairs::PairsOfTests;
+use crate::search::of_change::{Change, or_warning};
+use crate::search::session::Means;
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
 use memprof_run::attribution::Attribution;
 use memprof_run::conditions::Conditions;
@@ -91,11 +94,34 @@ impl Run<'_> {
         let is_built = prepared.is_built();
         drop((prepared, conditions, lock));
         let presentation = Presentation { arguments: presentation, outputs: self.outputs, metrics };
-        let code = presentation.of_ended(console, folder, ended, is_built)?;
+        let proven = match ended {
+            Ok(_) => self.prove_worst(plan, folder, attribution),
+            Err(_) => Ok(ExitCode::Success),
+        };
+        let code = presentation.of_ended(console, folder, ended, is_built)?.worst(proven?);
         if let Some(name) = &execution.save_baseline {
             self.save(folder, name, is_built)?;
         }
         Ok(code)
+    }
+
+    /// With `--why proven`, measures what each part of the diff costs in the test that changed most.
+    fn prove_worst(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        attribution: Attribution,
+    ) -> anyhow::Result<ExitCode> {
+        if attribution.why != Why::Proven {
+            return Ok(ExitCode::Success);
+        }
+        let execution = &self.arguments.execution;
+        let means = Means { waiting: execution.waiting, courtesy: execution.courtesy.as_ref(), attribution };
+        let proven = Change::of_comparison(folder).and_then(|change| match change {
+            Some(change) => change.prove(plan, folder, self.repository, self.context, means),
+            None => Err(UserError::new("no test changed by something in the diff").into()),
+        });
+        or_warning(proven, "--why proven", self.context.console)
     }
 
     /// Keeps the finished run as a baseline.

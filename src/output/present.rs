@@ -30,6 +30,7 @@ use memprof_run::runner::Interrupted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::output_file::{self, OutputFile, Target};
+use memprof_support::sealed;
 use memprof_support::whole_file::write_streamed;
 use memprof_support::workflow_commands::Notation;
 
@@ -54,12 +55,14 @@ impl Presentation<'_> {
     ) -> anyhow::Result<ExitCode> {
         let comparison = compare(results);
         let explanations = self.explanations(results, &comparison, folder);
+        let proof = proof_in(folder)?;
         let path = folder.comparison();
         let render = |out: &mut dyn io::Write| {
-            memprof_report::json::render::render(&comparison, explanations.as_deref(), out)
+            memprof_report::json::render::render(&comparison, explanations.as_deref(), proof.as_ref(), out)
         };
         write_streamed(&path, &|out| filtered(out, None, &render))?;
-        let code = self.of_explained(console, &comparison, Some(folder), explanations.as_ref())?;
+        let explained = Explained { why: explanations.as_ref(), proof: proof.as_ref() };
+        let code = self.of_explained(console, &comparison, Some(folder), explained)?;
         // With more shards than tests, some have none.
         let is_empty_shard = results.plan.request.shard.is_some() && results.runs.is_empty();
         Ok(if is_empty_shard && results.failed_builds.is_empty() { ExitCode::Success } else { code })
@@ -146,7 +149,7 @@ impl Presentation<'_> {
         comparison: &Comparison,
         folder: Option<&RunFolder>,
     ) -> anyhow::Result<ExitCode> {
-        self.of_explained(console, comparison, folder, None)
+        self.of_explained(console, comparison, folder, Explained::default())
     }
 
     fn of_explained(
@@ -154,7 +157,7 @@ impl Presentation<'_> {
         console: &Console,
         comparison: &Comparison,
         folder: Option<&RunFolder>,
-        why: Option<&Arc<Explanations>>,
+        Explained { why, proof }: Explained<'_>,
     ) -> anyhow::Result<ExitCode> {
         let options = |output: Option<&Output>| Options {
             metrics: (!self.metrics.is_empty()).then(|| self.metrics.to_vec()),
@@ -171,6 +174,7 @@ impl Presentation<'_> {
             hides_next: self.arguments.is_temporary,
             with_source: self.arguments.with_source,
             why: why.cloned(),
+            proof: proof.cloned(),
             ..output.map_or_else(Options::default, |output| for_destination(console, output))
         };
         console.finish();
@@ -193,6 +197,19 @@ impl Presentation<'_> {
         }
         Ok(exit_code(comparison))
     }
+}
+
+/// What is known of the reasons of changes.
+#[derive(Clone, Copy, Default)]
+struct Explained<'a> {
+    why: Option<&'a Arc<Explanations>>,
+    proof: Option<&'a Arc<ProofReport>>,
+}
+
+/// Returns the finished proof of a run's or a search's worst change, if there is one.
+pub fn proof_in(folder: &RunFolder) -> anyhow::Result<Option<Arc<ProofReport>>> {
+    let path = folder.proof().found();
+    if path.exists() { Ok(Some(Arc::new(sealed::read(&path)?))) } else { Ok(None) }
 }
 
 /// Writes call sites for other viewers.
@@ -221,11 +238,16 @@ fn write_exports(
 }
 
 /// Writes the report of a search, which has a part for each test.
-pub fn search_report(console: &Console, searched: &[Searched<'_>], outputs: &[Output]) -> anyhow::Result<()> {
+pub fn search_report(
+    console: &Console,
+    searched: &[Searched<'_>],
+    proof: Option<&Arc<ProofReport>>,
+    outputs: &[Output],
+) -> anyhow::Result<()> {
     console.finish();
     let unicode = chart::is_unicode(|name| std::env::var(name).ok());
     for output in outputs {
-        let options = for_destination(console, output);
+        let options = Options { proof: proof.cloned(), ..for_destination(console, output) };
         write(console, output, &|out| {
             memprof_report::bisect::search::render(output.format, searched, &options, unicode, out)
         })?;

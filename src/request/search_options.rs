@@ -5,7 +5,7 @@ use clap::{Arg, Args, Command};
 use crate::arguments::run::RunArguments;
 use crate::arguments::search::BisectArguments;
 use crate::arguments::terminal::TerminalArguments;
-use memprof_build::git::repository::Repository;
+use memprof_build::git::repository::{Lookup, Repository};
 use memprof_plan::config::flag::Section;
 use memprof_plan::resolved::Plan;
 use memprof_plan::search_options::SearchOptions;
@@ -40,9 +40,17 @@ pub fn for_plan(
             && repository.merge_base(&[baseline, &revision.commit])?.as_ref() == Some(baseline);
         if is_later {
             options.candidates.push(index);
+            let parent = |number: usize| repository.look_up(&format!("{}^{number}", revision.commit));
+            let is_single = matches!(parent(1)?, Lookup::Commit(first) if first == *baseline);
+            options.single.extend((is_single && !matches!(parent(2)?, Lookup::Commit(_))).then_some(index));
         }
     }
     Ok(Some(options))
+}
+
+/// Returns the flags with which a search measures what this command line does, as [`for_plan`] finds them.
+pub fn for_search(words: &[String]) -> Option<Vec<String>> {
+    read(words).map(|options| options.words)
 }
 
 fn commands() -> (Command, Command) {

@@ -1,7 +1,10 @@
-//! What `bisect` and `history` share: planning a search, measuring commits, showing the result.
+//! What `bisect`, `history` and `prove` share: planning a search, measuring commits, showing the result.
 //! Builds and runs commits, writes the search's folder, and prints.
 
+pub(crate) mod diff;
+pub(crate) mod growing_plan;
 pub mod lockfiles;
+pub mod of_change;
 pub mod parts;
 pub mod plan;
 pub mod progress_lines;
@@ -9,3 +12,4 @@ pub mod proving;
 pub mod report;
 pub mod resume;
 pub mod session;
+pub mod start;

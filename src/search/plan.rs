@@ -53,14 +53,21 @@ pub struct SearchRequest<'a> {
     pub measuring: &'a MeasuringArguments,
 }
 
-/// Returns the two ends of `FROM..TO`; `FROM..` ends at HEAD.
-pub fn ends(range: &str) -> Result<(&str, &str), UserError> {
-    match range.split_once("..") {
-        Some((good, "")) if !good.is_empty() => Ok((good, "HEAD")),
-        Some((good, bad)) if !good.is_empty() && !bad.starts_with('.') => Ok((good, bad)),
-        _ => Err(UserError::new(format!("'{range}' is not a range of commits"))
-            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD")),
+/// Returns the two ends of `FROM..TO`; `FROM..` ends at HEAD. `FROM...TO` begins at their merge base.
+pub fn ends(range: &str) -> Result<(String, String), UserError> {
+    let or_head = |bad: &str| if bad.is_empty() { "HEAD".to_owned() } else { bad.to_owned() };
+    let (good, bad, is_of_merge_base) = match (range.split_once("..."), range.split_once("..")) {
+        (Some((good, bad)), _) => (good, bad, true),
+        (None, Some((good, bad))) => (good, bad, false),
+        (None, None) => ("", "", false),
+    };
+    if good.is_empty() || bad.starts_with('.') || bad.contains("..") {
+        return Err(UserError::new(format!("'{range}' is not a range of commits"))
+            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD"));
     }
+    let bad = or_head(bad);
+    let good = if is_of_merge_base { format!("{good}...{bad}") } else { good.to_owned() };
+    Ok((good, bad))
 }
 
 impl SearchRequest<'_> {
@@ -130,6 +137,7 @@ impl SearchRequest<'_> {
             lockfile: None,
             arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
+            only: None,
             cells: Vec::new(),
             efforts: Vec::new(),
         };
@@ -179,19 +187,6 @@ impl SearchPlan {
         for ((revision, one), name) in self.plan.revisions.iter_mut().zip(refs).zip(names) {
             revision.name.clone_from(name);
             one.name = Some(name.clone());
-        }
-    }
-
-    /// Names the commits with some parts of a diff after their parts. The ends keep their names.
-    pub fn name_variants(&mut self, names: &[String], candidate: usize) {
-        let refs = self.plan.request.refs.iter_mut();
-        for (index, ((revision, one), name)) in
-            self.plan.revisions.iter_mut().zip(refs).zip(names).enumerate()
-        {
-            if index != 0 && index != candidate {
-                revision.name.clone_from(name);
-                one.name = Some(name.clone());
-            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::search::lockfiles;
 use memprof_plan::metric::Unit;
 use memprof_run::bisect::linear_search::{Remaining, SearchGoal, halvings};
 use memprof_run::bisect::merge_search::Merges;
+use memprof_run::bisect::parts::record::PartsSearch;
 use memprof_run::bisect::record::{SearchRecord, Task};
 use memprof_support::counted::counted;
 use memprof_support::elapsed::shown;
@@ -73,17 +74,17 @@ pub fn announcement(record: &SearchRecord) -> String {
             format!("{commits}{which} {range}: measuring both ends and {steps}{before}")
         }
         Task::Prove(search) => {
-            let hunks: usize = search.parts.iter().map(|part| part.hunks.len()).sum();
-            let parts = counted(search.count(), "part");
-            let most = search.most_builds;
-            format!(
-                "{} in {parts} {range}: at most {}{before}",
-                counted(hunks, "hunk"),
-                counted(most, "build")
-            )
+            format!("the diff {range}: at most {}{before}", counted(search.most_builds, "build"))
         }
         Task::History { commits, .. } => {
             format!("{} {range}: measuring {}{before}", counted(all, "commit"), commits.len())
         }
     }
+}
+
+/// Returns the line that says into how many parts a diff was split.
+pub fn parts_line(search: &PartsSearch) -> String {
+    let hunks: usize = search.parts.iter().map(|part| part.hunks.len()).sum();
+    let parts = counted(search.parts.len(), "part");
+    format!("{} in {parts}, after {}", counted(hunks, "hunk"), counted(search.checks, "check"))
 }

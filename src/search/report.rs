@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use clap::ValueEnum;
 
 use crate::arguments::why::WhyArguments;
 use crate::kept_runs::search_record;
 use crate::output::destinations::Output;
-use crate::output::present::{proof_report, search_report};
+use crate::output::present::{proof_in, proof_report, search_report};
 use crate::terminal::console::Console;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::why::chosen::Why;
 use memprof_report::bisect::headline::Searched;
+use memprof_report::options::Format;
 use memprof_run::bisect::linear_search::StepKind;
 use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_run::bisect::record::Task;
@@ -34,8 +36,9 @@ pub fn present_search(
     why: &WhyArguments,
 ) -> anyhow::Result<ExitCode> {
     let record = search_record(folder)?.context("the folder has no search.json")?;
+    let command = record.task.command();
+    refuse_formats(command, outputs)?;
     if !folder.found().exists() {
-        let command = record.task.command();
         return Err(UserError::new(format!("this {command} is not finished"))
             .help(format!("to continue it: cargo memprof {command} --resume"))
             .into());
@@ -58,8 +61,26 @@ pub fn present_search(
     }
     let searched: Vec<Searched<'_>> =
         reports.iter().zip(&steps).map(|(report, steps)| Searched { report, steps }).collect();
-    search_report(console, &searched, outputs)?;
+    search_report(console, &searched, proof_in(folder)?.as_ref(), outputs)?;
     Ok(reports.iter().map(exit_code).fold(ExitCode::Success, ExitCode::worst))
+}
+
+/// # Errors
+///
+/// A format that the command has no report in.
+pub fn refuse_formats(command: &str, outputs: &[Output]) -> Result<(), UserError> {
+    let mut known = vec![Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json];
+    if command == "prove" {
+        known.extend([Format::Sarif, Format::Junit]);
+    }
+    let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) else { return Ok(()) };
+    // A search does not pass or fail a test, and has a row per commit.
+    let name = match other.format {
+        Format::Junit => "JUnit".to_owned(),
+        format => format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned()),
+    };
+    Err(UserError::new(format!("{command} has no {name} report"))
+        .help("choose --format json or --format markdown"))
 }
 
 fn exit_code_of_proof(report: &ProofReport) -> ExitCode {

@@ -1,31 +1,23 @@
-//! Measures commits until the search has its answer, and reports it.
+//! Measures commits until the search has its answer.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use clap::ValueEnum;
-
-use crate::arguments::search::MeasuringArguments;
-use crate::arguments::why::WhyArguments;
+use crate::arguments::courtesy::CourtesyTarget;
+use crate::arguments::waiting::WaitingArguments;
 use crate::commands::context::CommandContext;
 use crate::commands::devices;
-use crate::kept_runs::repository;
-use crate::output::destinations::outputs;
-use crate::request::explanation;
-use crate::search::plan::{SearchPlan, create_folder};
+use crate::search::growing_plan::GrowingPlan;
+use crate::search::plan::SearchPlan;
 use crate::search::progress_lines::{announcement, unit, what_is_left};
-use crate::search::report::present_search;
-use crate::search::resume::resumed;
 use memprof_build::git::lineage::Lineage;
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
 use memprof_report::bisect::headline::{step_line, tests_line, update_line};
-use memprof_report::options::Format;
 use memprof_run::attribution::{self, Attribution};
 use memprof_run::bisect::commit_runner::{BuildNotes, CommitRunner};
-use memprof_run::bisect::end_without_figure::EndWithoutFigure;
 use memprof_run::bisect::history;
 use memprof_run::bisect::linear_search::{NextMeasurement, Remaining};
 use memprof_run::bisect::merge_search::MergeSearch;
@@ -35,76 +27,11 @@ use memprof_run::bisect::report_builder::{ReportBuilder, SearchOutcome};
 use memprof_run::bisect::report_data::{MeasuredCommit, SearchReport};
 use memprof_run::bisect::step_comparison::StepPair;
 use memprof_run::runner::Interrupted;
-use memprof_run::session::{self, Session, runs_folder};
+use memprof_run::session::Session;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::sealed;
-use memprof_support::user_error::UserError;
-
-/// Starts the search that `plan` describes, or continues one, and reports the result.
-pub fn search(
-    command: &str,
-    measuring: &MeasuringArguments,
-    why: &WhyArguments,
-    context: CommandContext<'_>,
-    plan: impl FnOnce(&Repository) -> anyhow::Result<SearchPlan>,
-) -> anyhow::Result<ExitCode> {
-    let console = context.console;
-    let outputs = outputs(&measuring.format, &measuring.output)?;
-    let known: &[Format] = match command {
-        "prove" => &[Format::Table, Format::Markdown, Format::Json],
-        _ => &[Format::Table, Format::Markdown, Format::Html, Format::Csv, Format::Json],
-    };
-    if let Some(other) = outputs.iter().find(|output| !known.contains(&output.format)) {
-        // A search does not pass or fail a test, and has a row per commit.
-        let name = match other.format {
-            Format::Junit => "JUnit".to_owned(),
-            format => {
-                format.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-            }
-        };
-        return Err(UserError::new(format!("{command} has no {name} report"))
-            .help("choose --format json or --format markdown")
-            .into());
-    }
-    let repository = repository()?;
-    let (search, folder) = if let Some(name) = &measuring.resume {
-        resumed(name, command, measuring, &repository)?
-    } else {
-        let search = plan(&repository)?;
-        if measuring.dry_run {
-            return context.print_plan(&search.plan, &search.sealed());
-        }
-        let folder = create_folder(&runs_folder(&repository, &search.plan.workspace)?, &search)?;
-        (search, folder)
-    };
-    let attribution = explanation::of_search(why, &outputs);
-    let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
-    let mut restored = ExitCode::Success;
-    let Err(error) = session.run(search, measuring, &mut restored) else {
-        return Ok(present_search(console, &folder, &outputs, why)?.worst(restored));
-    };
-    if error.downcast_ref::<Interrupted>().is_some_and(|interrupted| interrupted.is_explaining) {
-        // The answer is complete without the call sites.
-        present_search(console, &folder, &outputs, why)?;
-        return Err(error);
-    }
-    if measuring.resume.is_none() && error.is::<UserError>() && !folder.cells().exists() {
-        // For example, -k matched no test. `latest` must still be the last run that measured
-        // something.
-        session::discard(&folder)?;
-    }
-    let end = error.downcast::<EndWithoutFigure>()?;
-    console.show_error(&end_not_measured(&end));
-    Ok(ExitCode::Incomplete)
-}
-
-fn end_not_measured(end: &EndWithoutFigure) -> UserError {
-    let usual = "choose another commit for this end; if it lacks the test, add the test with --overlay";
-    let help = if end.hints.is_empty() { usual.to_owned() } else { end.hints.join("\n") };
-    UserError::new(end.to_string()).help(help)
-}
 
 /// Returns what a search found out about one test.
 ///
@@ -132,6 +59,17 @@ fn answer(
     }
 }
 
+/// What a search may use.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// How long to wait for other runs.
+    pub waiting: WaitingArguments,
+    /// Whose GPU memory is set aside.
+    pub courtesy: Option<&'a CourtesyTarget>,
+    /// How tests run with call stacks.
+    pub attribution: Attribution,
+}
+
 /// A search under way.
 pub(super) struct SearchSession<'a> {
     pub(super) repository: &'a Repository,
@@ -143,28 +81,27 @@ pub(super) struct SearchSession<'a> {
 impl SearchSession<'_> {
     /// Measures until there is an answer, and writes it into the folder. `restored` is the code for
     /// processes that were set aside meanwhile.
-    fn run(
+    pub(super) fn run(
         &self,
         search: SearchPlan,
-        measuring: &MeasuringArguments,
+        means: &Means<'_>,
         restored: &mut ExitCode,
     ) -> anyhow::Result<()> {
+        let begun = Instant::now();
         let SearchPlan { search: record, plan } = search;
+        let plans = GrowingPlan::new(plan);
+        let plan = plans.newest();
         let CommandContext { console, interrupt } = self.context;
         let session = Session::open(self.repository, console, interrupt)?;
-        let lock = session.lock(measuring.waiting.when_held())?;
+        let lock = session.lock(means.waiting.when_held())?;
         let notes = BuildNotes::on(console);
         console.emit(Event::SearchBegan { text: announcement(&record) });
-        let (devices, mut courtesy) =
-            devices::open(self.context, measuring.waiting, measuring.courtesy.as_ref(), &plan)?;
-        courtesy.take(&plan, &devices)?;
-        let runner = CommitRunner::open(&session, &plan, self.folder, record, &notes, devices)?;
-        let searched = match &runner.record.task {
-            Task::Prove(parts) => {
-                let parts = parts.clone();
-                self.prove(runner, &plan, &parts)
-            }
-            Task::Bisect { .. } | Task::History { .. } => self.measure(runner, &plan),
+        let (devices, mut courtesy) = devices::open(self.context, means.waiting, means.courtesy, plan)?;
+        courtesy.take(plan, &devices)?;
+        let runner = CommitRunner::open(&session, plan, self.folder, record, &notes, devices)?;
+        let searched = match runner.record.task.clone() {
+            Task::Prove(parts) => self.prove(runner, &plans, parts, begun),
+            Task::Bisect { .. } | Task::History { .. } => self.measure(runner, plan),
         };
         *restored = courtesy.put_back();
         drop(lock);

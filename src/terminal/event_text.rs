@@ -46,6 +46,18 @@ pub(super) fn job(event: &Event, on_terminal: bool) -> Update {
     }
 }
 
+/// From this number of hunks on, a file gets a line for each quarter that is checked.
+const MANY_HUNKS: usize = 12;
+
+/// How many hunks of a diff the compiler has checked.
+pub(super) fn checked(done: usize, all: usize, on_terminal: bool) -> Update {
+    let text = format!("{done} of {}: which of them need each other", counted(all, "hunk"));
+    let is_quarter = done > 0 && done * 4 / all.max(1) > (done - 1) * 4 / all.max(1);
+    let line = (!on_terminal && all >= MANY_HUNKS && is_quarter && done < all)
+        .then(|| good("Checking", text.clone()));
+    Update { lines: line.into_iter().collect(), ..Update::stage("Checking", text) }
+}
+
 /// `main · 12 crates · serde`.
 pub(super) fn building(name: &str, crate_name: &str, compiled: usize) -> String {
     format!("{name} · {} · {crate_name}", counted(compiled, "crate"))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
 use crate::terminal::build_errors;
-use crate::terminal::event_text::{absent_libraries, building, good, job, revision, waiting};
+use crate::terminal::event_text::{absent_libraries, building, checked, good, job, revision, waiting};
 use crate::terminal::lines::{Line, StatusLine, Update};
 use memprof_support::bytes::Bytes;
 use memprof_support::counted::counted;
@@ -190,6 +190,7 @@ impl Progress {
             | Event::WaitingForRoom { .. }
             | Event::Delaying { .. } => waiting(event, on_terminal),
             Event::JobSubmitted { .. } | Event::JobProgress { .. } => job(event, on_terminal),
+            Event::HunksChecked { done, all } => checked(*done, *all, on_terminal),
             Event::BuildStarted { name, commit } => {
                 // Without a terminal, a long build has its lines from `on_tick`.
                 Update::stage("Building", revision(name, commit))
@@ -250,7 +251,7 @@ impl Progress {
             }
             Event::SearchBegan { text } => {
                 self.is_searching = true;
-                Update::line(good("Searching", text.clone()))
+                Update::end_of_stage(vec![good("Searching", text.clone())])
             }
             Event::SearchStep { text, measured } => {
                 let verb = if *measured { "Measured" } else { "Skipped" };

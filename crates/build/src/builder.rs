@@ -18,7 +18,7 @@ use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
 use crate::checkout::kept;
 use crate::checkout::worktree::Worktree;
-use crate::compile_check::CompileCheck;
+use crate::compile_check::{CheckedTarget, CompileCheck};
 use crate::failure::{self, BuildFailure, Fault};
 use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
@@ -467,19 +467,31 @@ impl<'a> Builder<'a> {
         done
     }
 
-    /// Lets the compiler check variants of a revision, in its checkout.
+    /// Takes further revisions. The plan has those of the plan before, with the same indices.
+    pub fn extend(&mut self, plan: &'a Plan) -> anyhow::Result<()> {
+        self.inputs.plan = plan;
+        kept::keep(self.inputs.repository, &plan.revisions)
+    }
+
+    /// Lets the compiler check a target of a revision with some changes, in its checkout.
     pub fn checking<T>(
         &mut self,
         index: usize,
+        target: CheckedTarget,
         check: impl FnOnce(&mut CompileCheck<'_, 'a>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let toolchain = self.toolchain(index)?;
         if let Err(failure) = self.provide_lockfile(index, &toolchain)? {
             anyhow::bail!("{}", failure.first_errors.trim());
         }
+        // What cargo compiles for a check is no build of the revision.
+        let sink = std::mem::replace(&mut self.inputs.sink, &|_: Event| {});
         let job =
             Job { inputs: &self.inputs, index, toolchain: &toolchain, lockfile: self.lockfile.lockfile() };
-        check(&mut CompileCheck::new(&job, &mut self.tree)?)
+        let done =
+            CompileCheck::new(&job, &mut self.tree, target).and_then(|mut checker| check(&mut checker));
+        self.inputs.sink = sink;
+        done
     }
 
     /// Provides what a revision is built with, if it is not its own lock file.

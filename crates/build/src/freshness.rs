@@ -91,6 +91,21 @@ impl SourceRecords {
     }
 }
 
+/// Returns the existing files from which an artifact of the checkout is compiled, with the whole paths; `None`
+/// if this is unknown.
+pub(crate) fn sources_of(
+    artifact: &Artifact,
+    workspace: &Utf8Path,
+) -> anyhow::Result<Option<BTreeSet<Utf8PathBuf>>> {
+    if !messages::is_path_package(artifact) {
+        return Ok(Some(BTreeSet::new()));
+    }
+    let Some(dep_info) = dep_info(artifact) else { return Ok(None) };
+    let bases = [workspace, &messages::package_folder(artifact)];
+    let whole = |file: Utf8PathBuf| bases.iter().map(|base| base.join(&file)).find(|path| path.exists());
+    Ok(Some(parse_dep_info(&followed::text(&dep_info)?).into_iter().filter_map(whole).collect()))
+}
+
 fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow::Result<String> {
     if let Some(hash) = hashes.get(path) {
         return Ok(hash.clone());

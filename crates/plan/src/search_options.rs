@@ -12,4 +12,7 @@ pub struct SearchOptions {
     pub thresholds: Vec<String>,
     /// The indices of the revisions that have the baseline in their history.
     pub candidates: Vec<usize>,
+    /// Those of them that are a single commit after the baseline, and no merge.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub single: Vec<usize>,
 }

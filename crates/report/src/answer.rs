@@ -225,10 +225,10 @@ impl<'a> Answer<'a> {
         Some(parts.join(" · "))
     }
 
-    /// Returns the command that finds the commit of the worst regression, with all that a search needs
-    /// to measure the same. `None` without a regression, and where a search could not measure it: for
-    /// the working tree, a single commit, diverged histories, sides with other settings, pairs of
-    /// tests, metrics of scopes, calls, and names that do not show.
+    /// Returns the command that finds the commit of the worst regression, or the parts of a single commit,
+    /// with all that a search needs to measure the same. `None` without a regression, and where a search
+    /// could not measure it: for the working tree, a single merge, diverged histories, sides with other
+    /// settings, pairs of tests, metrics of scopes, calls, and names that do not show.
     pub(crate) fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
@@ -242,6 +242,7 @@ impl<'a> Answer<'a> {
         let program = program.map(|call| call.flags(id.test.kind, &id.test.binary, &id.title, &id.params));
         let is_plain = (is_whole_test || program.is_some()) && cell.origins.is_none();
         let is_of_scope = family_of_scope(&first.metric).is_some();
+        let is_single = search.single.contains(&self.candidate);
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
         let has_other_settings =
             self.comparison.differs.get(self.candidate).is_some_and(|differs| !differs.settings.is_empty());
@@ -251,7 +252,7 @@ impl<'a> Answer<'a> {
             || new.working_tree
             || !is_plain
             || is_of_scope
-            || is_one_commit
+            || (is_one_commit && !is_single)
         {
             return None;
         }
@@ -269,7 +270,8 @@ impl<'a> Answer<'a> {
         let thresholds = search.thresholds.iter().filter(is_of_metric);
         words.extend(thresholds.map(|threshold| format!("--threshold {}", quoted(threshold))));
         words.extend(search.words.iter().map(|word| quoted(word)));
-        let command = format!("next: cargo memprof bisect {}", words.join(" "));
+        let command = if is_single { "prove" } else { "bisect" };
+        let command = format!("next: cargo memprof {command} {}", words.join(" "));
         // What does not show in a line cannot be pasted from it.
         (labels::one_line(&command) == command).then_some(command)
     }

@@ -24,14 +24,18 @@ const MOST_LINES: usize = 40;
 /// Writes the report. A test that failed, or that could not be compared, is a failure. Inconclusive rows go into a case's output. They fail no case, because the
 /// exit code reports them.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    write_suites(&suites(comparison, &CauseSheet::new(comparison, options), options), out)
+}
+
+/// Writes suites of cases, each with its name.
+pub(crate) fn write_suites(suites: &[(String, Vec<Case>)], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let suites = suites(comparison, &CauseSheet::new(comparison, options), options);
     writeln!(
         out,
         "<testsuites name=\"cargo memprof\" {}>",
         counts(suites.iter().flat_map(|(_, cases)| cases))
     )?;
-    for (name, cases) in &suites {
+    for (name, cases) in suites {
         writeln!(out, "  <testsuite name=\"{}\" {}>", escape(name), counts(cases))?;
         cases.iter().try_for_each(|case| case.write(out))?;
         writeln!(out, "  </testsuite>")?;
@@ -76,14 +80,16 @@ fn failed_builds(comparison: &Comparison) -> impl Iterator<Item = Case> + '_ {
     })
 }
 
-struct Case {
-    class: String,
-    name: String,
-    seconds: f64,
+/// A test, and what became of it.
+pub(crate) struct Case {
+    /// `package::binary`
+    pub class: String,
+    pub name: String,
+    pub seconds: f64,
     /// By cause: a headline and further lines.
-    failures: Vec<Vec<String>>,
-    skipped: Option<String>,
-    output: Vec<String>,
+    pub failures: Vec<Vec<String>>,
+    pub skipped: Option<String>,
+    pub output: Vec<String>,
 }
 
 impl Case {

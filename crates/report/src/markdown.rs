@@ -13,6 +13,7 @@ use crate::finding::Finding;
 use crate::markdown_text::{self, code, escape};
 use crate::notes;
 use crate::options::{Options, Rows};
+use crate::proof;
 use crate::row_cells::{MetricCells, RowCells};
 use crate::selection::{self, MOST_ROWS, MOST_TESTS, MetricFilter, TableSection};
 use crate::sides::SideTables;
@@ -60,6 +61,9 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     let mut comment = Comment::default();
     comment.head(&answers, &causes, options);
+    if let Some(proof) = &options.proof {
+        comment.text.push_str(&proof::section_of_comment(proof));
+    }
     comment.sides(comparison, &causes, &filter, options);
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
     let failures = failures(comparison, &answers);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use memprof_judge::why::explanations::Explanations;
+use memprof_run::bisect::parts::proof::ProofReport;
 
 /// What to show and how. CSV and JSON are always complete.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +39,8 @@ pub struct Options {
     pub with_source: bool,
     /// The call sites of changed tests; `None` if no test ran with call stacks.
     pub why: Option<Arc<Explanations>>,
+    /// What was proven of the worst change.
+    pub proof: Option<Arc<ProofReport>>,
 }
 
 impl Format {

@@ -56,7 +56,7 @@ pub fn render(
         Format::CsvLayers => csv::layers::render(comparison, out),
         Format::CsvCauses => csv::causes::render(comparison, options, out),
         Format::Sarif => sarif::render(comparison, options, out),
-        Format::Json => json::render::render(comparison, options.why.as_deref(), out),
+        Format::Json => json::render::render(comparison, options.why.as_deref(), options.proof.as_ref(), out),
         Format::Perfetto => perfetto::render(comparison, out),
         Format::Junit => junit::render(comparison, options, out),
         Format::Pprof | Format::Dhat | Format::Folded => {

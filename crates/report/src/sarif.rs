@@ -14,6 +14,7 @@ use crate::causes::entry::{Entry, Notice};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::Options;
+use crate::proof;
 use crate::source_path::{from_root, inside};
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
@@ -43,10 +44,16 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
     results.extend(alone.filter_map(|finding| of_finding(comparison, &causes, &finding, options)));
+    results.extend(options.proof.iter().flat_map(|proof| proof::sarif_results(proof)));
+    write_log(&comparison.tool, &results, out)
+}
+
+/// Writes a log with these results.
+pub(crate) fn write_log(tool: &str, results: &[Value], out: &mut dyn Write) -> io::Result<()> {
     let rule = |(id, text): (&str, &str)| json!({"id": id, "shortDescription": {"text": text}});
     let driver = json!({
         "name": "cargo-memprof",
-        "version": comparison.tool,
+        "version": tool,
         "rules": RULES.map(rule),
     });
     let log = json!({
@@ -95,21 +102,26 @@ fn of_finding(
 }
 
 fn result(comparison: &Comparison, rule: &str, text: &str, place: Option<(Utf8PathBuf, u32)>) -> Value {
+    // GitHub refuses a file with a result that has no place. The workspace's manifest is always there.
+    let (path, line) = place.unwrap_or_else(|| (comparison.workspace.join("Cargo.toml"), 1));
+    result_at(rule, text, path.as_str(), line)
+}
+
+/// Returns a result at a line of a file, whose path begins at the repository's root.
+pub(crate) fn result_at(rule: &str, text: &str, path: &str, line: u32) -> Value {
     let level = match rule {
         "memory-regressed" | "memory-over-limit" => "error",
         "memory-inconclusive" => "warning",
         _ => "note",
     };
     let index = RULES.iter().position(|(id, _)| *id == rule);
-    // GitHub refuses a file with a result that has no place. The workspace's manifest is always there.
-    let (path, line) = place.unwrap_or_else(|| (comparison.workspace.join("Cargo.toml"), 1));
     json!({
         "ruleId": rule,
         "ruleIndex": index,
         "level": level,
         "message": {"text": text},
         "locations": [{"physicalLocation": {
-            "artifactLocation": {"uri": uri(path.as_str()), "uriBaseId": "%SRCROOT%"},
+            "artifactLocation": {"uri": uri(path), "uriBaseId": "%SRCROOT%"},
             "region": {"startLine": line.max(1)},
         }}],
     })

@@ -14,6 +14,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::frame::{self, Foot};
 use crate::options::{Options, Rows};
 use crate::page::{CompactLine, Group, Page, Text, Tone};
+use crate::proof;
 use crate::row_cells::{self, MetricCells, NOT_COMPARED, RowCells, noun};
 use crate::selection::{self, MOST_ROWS, MetricFilter, ShownMetric, ShownRows, TableSection};
 use crate::side_rows::{ShownView, TestAtSides};
@@ -45,6 +46,9 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let answers = Answer::of_all(comparison);
     let causes = CauseSheet::new(comparison, options);
     page.answers(comparison, &answers, &causes, options, out)?;
+    if let Some(proof) = &options.proof {
+        proof::section(proof, page, out)?;
+    }
     let tables = Tables::select(comparison, &answers, &causes, &filter, options);
     if options.compact {
         page.compact_tables(comparison, &tables, out)?;

@@ -455,7 +455,7 @@ pub fn times_in(runs: &Utf8Path, but: Option<&RunFolder>) -> PastTimes {
 }
 
 /// Writes the files of a new run that are known before its first test.
-pub(crate) fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
     sealed::write(&folder.environment(), &environment::facts())?;
     sealed::write(&folder.plan(), &stored_plan::sealed(plan))

@@ -65,6 +65,8 @@ pub enum Event {
     Exported { path: String },
     /// A search begins. The text says over how many commits, and in about how many steps.
     SearchBegan { text: String },
+    /// The compiler checked whether the rest of a diff compiles without each of these hunks.
+    HunksChecked { done: usize, all: usize },
     /// The search measured or skipped a commit. The text also says how many are left.
     SearchStep { text: String, measured: bool },
     /// Slurm accepted a job of shards. The text says which.

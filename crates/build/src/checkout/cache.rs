@@ -9,6 +9,7 @@
 //!     target/                     cargo's target folder   store/          finished executables
 //!     wrapper/  adapters/         the compiler wrapper, and adapters for the repository's frameworks
 //!     lockfiles/                  lock files for revisions that have none
+//!     checks/                     which changes of a revision compile
 //!     lfs.git/                    settings and downloads of Git LFS
 //!     sources.json                what cargo compiled last    clock   a file with the present time
 //!     last-build/                 the logs of `cargo memprof build`
@@ -228,6 +229,11 @@ impl Cache {
     /// Returns the folder of lock files for revisions that have none.
     pub fn lockfiles(&self) -> Utf8PathBuf {
         self.folder.join("lockfiles")
+    }
+
+    /// Returns the folder of what the compiler said of revisions with some of their files changed.
+    pub fn checks(&self) -> Utf8PathBuf {
+        self.folder.join("checks")
     }
 
     /// Returns the folder of settings and downloads of Git LFS.

@@ -110,6 +110,12 @@ impl RunFolder {
         self.0.join("tests.json")
     }
 
+    /// Returns the folder of the proof of the worst change. It is like that of `prove`.
+    #[must_use]
+    pub fn proof(&self) -> Self {
+        Self(self.0.join("proof"))
+    }
+
     /// Returns the folder of a step of a search, for the call sites of its two commits. Each test of
     /// the search has steps of its own.
     #[must_use]

@@ -21,6 +21,8 @@ pub enum Why {
     /// Tests that changed
     #[default]
     Changed,
+    /// Those that changed; then leave out parts of the diff, to prove the worst cause
+    Proven,
     /// All that were measured
     Always,
 }
@@ -77,7 +79,7 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         let standing = Standing::for_pair(comparison, &view);
         let is_wanted = match why {
             Why::Never => false,
-            Why::Changed => has_figures(view.candidate) && has_changed(&view, standing),
+            Why::Changed | Why::Proven => has_figures(view.candidate) && has_changed(&view, standing),
             Why::Always => alone || standing.is_compared(),
         };
         if is_wanted {

@@ -13,6 +13,7 @@ pub mod function_path;
 pub mod functions;
 pub mod grouping;
 pub mod hunks;
+pub mod items;
 mod limits;
 mod manifests;
 pub(crate) mod matching;

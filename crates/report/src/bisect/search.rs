@@ -14,6 +14,8 @@ use crate::json::render as json_report;
 use crate::markdown;
 use crate::markdown_text::{code, escape_but_hashes};
 use crate::options::{Format, Options};
+use crate::page::Page;
+use crate::proof;
 use crate::table;
 use memprof_run::bisect::report_data;
 use memprof_run::bisect::step_comparison::ComparedStep;
@@ -30,7 +32,7 @@ pub fn render(
     match (format, searched) {
         (Format::Csv, _) => measured::csv(searched.iter().map(|one| one.report), out),
         (Format::Html, _) => html::history::render(searched, options, out),
-        (Format::Json, _) => as_json(searched, out),
+        (Format::Json, _) => as_json(searched, options, out),
         (_, [one]) => render_one(format, *one, options, unicode, out),
         (Format::Table, _) => several(searched)?.text(options, unicode, out),
         (Format::Markdown, _) => several(searched)?.markdown(out),
@@ -65,6 +67,9 @@ fn render_one(
             }
             answer::write(report, shown_steps, out, "", |step, out| rows(step, options, out))?;
             writeln!(out)?;
+            if let Some(proof) = &options.proof {
+                proof::section(proof, Page::new(options), out)?;
+            }
             measured::table(report, options, out)?;
             writeln!(out, "\n{}", effort(report))?;
             for replay in &report.replay {
@@ -75,6 +80,9 @@ fn render_one(
         Format::Markdown => {
             writeln!(out, "**{}**\n", escape_but_hashes(&title(report)))?;
             answer::write(report, shown_steps, out, "- ", rows_as_markdown)?;
+            if let Some(proof) = &options.proof {
+                write!(out, "{}", proof::section_of_comment(proof))?;
+            }
             writeln!(out, "\n<details><summary>{}</summary>\n", effort(report))?;
             measured::markdown(report, out)?;
             writeln!(out, "\n</details>\n")?;
@@ -94,6 +102,7 @@ fn rows(step: &ComparedStep, options: &Options, out: &mut dyn Write) -> io::Resu
         only_changed: true,
         compact: false,
         hides_next: true,
+        proof: None,
         report_path: None,
         why: step.why.clone(),
         ..options.clone()
@@ -112,15 +121,18 @@ fn rows_as_markdown(step: &ComparedStep, out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// Writes one object for one test, else an object with one for each.
-fn as_json(searched: &[Searched<'_>], out: &mut dyn Write) -> io::Result<()> {
+fn as_json(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut tests = searched.iter().map(|one| test_as_json(*one)).collect::<io::Result<Vec<_>>>()?;
-    let value = match (tests.len(), tests.pop()) {
+    let mut value = match (tests.len(), tests.pop()) {
         (1, Some(test)) => test,
         (_, last) => {
             tests.extend(last);
             json!({ "schema": "cargo-memprof-searches", "version": report_data::VERSION, "tests": tests })
         }
     };
+    if let (Some(proof), Value::Object(fields)) = (&options.proof, &mut value) {
+        fields.insert("proof".to_owned(), serde_json::to_value(proof.as_ref()).map_err(io::Error::other)?);
+    }
     serde_json::to_writer_pretty(&mut *out, &value).map_err(io::Error::other)?;
     writeln!(out)
 }
@@ -129,7 +141,7 @@ fn test_as_json(searched: Searched<'_>) -> io::Result<Value> {
     let mut value = serde_json::to_value(searched.report).map_err(io::Error::other)?;
     for (index, step) in searched.steps.iter().enumerate() {
         let mut text = Vec::new();
-        json_report::render(&step.comparison, step.why.as_deref(), &mut text)?;
+        json_report::render(&step.comparison, step.why.as_deref(), None, &mut text)?;
         let comparison: Value = serde_json::from_slice(&text).map_err(io::Error::other)?;
         value["steps"][index]["comparison"] = comparison;
     }

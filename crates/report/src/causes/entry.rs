@@ -34,6 +34,8 @@ pub struct Entry<'a> {
     pub notice: Notice,
     /// Why the figures are not those of the runs without call stacks.
     pub remark: Option<String>,
+    /// Whether leaving it out was measured.
+    pub is_proven: bool,
 }
 
 /// What a cause is for a reviewer.
@@ -77,6 +79,7 @@ impl<'a> Entry<'a> {
             notice: notice(comparison, cause),
             most: Most::new(comparison, cause, cause.worst()),
             remark: remark(comparison, cause),
+            is_proven: false,
         }
     }
 

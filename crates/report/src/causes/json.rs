@@ -43,6 +43,9 @@ pub struct CauseEntry {
     pub function: String,
     /// What it is, in words: `changed in pr/7`, `serde 1.0.180 → 1.0.200`.
     pub text: String,
+    /// Whether leaving it out was measured, and showed a change beyond the limit: see `proof`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
     /// The place in the diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunk: Option<WhyHunk>,
@@ -113,6 +116,12 @@ impl CauseEntry {
             Reason::Code(_) => ("code", None, None),
         };
         let (path, line) = cause.location().unzip();
+        let has_other_words = !entry.words.is_empty();
+        let text = match &dependency {
+            Some(_) if has_other_words => format!("{}; {}", entry.place, entry.words),
+            _ if has_other_words => entry.words.clone(),
+            _ => entry.place.clone(),
+        };
         Self {
             r#ref: comparison.revisions[cause.candidate].name.clone(),
             kind: kind.to_owned(),
@@ -125,7 +134,8 @@ impl CauseEntry {
             path: path.map(str::to_owned),
             line,
             function: one_line(cause.function()).into_owned(),
-            text: if entry.words.is_empty() { entry.place.clone() } else { entry.words.clone() },
+            text,
+            proven: entry.is_proven,
             hunk,
             dependency,
             site: cause.site.name().to_owned(),

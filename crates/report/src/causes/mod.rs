@@ -4,5 +4,6 @@
 pub(crate) mod entry;
 pub(crate) mod json;
 mod markdown;
+mod proven;
 pub(crate) mod sheet;
 mod text;

@@ -1,8 +1,10 @@
 //! All causes of a comparison, and which tests they explain.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::causes::entry::{Entry, amount};
+use crate::causes::proven;
 use crate::finding::Finding;
 use crate::options::Options;
 use crate::text;
@@ -15,6 +17,7 @@ use memprof_judge::why::causes::{Cause, CauseTest, Effect, causes};
 use memprof_judge::why::explanations::Explanations;
 use memprof_judge::why::reasons::Reason;
 use memprof_plan::metric_family::MetricGroup;
+use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_support::counted::grouped;
 
 /// The causes of a comparison.
@@ -25,6 +28,8 @@ pub struct CauseSheet<'a> {
     of_test: BTreeMap<(usize, usize), Vec<usize>>,
     /// The same of each cause's worst test.
     worst: BTreeSet<(usize, usize)>,
+    /// What was proven of one of them.
+    proof: Option<Arc<ProofReport>>,
 }
 
 impl<'a> CauseSheet<'a> {
@@ -34,6 +39,7 @@ impl<'a> CauseSheet<'a> {
             comparison,
             options.why.as_deref().map_or_else(Vec::new, |why| causes(comparison, why)),
         )
+        .with_proof(options.proof.clone())
     }
 
     /// Looks up the causes that explanations give.
@@ -50,7 +56,17 @@ impl<'a> CauseSheet<'a> {
             }
         }
         let worst = causes.iter().map(|cause| key(cause, cause.worst().cell)).collect();
-        Self { comparison, causes, of_test, worst }
+        Self { comparison, causes, of_test, worst, proof: None }
+    }
+
+    /// Names what was proven.
+    #[must_use]
+    pub fn with_proof(self, proof: Option<Arc<ProofReport>>) -> Self {
+        Self { proof, ..self }
+    }
+
+    fn entry<'c>(&'c self, cause: &'c Cause) -> Entry<'c> {
+        proven::named(Entry::new(self.comparison, cause), self.comparison, self.proof.as_deref())
     }
 
     /// Whether no change has a cause.
@@ -66,7 +82,7 @@ impl<'a> CauseSheet<'a> {
     /// Returns the causes of a candidate's changes, with those that others outweigh at the end.
     pub(crate) fn all_causes_of(&self, candidate: usize) -> impl Iterator<Item = Entry<'_>> {
         let causes = self.causes.iter().filter(move |cause| cause.candidate == candidate);
-        causes.map(|cause| Entry::new(self.comparison, cause))
+        causes.map(|cause| self.entry(cause))
     }
 
     /// Whether a test has a cause.
@@ -85,7 +101,7 @@ impl<'a> CauseSheet<'a> {
             let moved = &cause.tests.iter().find(is_own).filter(|test| test.is_along)?.moved[0];
             let label = text::row_label(view, &view.rows[moved.row]);
             let amount = format!("{} {} at '{label}'", amount(cause, moved), moved.metric);
-            let Entry { place, function, words, .. } = Entry::new(self.comparison, cause);
+            let Entry { place, function, words, .. } = self.entry(cause);
             let what = [format!("{place} {function}"), words];
             let what: Vec<String> = what.into_iter().filter(|part| !part.is_empty()).collect();
             Some(format!("{}: {amount}", what.join(", ")))

@@ -10,6 +10,7 @@ use crate::finding::Finding;
 use crate::html::causes;
 use crate::html::chart_data::ChartData;
 use crate::html::page_test::{PageTest, PageView};
+use crate::html::proof;
 use crate::html::shell::{self, Page};
 use crate::html::side_tables;
 use crate::html::test_section::{Surroundings, trouble_text};
@@ -51,6 +52,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         a.skip href="#tests" { "Skip to the tests" }
         (header(comparison, &answers, &title, &notes))
         (causes::section(comparison, &sheet, &tests, options))
+        @if let Some(proof) = &options.proof { (proof::section(proof)) }
         @if let Some(sides) = SideTables::for_comparison(comparison, &sheet, &filter, options) { (side_tables::section(comparison, &sides)) }
         (list(comparison, &filter, &tests))
         main {

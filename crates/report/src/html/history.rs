@@ -11,6 +11,7 @@ use crate::bisect::several::Several;
 use crate::html::chart_data::{ChartData, TestData};
 use crate::html::checkpoint_table::direction;
 use crate::html::page_test::PageTest;
+use crate::html::proof;
 use crate::html::shell::{self, Page};
 use crate::html::test_section::Surroundings;
 use crate::options::Options;
@@ -44,6 +45,7 @@ pub fn render(searched: &[Searched<'_>], options: &Options, out: &mut dyn Write)
         a.skip href="#commits" { @if several.is_some() { "Skip to the tests" } @else { "Skip to the commits" } }
         header #top { h1 { (one_line(&answer)) } p.quiet { (one_line(&title)) } }
         (content)
+        @if let Some(proof) = &options.proof { (proof::section(proof)) }
         section #environment {
             h2 { "To repeat it" }
             @for replay in &first.replay[..if several.is_some() { first.replay.len().min(1) } else { first.replay.len() }] {

@@ -11,6 +11,7 @@ mod flames;
 pub(crate) mod history;
 mod page_test;
 mod plain;
+pub(crate) mod proof;
 mod runs;
 mod shell;
 mod side_tables;

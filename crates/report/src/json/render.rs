@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Serialize, Serializer};
@@ -28,9 +29,15 @@ use memprof_judge::results::stored::Run;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::explanations::Explanations;
 use memprof_plan::lock_differences::MovedDependency;
+use memprof_run::bisect::parts::proof::ProofReport;
 
 /// Writes the report.
-pub fn render(comparison: &Comparison, why: Option<&Explanations>, out: &mut dyn Write) -> io::Result<()> {
+pub fn render(
+    comparison: &Comparison,
+    why: Option<&Explanations>,
+    proof: Option<&Arc<ProofReport>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
     write!(out, ",\n\"verdict\":")?;
@@ -84,10 +91,17 @@ pub fn render(comparison: &Comparison, why: Option<&Explanations>, out: &mut dyn
         write!(out, ",\n\"causes\":")?;
         serde_json::to_writer(
             &mut *out,
-            &CausesReport::new(comparison, &CauseSheet::explained(comparison, why)),
+            &CausesReport::new(
+                comparison,
+                &CauseSheet::explained(comparison, why).with_proof(proof.cloned()),
+            ),
         )?;
         write!(out, ",\n\"why\":")?;
         serde_json::to_writer(&mut *out, &explained::report(comparison, why))?;
+    }
+    if let Some(proof) = proof {
+        write!(out, ",\n\"proof\":")?;
+        serde_json::to_writer(&mut *out, proof.as_ref())?;
     }
     writeln!(out, "}}")
 }

@@ -72,6 +72,9 @@ pub struct Report<'a> {
     /// The call sites of tests that ran once more with call stacks; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<WhyReport>,
+    /// What `--why proven` found of the worst change, in the format of `prove`; absent if nothing was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<serde_json::Value>,
 }
 
 /// What was compared.

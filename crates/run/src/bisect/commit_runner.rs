@@ -2,10 +2,11 @@
 //! Opening the same folder again restores them, so nothing is measured twice.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::attribution::{self, Attribution};
@@ -24,6 +25,7 @@ use crate::session::{self, Session};
 use crate::stdin_files;
 use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
+use memprof_build::compile_check::{CheckedTarget, CompileCheck};
 use memprof_build::failure::BuildFailure;
 use memprof_build::store::Entry;
 use memprof_build::test_tree::TestTree;
@@ -35,26 +37,24 @@ use memprof_judge::results::stored::{self, Run};
 use memprof_judge::verdict::limits::{self, Limits};
 use memprof_judge::verdict::significance::{Noise, Thresholds};
 use memprof_judge::why::chosen::Chosen;
-use memprof_plan::cells::{self, CellStatus, PlannedCell};
-use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::listing::DiscoveredTest;
 use memprof_plan::metric;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::Ignored;
 use memprof_plan::resolved::{CellId, Plan};
-use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::sealed;
-use memprof_support::user_error::UserError;
 
 /// Builds and measures the commits of a plan.
 pub struct CommitRunner<'a> {
     session: &'a Session<'a>,
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     folder: &'a RunFolder,
-    notes: &'a BuildNotes<'a>,
+    pub(super) notes: &'a BuildNotes<'a>,
     builder: Builder<'a>,
     /// By commit. A commit that was not built yet holds an empty failure, which nothing reads.
-    builds: Vec<Build>,
+    pub(super) builds: Vec<Build>,
     is_built: Vec<bool>,
     stored: BTreeMap<usize, StoredBuild>,
     /// Whether the good commit was built in an earlier session, and not yet in this one.
@@ -101,6 +101,10 @@ const MOST_RUNS: u32 = 10;
 
 /// The minimum number of runs of each end. Two equal figures show that the metric is exact.
 const RUNS_OF_ENDS: u32 = 2;
+
+/// With some parts of a diff, a test may take so many times as long as at the ends, and so many seconds more.
+const TIMES_OF_VARIANT: u64 = 10;
+const SECONDS_OF_VARIANT: u64 = 10;
 
 impl<'a> BuildNotes<'a> {
     /// Passes events on to this sink.
@@ -160,6 +164,36 @@ impl<'a> CommitRunner<'a> {
         Ok(runner)
     }
 
+    /// Takes further commits. The plan has those of the plan before, with the same indices.
+    pub fn extend(&mut self, plan: &'a Plan) -> anyhow::Result<()> {
+        let commits = plan.revisions.len();
+        self.plan = plan;
+        self.builder.extend(plan)?;
+        self.builds.resize_with(commits, || Build::Failed(BuildFailure::default()));
+        self.is_built.resize(commits, false);
+        self.tracks.iter_mut().for_each(|track| track.grow(commits));
+        Ok(())
+    }
+
+    /// Lets the compiler check the test's target at a commit with some changes.
+    pub fn checking<T>(
+        &mut self,
+        commit: usize,
+        check: impl FnOnce(&mut CompileCheck<'_, 'a>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let cell = &self.record.cells.first().context("no test was chosen")?.cell;
+        let target = CheckedTarget {
+            kind: cell.test.kind,
+            name: cell.test.binary.clone(),
+            is_program: cell.program.is_some(),
+        };
+        let checked = self.builder.checking(commit, target, check);
+        if self.session.interrupt.load(Ordering::Relaxed) {
+            return Err(Interrupted::default().into());
+        }
+        checked
+    }
+
     fn begin_tracks(&mut self) {
         let commits = self.builds.len();
         self.tracks = self.record.cells.iter().map(|_| Track::new(commits)).collect();
@@ -201,7 +235,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     /// The good commit and the bad one.
-    fn ends(&self) -> [usize; 2] {
+    pub(super) fn ends(&self) -> [usize; 2] {
         [self.record.lineage.good, self.record.lineage.bad]
     }
 
@@ -267,108 +301,11 @@ impl<'a> CommitRunner<'a> {
         Ok(())
     }
 
-    fn without_figure(&self, end: usize, reason: String) -> EndWithoutFigure {
+    pub(super) fn without_figure(&self, end: usize, reason: String) -> EndWithoutFigure {
         let revision = &self.plan.revisions[end];
         let short = revision.short();
         let named = if revision.name == short { short } else { format!("{} ({short})", revision.name) };
         EndWithoutFigure { end: named, reason, hints: Vec::new() }
-    }
-
-    /// Returns the cells that both ends have in common, those of the good end first.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or a bisection has several: it follows a single figure.
-    fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
-        let ends = self.ends();
-        let tests = ends.map(|end| session::listed(&self.builds[end]));
-        let not_measured = ends.map(|end| self.builds[end].not_measured());
-        let listed: Vec<ListedRevision<'_>> = ends
-            .iter()
-            .enumerate()
-            .map(|(index, &end)| ListedRevision {
-                revision: &self.plan.revisions[end],
-                tests: tests[index].as_deref(),
-                not_measured: &not_measured[index],
-                known_programs: self.builds[end].known_programs(),
-            })
-            .collect();
-        let planned = cells::cells(&self.plan.request, &listed)?.cells;
-        let mut common: Vec<&CellId> = Vec::new();
-        for one in &planned {
-            let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
-            if !is_known && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
-                common.push(&one.cell);
-            }
-        }
-        if common.is_empty() {
-            // The common test may be in such an executable.
-            let unmeasured = ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
-            return Err(match unmeasured {
-                Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
-                None => self.no_common_test(&planned).into(),
-            });
-        }
-        if common.len() > 1 && !matches!(self.record.task, Task::History { .. }) {
-            return Err(self.several_tests(&common).into());
-        }
-        self.note_left_out(&planned, &common);
-        let mut cells = Vec::new();
-        for (index, &end) in ends.iter().enumerate() {
-            for &cell in &common {
-                let planned = planned.iter().find(|one| one.revision == index && is_same(&one.cell, cell));
-                // A title depends on which other tests an end has. Both ends get the same one.
-                let planned = planned.cloned();
-                cells.extend(planned.map(|planned| PlannedCell {
-                    revision: end,
-                    cell: cell.clone(),
-                    ..planned
-                }));
-            }
-        }
-        Ok(cells)
-    }
-
-    /// Says which tests only one end has.
-    fn note_left_out(&self, planned: &[PlannedCell], common: &[&CellId]) {
-        let is_left_out = |one: &&PlannedCell| {
-            one.status == CellStatus::Run && !common.iter().any(|cell| is_same(cell, &one.cell))
-        };
-        let titles: BTreeSet<&str> = planned.iter().filter(is_left_out).map(|one| &*one.cell.title).collect();
-        if titles.is_empty() {
-            return;
-        }
-        let first: Vec<&str> = titles.iter().copied().take(8).collect();
-        let more = if titles.len() > first.len() { ", …" } else { "" };
-        let (good, bad) = (&self.record.good, &self.record.bad);
-        let tests = counted(titles.len(), "test");
-        self.notes.emit(Event::Warning {
-            message: format!("{tests} left out, not in both {good} and {bad}: {}{more}", first.join(", ")),
-            help: None,
-        });
-    }
-
-    fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
-        let of = |index: usize| {
-            let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
-            of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
-        };
-        let (good, bad) = (&self.record.good, &self.record.bad);
-        UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
-            "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
-             `--overlay memory.rs=tests/memory.rs`",
-            of(0),
-            of(1)
-        ))
-    }
-
-    fn several_tests(&self, common: &[&CellId]) -> UserError {
-        let mut names: Vec<String> =
-            common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
-        names.extend((common.len() > 8).then(|| "…".to_owned()));
-        let command = self.record.task.command();
-        UserError::new(format!("{command} needs exactly one test; {} match", common.len()))
-            .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
     }
 
     /// Returns the rule that tells a change of a test's figure from noise.
@@ -402,6 +339,18 @@ impl<'a> CommitRunner<'a> {
         let built = self.notes.built.get();
         self.note(Effort { commit, seconds: begun.elapsed().as_secs_f64(), built })?;
         self.read_runs(commit)
+    }
+
+    /// Builds a commit, and returns its build.
+    pub fn built(&mut self, commit: usize) -> anyhow::Result<Option<&Entry>> {
+        self.build(commit)?;
+        Ok(self.builds[commit].entry())
+    }
+
+    /// Notes why a commit that was built gets no figure.
+    pub fn skip(&mut self, commit: usize, reason: &str) -> anyhow::Result<()> {
+        self.tracks.iter_mut().for_each(|track| track.skip(commit, reason.to_owned()));
+        self.note(Effort { commit, seconds: 0.0, built: self.notes.built.get() })
     }
 
     /// Runs one test of a commit once more.
@@ -460,7 +409,19 @@ impl<'a> CommitRunner<'a> {
             Some(Some(test)) if test.ignored && !runs_ignored => CellStatus::Ignored,
             Some(Some(_)) => CellStatus::Run,
         };
-        PlannedCell { revision: commit, status, ..cell.clone() }
+        let timeout_seconds = cell.timeout_seconds.or_else(|| self.limit_of_variant(commit, test));
+        PlannedCell { revision: commit, status, timeout_seconds, ..cell.clone() }
+    }
+
+    /// How long a test may take with some parts of a diff, without a limit of the user's: such code may never
+    /// end.
+    fn limit_of_variant(&self, commit: usize, test: usize) -> Option<u64> {
+        if !matches!(self.record.task, Task::Prove(_)) || self.ends().contains(&commit) {
+            return None;
+        }
+        let runs = self.ends().into_iter().filter_map(|end| self.runs(end, test).ok()).flatten();
+        let longest = runs.filter_map(|run| run.record.outcome.wall_nanoseconds).max()?;
+        Some(SECONDS_OF_VARIANT + longest.div_ceil(1_000_000_000) * TIMES_OF_VARIANT)
     }
 
     /// Runs the two commits of a step once more with call stacks.
@@ -529,28 +490,13 @@ impl<'a> CommitRunner<'a> {
         self.save()
     }
 
-    fn save(&self) -> anyhow::Result<()> {
+    /// Stores what the user asked, and how far the search is.
+    pub fn save(&self) -> anyhow::Result<()> {
         sealed::write(&self.folder.search(), &self.record.sealed())
     }
-}
-
-fn not_measured_text(executable: &NotMeasured) -> String {
-    format!("it is not measured: {executable}: {}", executable.reason)
-}
-
-/// Whether a revision runs this cell.
-fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
-    planned
-        .iter()
-        .any(|one| one.revision == revision && one.status == CellStatus::Run && is_same(&one.cell, cell))
 }
 
 /// Whether a cell runs this test or program.
 fn is_of(test: &DiscoveredTest, cell: &CellId) -> bool {
     test.id == cell.test && test.is_program == cell.program.is_some()
-}
-
-/// Whether two cells are the same test with the same parameters. Their titles may differ.
-fn is_same(one: &CellId, other: &CellId) -> bool {
-    one.test == other.test && one.params == other.params && one.program == other.program
 }

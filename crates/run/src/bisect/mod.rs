@@ -3,6 +3,7 @@
 
 pub mod chart;
 pub mod commit_runner;
+pub(crate) mod common_tests;
 pub mod end_without_figure;
 pub mod history;
 pub mod linear_search;

@@ -51,6 +51,11 @@ impl Observations {
         Self { commits: vec![None; commits] }
     }
 
+    /// Adds commits that were not measured yet, up to this number.
+    pub fn grow(&mut self, commits: usize) {
+        self.commits.resize(commits.max(self.commits.len()), None);
+    }
+
     /// Replaces what was observed of a commit.
     pub fn record(&mut self, commit: usize, observation: Observation) {
         self.commits[commit] = Some(observation);
@@ -101,13 +106,11 @@ pub(crate) fn median(samples: &[i64]) -> Option<i64> {
 impl ChangeRule {
     /// Decides whether the metric changed from one commit to another.
     pub fn change(&self, observations: &Observations, before: usize, after: usize) -> HasChanged {
-        let (Some(before), Some(after)) = (observations.samples(before), observations.samples(after)) else {
+        let Some(significance) = self.significance(observations, before, after) else {
             return HasChanged::Unclear;
         };
-        let repeats = self.repeats(observations);
-        let noise = Noise { known: repeats.then_some(0).or(self.noise.known), ..self.noise };
-        let significance = judge(before, after, &self.thresholds, noise);
-        if repeats && before.len().min(after.len()) < 2 && is_near_threshold(&significance) {
+        let is_single = significance.samples < 2;
+        if self.repeats(observations) && is_single && is_near_threshold(&significance) {
             return HasChanged::Unclear;
         }
         match significance.verdict {
@@ -117,8 +120,20 @@ impl ChangeRule {
         }
     }
 
+    /// Judges how the metric changed from one commit to another; `None` without figures.
+    pub(crate) fn significance(
+        &self,
+        observations: &Observations,
+        before: usize,
+        after: usize,
+    ) -> Option<Significance> {
+        let (before, after) = (observations.samples(before)?, observations.samples(after)?);
+        let known = self.repeats(observations).then_some(0).or(self.noise.known);
+        Some(judge(before, after, &self.thresholds, Noise { known, ..self.noise }))
+    }
+
     /// Whether values repeat exactly: the metric can, and every commit that ran twice did.
-    fn repeats(&self, observations: &Observations) -> bool {
+    pub(crate) fn repeats(&self, observations: &Observations) -> bool {
         self.noise.provable && observations.is_exact()
     }
 

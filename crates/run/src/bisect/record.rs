@@ -13,6 +13,7 @@ use crate::stored_plan;
 use memprof_build::git::lineage::Lineage;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::quantity::Threshold;
+use memprof_plan::resolved::CellId;
 
 /// The version of `search.json`'s format. Version 1 had one test.
 pub const VERSION: u32 = 2;
@@ -46,6 +47,9 @@ pub struct SearchRecord {
     pub arguments: Vec<String>,
     /// Path and hash of every overlay file.
     pub overlay: BTreeMap<String, String>,
+    /// The only test to run, if it is known before both ends are built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<CellId>,
     /// The tests to run at each commit, known once both ends are built. A bisection has one.
     #[serde(default)]
     pub cells: Vec<PlannedCell>,

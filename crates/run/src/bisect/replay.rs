@@ -8,7 +8,7 @@ use memprof_plan::config::matrix::Matrix;
 use memprof_support::process::shell_quoted;
 
 /// Flags of `bisect`, `history` and `prove` that `run` does not have, and whether a value follows each.
-const SEARCH_FLAGS: [(&str, bool); 24] = [
+const SEARCH_FLAGS: [(&str, bool); 33] = [
     ("--builds", true),
     ("--lockfile", true),
     ("--good", true),
@@ -33,6 +33,16 @@ const SEARCH_FLAGS: [(&str, bool); 24] = [
     ("-q", false),
     ("--verbose", false),
     ("-v", false),
+    // These change nothing that is measured.
+    ("--color", true),
+    ("--resume", true),
+    ("--courtesy", true),
+    ("--why", true),
+    ("--prove", false),
+    ("--jobs", true),
+    ("-j", true),
+    ("--why-time", true),
+    ("--why-tests", true),
 ];
 
 /// Flags without a value that `run` has, too, beside those of keys. A range may follow them.
@@ -68,14 +78,16 @@ pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str
     let mut skips_value = false;
     let mut takes_value = false;
     for word in flags {
-        if skips_value {
-            skips_value = false;
+        // Some flags may have a value.
+        if std::mem::take(&mut skips_value) && !word.starts_with('-') {
             continue;
         }
         let own = SEARCH_FLAGS.iter().find(|(flag, _)| word == flag);
-        let joined = SEARCH_FLAGS
-            .iter()
-            .any(|(flag, value)| *value && word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')));
+        let is_joined = |(flag, value): &(&str, bool)| {
+            let rest = word.strip_prefix(flag).filter(|rest| *value && !rest.is_empty());
+            rest.is_some_and(|rest| rest.starts_with('=') || !flag.starts_with("--"))
+        };
+        let joined = SEARCH_FLAGS.iter().any(is_joined);
         // The range of a search is the only word with dots that belongs to no flag.
         let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
         takes_value = word.starts_with('-') && !word.contains('=') && !is_switch(word);
@@ -122,6 +134,15 @@ mod tests {
             line("history v1..main --every 3 --overlay ../m.rs=tests/m.rs -o out.csv --release"),
             "cargo memprof --refs aaa,bbb --overlay ../m.rs=tests/m.rs --release"
         );
+    }
+
+    #[test]
+    fn what_changes_nothing_that_is_measured_is_left_out() {
+        assert_eq!(
+            line("bisect v1..main -k hf --color always -j4 --jobs 2 --resume --why --prove -q -ofile.csv"),
+            "cargo memprof --refs aaa,bbb -k hf"
+        );
+        assert_eq!(line("bisect v1..main --why changed -k hf"), "cargo memprof --refs aaa,bbb -k hf");
     }
 
     #[test]

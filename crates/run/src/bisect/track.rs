@@ -33,6 +33,17 @@ impl Track {
         }
     }
 
+    /// Adds commits that were not measured yet, up to this number.
+    pub fn grow(&mut self, commits: usize) {
+        self.observations.grow(commits);
+    }
+
+    /// Notes why a commit has no figure.
+    pub fn skip(&mut self, commit: usize, reason: String) {
+        self.reasons.insert(commit, reason);
+        self.observations.record(commit, Observation::Skipped);
+    }
+
     /// The source that every figure must have, once it is known and has a name.
     pub fn source(&self) -> Option<&str> {
         match &self.source {
@@ -65,8 +76,7 @@ impl Track {
             self.reasons.remove(&commit);
             self.observations.record(commit, Observation::Samples(samples));
         } else if let Some(reason) = reason {
-            self.reasons.insert(commit, reason);
-            self.observations.record(commit, Observation::Skipped);
+            self.skip(commit, reason);
         }
     }
 }

@@ -129,6 +129,12 @@ impl LockText {
         all.filter(|one| *one != name && among.contains(one)).collect()
     }
 
+    /// Returns the packages that depend on one.
+    pub fn users(&self, name: &str) -> BTreeSet<&str> {
+        let users = self.parts.iter().filter(|part| part.dependencies.contains(name));
+        users.map(|part| part.package.name.as_str()).collect()
+    }
+
     /// Returns this lock file with those packages of another one that it has in no version that replaces
     /// them.
     pub fn with_missing(&self, other: &Self) -> String {

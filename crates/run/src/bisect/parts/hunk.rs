@@ -5,6 +5,24 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffTag};
 
+use crate::bisect::parts::locked::LockedSides;
+use crate::bisect::parts::manifest_lines;
+
+/// The files that differ between two commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiffFiles {
+    /// The path and both texts of sources and manifests that both commits have.
+    pub texts: Vec<(String, String, String)>,
+    /// The paths before and after of all other files.
+    pub whole: Vec<(Option<String>, Option<String>)>,
+    /// The workspace's lock file, if both commits have one. It is no file of its own: its packages are hunks.
+    pub lock: Option<LockedSides>,
+    /// The files that the test's target does not compile. They are never split.
+    pub elsewhere: BTreeSet<String>,
+    /// Files that the compiler reads, although their names do not say so.
+    pub included: BTreeSet<String>,
+}
+
 /// The diff between two commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SplitDiff {
@@ -12,6 +30,8 @@ pub struct SplitDiff {
     files: Vec<SplitFile>,
     /// The smallest changes. Those of one file follow each other, in its order.
     pub hunks: Vec<Hunk>,
+    /// The workspace's lock file.
+    pub lock: Option<LockedSides>,
 }
 
 /// A text file that both commits have.
@@ -31,10 +51,21 @@ pub struct Hunk {
     pub path: String,
     /// What changed.
     pub change: Change,
-    /// The names of what its lines define: functions, types, constants, fields.
+    /// The names of what its lines define: functions, types, constants, fields, dependencies.
     pub defines: BTreeSet<String>,
-    /// Whether the compiler reads it. Other files need no check.
-    pub is_code: bool,
+    /// Who reads it.
+    pub reader: Reader,
+}
+
+/// Who reads a changed file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The compiler or cargo. Whether the rest compiles without the change has to be checked.
+    Compiler,
+    /// Perhaps the test, while it runs.
+    Test,
+    /// Neither: the test's target does not compile it.
+    Nobody,
 }
 
 /// What a hunk changed.
@@ -54,6 +85,8 @@ pub enum Change {
         /// The path after.
         new: Option<String>,
     },
+    /// A package of the lock file, by its index there.
+    Package(usize),
 }
 
 /// The text of a split file without some of its hunks.
@@ -74,63 +107,123 @@ pub struct WholeFile<'a> {
     pub new: Option<&'a str>,
 }
 
-/// Above this number of hunks, those of a file are one.
+/// The text of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HunkTexts<'a> {
+    /// The lines that it takes away.
+    pub old: Vec<&'a str>,
+    /// The lines that it brings.
+    pub new: Vec<&'a str>,
+    /// The file's text after it.
+    pub file: &'a str,
+}
+
+/// Above this number of hunks that the compiler reads, those of the largest files are one each.
 const MOST_HUNKS: usize = 80;
 
 /// The words before the name of a definition.
 const DEFINING: [&str; 8] = ["fn", "struct", "enum", "trait", "const", "static", "type", "mod"];
 
-/// Whether the compiler or cargo reads a file.
+/// Whether the compiler or cargo reads a file, by its name.
 pub fn is_code(path: &str) -> bool {
     [".rs", ".toml"].iter().any(|end| path.ends_with(end))
 }
 
 impl SplitDiff {
-    /// Splits the texts of files that both commits have. `whole` are the other files.
-    pub fn new(texts: Vec<(String, String, String)>, whole: Vec<(Option<String>, Option<String>)>) -> Self {
-        let split = Self::of_lines(texts, whole, false);
-        if split.hunks.len() <= MOST_HUNKS {
-            return split;
+    /// Splits the files into hunks.
+    pub fn new(files: DiffFiles) -> Self {
+        let mut split = Self { lock: files.lock, ..Self::default() };
+        let reader = |path: &str| match () {
+            () if files.elsewhere.contains(path) => Reader::Nobody,
+            () if is_code(path) || files.included.contains(path) => Reader::Compiler,
+            () => Reader::Test,
+        };
+        let is_split = |path: &str| reader(path) == Reader::Compiler;
+        let (texts, unsplit): (Vec<_>, Vec<_>) = files.texts.into_iter().partition(|one| is_split(&one.0));
+        let mut changes: Vec<Vec<Ranges>> =
+            texts.iter().map(|(path, old, new)| ranges(path, old, new)).collect();
+        while changes.iter().map(Vec::len).sum::<usize>() > MOST_HUNKS {
+            let largest = changes.iter_mut().max_by_key(|of_file| of_file.len()).filter(|one| one.len() > 1);
+            let Some(of_file) = largest else { break };
+            let whole = [of_file.first(), of_file.last()].map(|one| one.cloned().unwrap_or_default());
+            *of_file = vec![(whole[0].0.start..whole[1].0.end, whole[0].1.start..whole[1].1.end)];
         }
-        let texts = split.files.iter().map(|file| (file.path.clone(), file.old.clone(), file.new.clone()));
-        let whole = split.hunks.iter().filter_map(|hunk| match &hunk.change {
-            Change::File { old, new } => Some((old.clone(), new.clone())),
-            Change::Lines { .. } => None,
-        });
-        Self::of_lines(texts.collect(), whole.collect(), true)
-    }
-
-    fn of_lines(
-        texts: Vec<(String, String, String)>,
-        whole: Vec<(Option<String>, Option<String>)>,
-        joined: bool,
-    ) -> Self {
-        let mut split = Self::default();
-        for (path, old, new) in texts {
-            let first = split.hunks.len();
-            let [of_old, of_new] = [&old, &new].map(|text| lines(text));
-            let mut ranges = ranges(&of_old, &of_new);
-            if joined && let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
-                ranges = vec![(first.0.start..last.0.end, first.1.start..last.1.end)];
-            }
-            for (old, new) in ranges {
-                let changed = of_old[old.clone()].iter().chain(&of_new[new.clone()]);
-                let defines = changed.flat_map(|line| defined(line)).collect();
-                let change = Change::Lines { old, new };
-                split.hunks.push(Hunk { path: path.clone(), change, defines, is_code: is_code(&path) });
-            }
-            let hunks = first..split.hunks.len();
-            split.files.push(SplitFile { path, old, new, hunks });
+        for ((path, old, new), of_file) in texts.into_iter().zip(changes) {
+            split.push_lines(path, old, new, of_file);
         }
-        for (old, new) in whole {
+        let whole = unsplit.into_iter().map(|(path, ..)| (Some(path.clone()), Some(path)));
+        for (old, new) in files.whole.into_iter().chain(whole) {
             let path = new.as_ref().or(old.as_ref()).cloned().unwrap_or_default();
             // A new module is named in the message, if its declaration stays.
             let name = path.rsplit('/').next().and_then(|name| name.strip_suffix(".rs"));
             let defines = name.map(str::to_owned).into_iter().collect();
-            let is_code = is_code(&path);
-            split.hunks.push(Hunk { path, change: Change::File { old, new }, defines, is_code });
+            let reader = reader(&path);
+            split.hunks.push(Hunk { path, change: Change::File { old, new }, defines, reader });
+        }
+        let lock = split.lock.iter();
+        let packages =
+            lock.flat_map(|lock| lock.moved().iter().map(|one| (lock.path.clone(), one.name.clone())));
+        for (index, (path, name)) in packages.enumerate().collect::<Vec<_>>() {
+            let defines = BTreeSet::from([manifest_lines::as_identifier(&name)]);
+            split.hunks.push(Hunk {
+                path,
+                change: Change::Package(index),
+                defines,
+                reader: Reader::Compiler,
+            });
         }
         split
+    }
+
+    fn push_lines(&mut self, path: String, old: String, new: String, ranges: Vec<Ranges>) {
+        let first = self.hunks.len();
+        let [of_old, of_new] = [&old, &new].map(|text| lines(text));
+        for (old, new) in ranges {
+            let changed = of_old[old.clone()].iter().chain(&of_new[new.clone()]);
+            let mut defines: BTreeSet<String> = changed.clone().flat_map(|line| defined(line)).collect();
+            if is_manifest(&path) {
+                defines.extend(changed.filter_map(|line| manifest_lines::renamed(line)));
+                defines.extend(manifest_lines::dependency_of_table(&of_new, new.start));
+            }
+            let change = Change::Lines { old, new };
+            self.hunks.push(Hunk { path: path.clone(), change, defines, reader: Reader::Compiler });
+        }
+        self.files.push(SplitFile { path, old, new, hunks: first..self.hunks.len() });
+    }
+
+    /// Returns the hunks that no check can tell from each other: a package of the lock file and the lines of
+    /// manifests that name it, and all that nobody reads.
+    pub fn tied(&self, index: usize) -> BTreeSet<usize> {
+        let own = &self.hunks[index];
+        let is_package = |hunk: &Hunk| matches!(hunk.change, Change::Package(_));
+        let is_tied = |other: &Hunk| match own.reader {
+            Reader::Nobody => other.reader == Reader::Nobody,
+            Reader::Test => false,
+            Reader::Compiler => {
+                let (package, line) = if is_package(own) { (own, other) } else { (other, own) };
+                is_package(package)
+                    && !is_package(line)
+                    && is_manifest(&line.path)
+                    && package.defines.iter().any(|name| line.defines.contains(name))
+            }
+        };
+        let tied = (0..self.hunks.len()).filter(|other| is_tied(&self.hunks[*other]));
+        tied.chain([index]).collect()
+    }
+
+    /// Whether cargo may resolve other packages without these hunks.
+    pub fn concerns_lockfile(&self, left_out: &BTreeSet<usize>) -> bool {
+        let of_lock = |hunk: &Hunk| matches!(hunk.change, Change::Package(_)) || is_manifest(&hunk.path);
+        self.lock.is_some() && left_out.iter().any(|index| of_lock(&self.hunks[*index]))
+    }
+
+    /// Returns the packages of the lock file that are left out, by their indices there.
+    pub fn packages(&self, left_out: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let of_hunk = |index: &usize| match self.hunks[*index].change {
+            Change::Package(package) => Some(package),
+            _ => None,
+        };
+        left_out.iter().filter_map(of_hunk).collect()
     }
 
     /// Returns the split files without some hunks. Only files with such a hunk are returned.
@@ -164,7 +257,7 @@ impl SplitDiff {
     pub fn whole(&self, left_out: &BTreeSet<usize>) -> Vec<WholeFile<'_>> {
         let of_hunk = |index: &usize| match &self.hunks[*index].change {
             Change::File { old, new } => Some(WholeFile { old: old.as_deref(), new: new.as_deref() }),
-            Change::Lines { .. } => None,
+            Change::Lines { .. } | Change::Package(_) => None,
         };
         left_out.iter().filter_map(of_hunk).collect()
     }
@@ -173,26 +266,16 @@ impl SplitDiff {
     pub fn candidate_lines(&self, index: usize) -> Option<Range<usize>> {
         match &self.hunks[index].change {
             Change::Lines { new, .. } => Some(new.start + 1..new.end + 1),
-            Change::File { .. } => None,
+            Change::File { .. } | Change::Package(_) => None,
         }
     }
 
-    /// Returns the edit in words, if it is one value: `SNIPPET: 40 → 160`.
-    pub fn edit(&self, index: usize) -> Option<String> {
+    /// Returns the lines that a hunk takes away, those that it brings, and their file's text after it.
+    pub fn texts(&self, index: usize) -> Option<HunkTexts<'_>> {
         let Change::Lines { old, new } = &self.hunks[index].change else { return None };
         let file = self.files.iter().find(|file| file.hunks.contains(&index))?;
-        if old.len() != 1 || new.len() != 1 {
-            return None;
-        }
-        let value = |text: &str, line: usize| {
-            let (name, value) = lines(text).get(line)?.split_once('=')?;
-            let name = name.split(':').next()?.split_whitespace().last()?.to_owned();
-            let value = value.trim().trim_end_matches([';', ',']).to_owned();
-            Some((name, value)).filter(|(_, value)| !value.is_empty() && value.chars().count() <= 24)
-        };
-        let (name, before) = value(&file.old, old.start)?;
-        let (same, after) = value(&file.new, new.start)?;
-        (name == same).then(|| format!("{name}: {before} → {after}"))
+        let of_hunk = |text, range: &Range<usize>| lines(text)[range.clone()].to_vec();
+        Some(HunkTexts { old: of_hunk(&file.old, old), new: of_hunk(&file.new, new), file: &file.new })
     }
 }
 
@@ -201,10 +284,15 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
+/// Lines before and after a change, by their indices.
+type Ranges = (Range<usize>, Range<usize>);
+
 /// Returns the changed lines of both sides. Changes with nothing but lines of brackets between them are one.
-fn ranges(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
-    let mut found: Vec<(Range<usize>, Range<usize>)> = Vec::new();
-    for operation in similar::capture_diff_slices(Algorithm::Patience, old, new) {
+/// Lines of a manifest with a key each are one each.
+fn ranges(path: &str, old: &str, new: &str) -> Vec<Ranges> {
+    let [old, new] = [old, new].map(lines);
+    let mut found: Vec<Ranges> = Vec::new();
+    for operation in similar::capture_diff_slices(Algorithm::Patience, &old, &new) {
         let (tag, old_range, new_range) = operation.as_tag_tuple();
         if tag == DiffTag::Equal {
             continue;
@@ -221,7 +309,15 @@ fn ranges(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
             None => found.push((old_range, new_range)),
         }
     }
-    found
+    if !is_manifest(path) {
+        return found;
+    }
+    found.into_iter().flat_map(|one| manifest_lines::split(&old, &new, one)).collect()
+}
+
+/// Whether a file is a manifest of cargo.
+fn is_manifest(path: &str) -> bool {
+    path == "Cargo.toml" || path.ends_with("/Cargo.toml")
 }
 
 /// Returns the names that a line defines.
@@ -252,7 +348,8 @@ pub(super) mod tests {
     use super::*;
 
     pub fn split(path: &str, old: &str, new: &str) -> SplitDiff {
-        SplitDiff::new(vec![(path.to_owned(), old.to_owned(), new.to_owned())], Vec::new())
+        let texts = vec![(path.to_owned(), old.to_owned(), new.to_owned())];
+        SplitDiff::new(DiffFiles { texts, ..DiffFiles::default() })
     }
 
     const OLD: &str = "const A: usize = 1;\n\nfn kept() {}\nfn sum() -> usize {\n    A\n}\n";
@@ -264,8 +361,8 @@ pub(super) mod tests {
         let shown: Vec<_> = (0..split.hunks.len()).map(|hunk| split.candidate_lines(hunk)).collect();
         assert_eq!(shown, [Some(1..2), Some(5..9)], "{:?}", split.hunks);
         assert!(split.hunks[1].defines.contains("added"));
-        assert_eq!(split.edit(0).as_deref(), Some("A: 1 → 2"));
-        assert_eq!(split.edit(1), None);
+        let texts = split.texts(0).unwrap();
+        assert_eq!((texts.old, texts.new), (vec!["const A: usize = 1;\n"], vec!["const A: usize = 2;\n"]));
     }
 
     #[test]
@@ -292,8 +389,9 @@ pub(super) mod tests {
     #[test]
     fn files_of_one_side_are_hunks_of_their_own() {
         let whole = vec![(None, Some("src/new.rs".to_owned())), (Some("data.bin".to_owned()), None)];
-        let split = SplitDiff::new(Vec::new(), whole);
-        assert_eq!(split.hunks.iter().map(|hunk| hunk.is_code).collect::<Vec<_>>(), [true, false]);
+        let split = SplitDiff::new(DiffFiles { whole, ..DiffFiles::default() });
+        let readers: Vec<Reader> = split.hunks.iter().map(|hunk| hunk.reader).collect();
+        assert_eq!(readers, [Reader::Compiler, Reader::Test]);
         assert!(split.hunks[0].defines.contains("new"));
         let left_out = split.whole(&BTreeSet::from([1]));
         assert_eq!(left_out, [WholeFile { old: Some("data.bin"), new: None }]);
@@ -309,15 +407,52 @@ pub(super) mod tests {
         assert_eq!(defined("    other.call(a == b);"), [""; 0]);
     }
 
+    /// A file with this number of changes between two values.
+    fn apart(changes: usize, value: usize) -> String {
+        (1..=changes)
+            .flat_map(|line| [format!("x{line} = {}\n", line * value), "// same\n".to_owned()])
+            .collect()
+    }
+
     #[test]
-    fn in_a_large_diff_a_file_is_one_hunk() {
-        let apart = |value: usize| {
-            let lines: Vec<String> =
-                (0..100).map(|line| format!("x{line} = {}\n// same\n", line * value)).collect();
-            lines.concat()
+    fn in_a_large_diff_the_file_with_most_hunks_is_one() {
+        let text = |path: &str, changes: usize| (path.to_owned(), apart(changes, 1), apart(changes, 2));
+        let texts = vec![text("small.rs", 20), text("large.rs", 70)];
+        let split = SplitDiff::new(DiffFiles { texts: texts.clone(), ..DiffFiles::default() });
+        assert_eq!(split.hunks.iter().filter(|hunk| hunk.path == "large.rs").count(), 1);
+        assert_eq!(split.hunks.len(), 21);
+        assert_eq!(split.composed(&BTreeSet::from([20]))[0].text, apart(70, 1));
+        // What the test does not compile does not count.
+        let elsewhere = BTreeSet::from(["large.rs".to_owned()]);
+        let split = SplitDiff::new(DiffFiles { texts, elsewhere, ..DiffFiles::default() });
+        assert_eq!(split.hunks.len(), 21);
+        assert_eq!(split.hunks[20].reader, Reader::Nobody);
+        assert_eq!(split.whole(&BTreeSet::from([20]))[0].old, Some("large.rs"));
+    }
+
+    #[test]
+    fn a_package_of_the_lock_file_belongs_to_the_line_of_the_manifest_that_names_it() {
+        let manifest = |a: &str, b: &str| format!("[dependencies]\nsome-a = \"{a}\"\nb = \"{b}\"\n");
+        let lock = |a: &str, b: &str| {
+            let package = |name: &str, version: &str| {
+                format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"registry+x\"\n")
+            };
+            format!("version = 4\n\n{}\n{}", package("b", b), package("some-a", a))
         };
-        let split = split("a.rs", &apart(1), &apart(2));
-        assert_eq!(split.hunks.len(), 1);
-        assert_eq!(split.composed(&BTreeSet::from([0]))[0].text, apart(1));
+        let sides =
+            LockedSides::new("Cargo.lock".to_owned(), &lock("1.0.0", "1.0.0"), &lock("1.1.0", "1.0.1"));
+        let split = SplitDiff::new(DiffFiles {
+            texts: vec![("Cargo.toml".to_owned(), manifest("1", "1"), manifest("1.1", "1.0"))],
+            lock: Some(sides),
+            ..DiffFiles::default()
+        });
+        let shown: Vec<&str> = split.hunks.iter().map(|hunk| hunk.path.as_str()).collect();
+        assert_eq!(shown, ["Cargo.toml", "Cargo.toml", "Cargo.lock", "Cargo.lock"]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|hunk| split.tied(hunk).into_iter().collect::<Vec<_>>()),
+            [vec![0, 3], vec![1, 2], vec![1, 2], vec![0, 3]]
+        );
+        assert_eq!(split.packages(&BTreeSet::from([0, 3])), BTreeSet::from([1]));
+        assert!(split.concerns_lockfile(&BTreeSet::from([0])));
     }
 }

@@ -1,353 +1,423 @@
-//! Which variant to measure next, and what the figures say of each part. A function of the figures so far,
-//! so a search that continues needs nothing else.
+//! Which variant to measure next. A function of the figures so far, so a proof that continues needs nothing
+//! else.
 
-use std::collections::BTreeSet;
+use std::cell::{OnceCell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bisect::observations::Observations;
-use crate::bisect::parts::record::PartsSearch;
+use crate::bisect::observations::{ChangeRule, HasChanged, Observations};
+use crate::bisect::parts::record::{BASELINE, CANDIDATE, Parts, PartsSearch};
+use memprof_judge::verdict::significance::{ENOUGH, Significance};
 
-/// A search over parts.
-#[derive(Clone, Copy, Debug)]
+/// The figures of a proof.
+#[derive(Clone, Debug)]
 pub struct PartMeasurement<'a> {
     /// The parts and their commits.
     pub search: &'a PartsSearch,
     /// The figures so far.
     pub observations: &'a Observations,
-    /// What remains unexplained may be as much as this.
-    pub limit: i128,
+    /// What counts as a difference.
+    pub rule: &'a ChangeRule,
     /// The parts that call sites point to, the largest first.
     pub suspects: &'a [usize],
+    /// Commits whose further runs fail.
+    pub exhausted: &'a BTreeSet<usize>,
+    /// What was judged so far: it is asked for often.
+    pub judged: Judged,
 }
 
-/// What the figures say. The differences add up to that of the ends.
+/// Answers that are asked for often.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    changes: RefCell<BTreeMap<(usize, usize), HasChanged>>,
+    pub(crate) found: OnceCell<Vec<usize>>,
+}
+
+/// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shares {
-    /// The candidate minus the baseline.
-    pub whole: i128,
-    /// The parts that make a difference, the largest first.
-    pub parts: Vec<PartShare>,
-    /// The parts that make no difference.
-    pub rest: Share,
-    /// Parts that could not be told apart, group by group.
-    pub open: Vec<Share>,
-    /// What the parts share.
-    pub together: i128,
+pub enum Step {
+    /// Build and run the variant with these parts.
+    Measure {
+        /// Its parts.
+        kept: Parts,
+        /// The parts among which it splits, if the order of parts decided which one it is.
+        within: Parts,
+    },
+    /// Run a commit once more.
+    Repeat(usize),
 }
 
-/// What one part costs.
+/// What comes next, or the answer.
+type Known<T> = Result<T, Step>;
+
+/// Variants that have a figure, each with all parts of those before it: from the first to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartShare {
-    /// The index.
-    pub part: usize,
-    /// The candidate minus the candidate without the part.
-    pub difference: i128,
-    /// Whether the part was left out. If not, the test needs it, and the difference is that of adding it.
-    pub is_left_out: bool,
-    /// The baseline with the part minus the baseline, if this was measured.
-    pub alone: Option<i128>,
-}
+pub(crate) struct Chain(pub Vec<usize>);
 
-/// What several parts cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Share {
-    pub parts: Vec<usize>,
-    pub difference: i128,
-}
-
-/// Neighbours in the chain that have a figure: their indices, and the difference.
-#[derive(Clone, Copy, Debug)]
-struct Interval {
-    low: usize,
-    high: usize,
-    difference: i128,
+/// Neighbours in a chain: the commits, and the parts by which they differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub low: usize,
+    pub high: usize,
+    pub parts: Parts,
 }
 
 /// At most so many suspects are tried before halving.
 const MOST_SUSPECTS: usize = 3;
 
+/// The number of runs of both commits that a proof rests on, if figures repeat exactly. A figure that takes one
+/// of two values at random is the same in so many runs of both commits once in 512 times.
+pub(super) const CONFIRMED: usize = ENOUGH as usize;
+
+/// Where an interval is split, one after the other: a commit at which the test fails has neighbours at which
+/// it fails, too.
+const SPLITS: [(usize, usize); 7] = [(1, 2), (1, 3), (2, 3), (1, 4), (3, 4), (1, 6), (5, 6)];
+
+/// After this number of variants without a figure, an interval is not split any more.
+const MOST_FAILURES: usize = 3;
+
+/// After this number of variants that do not compile, an interval is not split any more.
+const MOST_REFUSED: usize = 12;
+
 impl PartMeasurement<'_> {
-    /// Returns the commit to measure next; `None` if there is nothing more to find out, or no build left.
-    pub fn next(&self) -> Option<usize> {
-        let whole = self.whole()?;
-        if whole.abs() <= self.limit {
-            return None;
+    /// Returns what to do next; `None` if there is nothing more to find out, or no build left.
+    pub fn next(&self) -> Option<Step> {
+        self.known().err()
+    }
+
+    /// Whether both ends differ by more than the limit.
+    pub fn differs(&self) -> bool {
+        self.change(BASELINE, CANDIDATE) == HasChanged::Yes
+    }
+
+    /// Succeeds if everything is known.
+    fn known(&self) -> Known<()> {
+        if self.decided(BASELINE, CANDIDATE)? != HasChanged::Yes {
+            return Ok(());
         }
-        self.wanted(whole).filter(|_| self.builds() < self.search.most_builds)
+        self.confirm([BASELINE, CANDIDATE])?;
+        if self.search.parts.is_empty() {
+            return Ok(());
+        }
+        self.try_suspects()?;
+        let mut proven = self.left_out();
+        proven.retain(|part| self.suspects.contains(part));
+        self.split(&Parts::new(), &self.top(&proven)?)?;
+        for &part in self.found() {
+            self.try_without(part)?;
+        }
+        self.split(&Parts::new(), &self.top(&self.left_out())?)?;
+        for part in self.left_out() {
+            let before = self.search.before(part);
+            if before != self.search.all() {
+                self.split(&before, &self.search.all())?;
+            }
+        }
+        self.try_alone()?;
+        self.confirm_found()
     }
 
-    /// The number of commits that were built.
-    pub fn builds(&self) -> usize {
-        let commits = self.search.count() + 1;
-        let all =
-            (0..commits).chain(self.search.without.iter().copied()).chain(self.search.before.iter().copied());
-        let all: BTreeSet<usize> = all.chain(self.search.alone.iter().copied().flatten()).collect();
-        all.into_iter().filter(|commit| self.observations.get(*commit).is_some()).count()
-    }
-
-    fn wanted(&self, whole: i128) -> Option<usize> {
+    /// Leaves out what call sites point to, until that explains the difference.
+    fn try_suspects(&self) -> Known<()> {
+        let whole = self.difference(BASELINE, CANDIDATE).unwrap_or_default();
         let mut explained = 0;
         for &suspect in self.suspects.iter().take(MOST_SUSPECTS) {
-            if (whole - explained).abs() <= self.limit {
+            if (whole - explained).abs() <= self.limit() {
                 break;
             }
-            if let Some(commit) = self.unmeasured(suspect) {
-                return Some(commit);
+            let without = self.search.without(&Parts::from([suspect]));
+            let Some(commit) = self.figure(&without)? else { continue };
+            // With those that need it, it makes no difference, so it does not matter what it makes of it.
+            if self.decided(commit, CANDIDATE)? == HasChanged::No {
+                continue;
             }
-            explained += self.cost(suspect).unwrap_or_default();
+            self.try_without(suspect)?;
+            explained += self.cost(suspect).map_or(0, |cost| cost.difference);
         }
-        let found = self.found();
-        let open = |interval: &Interval| self.remaining(interval, &found).abs() > self.limit;
-        let mut intervals: Vec<Interval> = self.intervals().into_iter().filter(open).collect();
-        intervals.sort_by_key(|interval| std::cmp::Reverse(self.remaining(interval, &found).abs()));
-        if let Some(middle) = intervals.iter().find_map(|interval| self.middle(interval)) {
-            return Some(middle);
+        Ok(())
+    }
+
+    /// Measures the two commits whose difference is that of leaving a part out.
+    fn try_without(&self, part: usize) -> Known<()> {
+        let Some(without) = self.figure(&self.search.without(&Parts::from([part])))? else { return Ok(()) };
+        if let Some(before) = self.figure(&self.search.before(part))? {
+            self.decided(without, before)?;
         }
-        if let Some(commit) = found.iter().find_map(|part| self.unmeasured(*part)) {
-            return Some(commit);
+        Ok(())
+    }
+
+    /// Measures the baseline with one part, if the parts share something or the rest makes a difference: then
+    /// a part may cost something else alone.
+    fn try_alone(&self) -> Known<()> {
+        let Some(shares) = self.shares() else { return Ok(()) };
+        if shares.together.abs() <= self.limit() && shares.rest.difference.abs() <= self.limit() {
+            return Ok(());
         }
-        let shared = self.shares()?.together;
-        let alone = found.iter().filter_map(|part| self.search.alone[*part]);
-        if shared.abs() > self.limit { self.first_unmeasured(alone) } else { None }
+        for &part in self.found() {
+            let needs = self.search.needs(part);
+            let with = &needs | &Parts::from([part]);
+            if self.figure(&needs)?.is_some() {
+                self.figure(&with)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs what the answer rests on as often as a proof needs.
+    fn confirm_found(&self) -> Known<()> {
+        for &part in self.found() {
+            if let Some(cost) = self.cost(part) {
+                self.confirm([cost.before, cost.after])?;
+                self.decided(cost.before, cost.after)?;
+            }
+            if let Some((before, after)) = self.alone(part) {
+                self.confirm([before, after])?;
+            }
+        }
+        // This shows what all of them hold together, and that the others make no difference.
+        let top = self.search.without(&self.left_out().into_iter().collect());
+        if let Some(top) = self.measured(&top).filter(|top| *top != CANDIDATE) {
+            self.confirm([top])?;
+            self.decided(BASELINE, top)?;
+            self.decided(top, CANDIDATE)?;
+        }
+        Ok(())
+    }
+
+    /// Wants more runs of commits on which a proof rests.
+    fn confirm<const N: usize>(&self, commits: [usize; N]) -> Known<()> {
+        let least = self.least();
+        let is_short = |commit: &usize| {
+            self.samples(*commit).is_some_and(|samples| samples < least) && !self.exhausted.contains(commit)
+        };
+        commits.into_iter().find(is_short).map_or(Ok(()), |commit| Err(Step::Repeat(commit)))
+    }
+
+    /// Whether two commits ran as often as a proof needs, and differ by more than the limit.
+    pub(crate) fn is_proven(&self, before: usize, after: usize) -> bool {
+        let has_enough =
+            |commit: &usize| self.samples(*commit).is_some_and(|samples| samples >= self.least());
+        self.change(before, after) == HasChanged::Yes && [before, after].iter().all(has_enough)
+    }
+
+    /// How often each commit runs on which a proof rests.
+    fn least(&self) -> usize {
+        let least = if self.repeats() { CONFIRMED } else { self.rule.least_runs(self.observations) };
+        least.min(self.rule.most_runs)
+    }
+
+    /// Whether figures repeat exactly.
+    pub(crate) fn repeats(&self) -> bool {
+        self.rule.repeats(self.observations)
+    }
+
+    /// The largest difference that counts as none.
+    pub(crate) fn limit(&self) -> i128 {
+        self.significance(BASELINE, CANDIDATE).map_or(0, |judged| judged.limit.into())
+    }
+
+    pub(crate) fn significance(&self, before: usize, after: usize) -> Option<Significance> {
+        self.rule.significance(self.observations, before, after)
+    }
+
+    fn samples(&self, commit: usize) -> Option<usize> {
+        self.observations.samples(commit).map(<[i64]>::len)
     }
 
     fn value(&self, commit: usize) -> Option<i128> {
         self.observations.median(commit).map(i128::from)
     }
 
-    /// The candidate minus the baseline.
-    fn whole(&self) -> Option<i128> {
-        Some(self.value(self.search.count())? - self.value(0)?)
+    /// One commit's figure minus another's.
+    pub(crate) fn difference(&self, before: usize, after: usize) -> Option<i128> {
+        Some(self.value(after)? - self.value(before)?)
     }
 
-    fn first_unmeasured(&self, mut commits: impl Iterator<Item = usize>) -> Option<usize> {
-        commits.find(|commit| self.observations.get(*commit).is_none())
+    /// Whether two figures differ, as far as is known.
+    pub(crate) fn change(&self, before: usize, after: usize) -> HasChanged {
+        let mut changes = self.judged.changes.borrow_mut();
+        let judged = || self.rule.change(self.observations, before, after);
+        *changes.entry((before, after)).or_insert_with(judged)
     }
 
-    /// Returns a commit that tells what a part costs, and that was not measured yet.
-    fn unmeasured(&self, part: usize) -> Option<usize> {
-        self.first_unmeasured([self.search.without[part], self.search.before[part]].into_iter())
+    /// Whether two figures differ. Wants more runs while this is unclear.
+    fn decided(&self, before: usize, after: usize) -> Known<HasChanged> {
+        let change = self.change(before, after);
+        let runs = |commit: &usize| self.samples(*commit).unwrap_or(usize::MAX);
+        let can_run = |one: &usize| runs(one) < self.rule.most_runs && !self.exhausted.contains(one);
+        let fewer = [before, after].into_iter().filter(can_run).min_by_key(runs);
+        match fewer.filter(|_| change == HasChanged::Unclear) {
+            Some(commit) => Err(Step::Repeat(commit)),
+            None => Ok(change),
+        }
     }
 
-    /// Returns what leaving a part out saves.
-    fn cost(&self, part: usize) -> Option<i128> {
-        Some(self.value(self.search.before[part])? - self.value(self.search.without[part])?)
+    /// Returns the commit of a variant that has a figure.
+    pub(crate) fn measured(&self, kept: &Parts) -> Option<usize> {
+        self.search.variant(kept).filter(|commit| self.observations.samples(*commit).is_some())
     }
 
-    /// Returns the parts that are known to make a difference, in their order.
-    fn found(&self) -> Vec<usize> {
-        let single = self.intervals().into_iter().filter(|one| one.high - one.low == 1);
-        let by_chain = single.filter(|one| one.difference.abs() > self.limit).map(|one| one.low);
-        let by_leaving_out = self
-            .suspects
-            .iter()
-            .copied()
-            .filter(|part| self.cost(*part).is_some_and(|cost| cost.abs() > self.limit));
-        by_chain.chain(by_leaving_out).collect::<BTreeSet<_>>().into_iter().collect()
+    /// Returns the commit of a variant; `None` if it cannot have a figure. Wants it measured.
+    fn figure(&self, kept: &Parts) -> Known<Option<usize>> {
+        self.figure_within(kept, &Parts::new())
     }
 
-    fn intervals(&self) -> Vec<Interval> {
-        let commits = 0..=self.search.count();
-        let measured: Vec<(usize, i128)> =
-            commits.filter_map(|commit| Some((commit, self.value(commit)?))).collect();
-        let pairs = measured.windows(2);
+    fn figure_within(&self, kept: &Parts, within: &Parts) -> Known<Option<usize>> {
+        let commit = self.search.variant(kept);
+        let is_new = commit.is_none_or(|commit| self.observations.get(commit).is_none());
+        if is_new && self.search.refusal(kept).is_none() && self.builds() < self.search.most_builds {
+            return Err(Step::Measure { kept: kept.clone(), within: within.clone() });
+        }
+        Ok(self.measured(kept))
+    }
+
+    /// The number of commits that were built.
+    pub fn builds(&self) -> usize {
+        (0..self.search.variants.len()).filter(|commit| self.observations.get(*commit).is_some()).count()
+    }
+
+    /// Returns the candidate without these parts: what it still differs by from the baseline, they do not
+    /// explain. Without such a figure, a variant that leaves out one of them.
+    fn top(&self, left_out: &[usize]) -> Known<Parts> {
+        self.figure(&self.search.without(&left_out.iter().copied().collect()))?;
+        Ok(self.measured_top(left_out))
+    }
+
+    /// Like [`Self::top`], as far as is known.
+    pub(crate) fn measured_top(&self, left_out: &[usize]) -> Parts {
+        let all = self.search.without(&left_out.iter().copied().collect());
+        let single = left_out.iter().map(|part| self.search.without(&Parts::from([*part])));
+        let mut tops = std::iter::once(all).chain(single);
+        tops.find(|top| self.measured(top).is_some()).unwrap_or_else(|| self.search.all())
+    }
+
+    /// Splits the difference between two variants until each interval has one part, or none beyond the limit.
+    fn split(&self, low: &Parts, high: &Parts) -> Known<()> {
+        let found = self.found();
+        let mut intervals = self.intervals(low, high);
+        intervals.retain(|interval| self.is_unexplained(interval));
+        intervals.sort_by_key(|interval| Reverse(self.remaining(interval).abs()));
+        for interval in &intervals {
+            // More runs may show that there is nothing to split.
+            if !interval.has_found(found) && self.decided(interval.low, interval.high)? != HasChanged::Yes {
+                continue;
+            }
+            let low = &self.search.variants[interval.low];
+            for kept in self.splits(interval) {
+                self.figure_within(&(low | &kept), &interval.parts)?;
+            }
+        }
+        // What cannot be split may still be left out: the rest is known to compile without each part alone.
+        intervals.retain(|interval| self.is_open(interval));
+        let mut left: Vec<usize> = intervals.iter().flat_map(|interval| interval.parts.clone()).collect();
+        left.sort_by_key(|part| !self.suspects.contains(part));
+        for part in left {
+            self.figure(&self.search.without(&Parts::from([part])))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an interval with several parts has a difference that no part explains.
+    pub(crate) fn is_open(&self, interval: &Interval) -> bool {
+        let is_change = || {
+            interval.has_found(self.found()) || self.change(interval.low, interval.high) == HasChanged::Yes
+        };
+        interval.parts.len() > 1 && self.is_unexplained(interval) && is_change()
+    }
+
+    /// Whether an interval has a difference beyond the limit, and more than the parts that were found explain.
+    fn is_unexplained(&self, interval: &Interval) -> bool {
+        let whole = self.difference(interval.low, interval.high).unwrap_or_default();
+        whole.abs() > self.limit() && self.remaining(interval).abs() > self.limit()
+    }
+
+    /// What the parts that were found do not explain of an interval.
+    pub(crate) fn remaining(&self, interval: &Interval) -> i128 {
+        let whole = self.difference(interval.low, interval.high).unwrap_or_default();
+        let found = self.found().iter().filter(|part| interval.parts.contains(part));
+        whole - found.filter_map(|part| Some(self.cost(*part)?.difference)).sum::<i128>()
+    }
+
+    /// Returns the intervals between two variants.
+    pub(crate) fn intervals(&self, low: &Parts, high: &Parts) -> Vec<Interval> {
+        let parts_of = |commit: usize| &self.search.variants[commit];
+        let pairs = self.chain(low, high).0;
+        let pairs = pairs.windows(2);
         pairs
-            .map(|pair| Interval { low: pair[0].0, high: pair[1].0, difference: pair[1].1 - pair[0].1 })
+            .map(|pair| Interval {
+                low: pair[0],
+                high: pair[1],
+                parts: parts_of(pair[1]) - parts_of(pair[0]),
+            })
             .collect()
     }
 
-    /// What the parts that were found do not explain of an interval with several parts.
-    fn remaining(&self, interval: &Interval, found: &[usize]) -> i128 {
-        if interval.high - interval.low == 1 {
-            return 0;
-        }
-        let inside = found.iter().filter(|part| (interval.low..interval.high).contains(*part));
-        interval.difference - inside.filter_map(|part| self.cost(*part)).sum::<i128>()
-    }
-
-    /// Returns the commit of an interval that is nearest to its middle, and was not measured yet.
-    fn middle(&self, interval: &Interval) -> Option<usize> {
-        let middle = usize::midpoint(interval.low, interval.high);
-        let inside =
-            (interval.low + 1..interval.high).filter(|commit| self.observations.get(*commit).is_none());
-        inside.min_by_key(|commit| (commit.abs_diff(middle), *commit))
-    }
-
-    /// Returns what the parts cost; `None` if an end has no figure.
-    pub fn shares(&self) -> Option<Shares> {
-        let whole = self.whole()?;
-        let found = self.found();
-        let intervals = self.intervals();
-        let mut shares =
-            Shares { whole, parts: Vec::new(), rest: Share::default(), open: Vec::new(), together: 0 };
-        for &part in &found {
-            let left_out = self.cost(part);
-            let added = intervals.iter().find(|one| one.low == part && one.high == part + 1);
-            let Some(difference) = left_out.or(added.map(|one| one.difference)) else { continue };
-            let alone = self.search.alone[part].and_then(|commit| self.value(commit)).zip(self.value(0));
-            let alone = alone.map(|(with, baseline)| with - baseline);
-            shares.parts.push(PartShare { part, difference, is_left_out: left_out.is_some(), alone });
-        }
-        for interval in &intervals {
-            let others: Vec<usize> =
-                (interval.low..interval.high).filter(|part| !found.contains(part)).collect();
-            if others.is_empty() {
-                continue;
-            }
-            let remaining = self.remaining(interval, &found);
-            let has_found = others.len() < interval.high - interval.low;
-            if remaining.abs() > self.limit {
-                shares.open.push(Share { parts: others, difference: remaining });
-            } else {
-                shares.rest.parts.extend(others);
-                shares.rest.difference += if has_found { 0 } else { interval.difference };
+    /// Returns the variants with a figure from one to another. Those that follow the order of the parts come
+    /// first, and then what fits between them.
+    fn chain(&self, low: &Parts, high: &Parts) -> Chain {
+        let (Some(first), Some(last)) = (self.measured(low), self.measured(high)) else {
+            return Chain(Vec::new());
+        };
+        let is_inside = |kept: &Parts| low.is_subset(kept) && kept.is_subset(high);
+        let mut inside: Vec<usize> = (0..self.search.variants.len())
+            .filter(|commit| self.value(*commit).is_some() && is_inside(&self.search.variants[*commit]))
+            .collect();
+        let follows = |kept: &Parts| {
+            let between = self.search.order.iter().filter(|part| high.contains(part) && !low.contains(part));
+            between.take(kept.len() - low.len()).all(|part| kept.contains(part))
+        };
+        inside.sort_by_key(|commit| !follows(&self.search.variants[*commit]));
+        let mut chain = vec![first, last];
+        chain.dedup();
+        for commit in inside {
+            let kept = &self.search.variants[commit];
+            let is_comparable = |other: &usize| {
+                let other = &self.search.variants[*other];
+                other != kept && (other.is_subset(kept) || kept.is_subset(other))
+            };
+            if chain.iter().all(is_comparable) {
+                chain.push(commit);
             }
         }
-        if let ([one], []) = (&shares.parts[..], &shares.open[..])
-            && one.is_left_out
-            && self.search.parts[one.part].needed_by.is_empty()
-        {
-            // The others are what is left of the difference without this part.
-            shares.rest.difference = whole - one.difference;
+        chain.sort_by_key(|commit| self.search.variants[*commit].len());
+        Chain(chain)
+    }
+
+    /// Returns the parts to add to the low end of an interval, one set after the other. None if too many
+    /// variants between its ends have no figure.
+    fn splits(&self, interval: &Interval) -> Vec<Parts> {
+        let low = &self.search.variants[interval.low];
+        let high = &self.search.variants[interval.high];
+        let is_between = |kept: &&Parts| low.is_subset(kept) && kept.is_subset(high);
+        let has_failed = |kept: &&Parts| is_between(kept) && self.has_failed(kept);
+        let failed = self.search.variants.iter().filter(has_failed).count();
+        let refused = self.search.refused.iter().map(|one| &one.kept).filter(is_between).count();
+        if failed >= MOST_FAILURES || refused >= MOST_REFUSED {
+            return Vec::new();
         }
-        let sum = shares.parts.iter().map(|one| one.difference).sum::<i128>()
-            + shares.open.iter().map(|one| one.difference).sum::<i128>()
-            + shares.rest.difference;
-        shares.together = whole - sum;
-        shares.parts.sort_by_key(|one| std::cmp::Reverse(one.difference.abs()));
-        Some(shares)
+        let order: Vec<usize> =
+            self.search.order.iter().copied().filter(|part| interval.parts.contains(part)).collect();
+        let count = order.len();
+        let mut lengths: Vec<usize> = Vec::new();
+        for (part, of) in SPLITS {
+            let length = (count * part + of / 2) / of;
+            if (1..count).contains(&length) && !lengths.contains(&length) {
+                lengths.push(length);
+            }
+        }
+        lengths.into_iter().map(|length| order[..length].iter().copied().collect()).collect()
+    }
+
+    /// Whether a variant was built and has no figure.
+    fn has_failed(&self, kept: &Parts) -> bool {
+        let commit = self.search.variant(kept);
+        commit.is_some_and(|commit| self.observations.get(commit).is_some() && self.value(commit).is_none())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bisect::observations::Observation;
-    use crate::bisect::parts::record::tests::search;
-    use crate::bisect::parts::record::{PartsSearch, Variant};
-
-    /// Measures until nothing is left to find out. `figure` is a variant's, or `None` if its test fails.
-    fn measured(
-        (search, variants): &(PartsSearch, Vec<Variant>),
-        suspects: &[usize],
-        figure: impl Fn(&BTreeSet<usize>) -> Option<i64>,
-    ) -> (Shares, usize) {
-        let mut observations = Observations::new(variants.len());
-        let record = |observations: &mut Observations, commit: usize| {
-            let found = figure(&variants[commit].kept)
-                .map_or(Observation::Skipped, |one| Observation::Samples(vec![one]));
-            assert_eq!(observations.get(commit), None, "measured twice");
-            observations.record(commit, found);
-        };
-        record(&mut observations, 0);
-        record(&mut observations, search.count());
-        loop {
-            let measurement = PartMeasurement { search, observations: &observations, limit: 10, suspects };
-            if let Some(commit) = measurement.next() {
-                record(&mut observations, commit);
-                continue;
-            }
-            let shares = measurement.shares().unwrap();
-            let sum = shares.parts.iter().map(|one| one.difference).sum::<i128>()
-                + shares.open.iter().map(|one| one.difference).sum::<i128>()
-                + shares.rest.difference
-                + shares.together;
-            assert_eq!(sum, shares.whole, "the figures add up");
-            return (shares, measurement.builds());
-        }
-    }
-
-    fn sums(costs: &'static [i64]) -> impl Fn(&BTreeSet<usize>) -> Option<i64> {
-        move |kept| Some(1000 + kept.iter().map(|part| costs[*part]).sum::<i64>())
-    }
-
-    fn found(shares: &Shares) -> Vec<(usize, i128)> {
-        shares.parts.iter().map(|one| (one.part, one.difference)).collect()
-    }
-
-    #[test]
-    fn halving_finds_the_part_and_leaving_it_out_proves_it() {
-        let (shares, builds) = measured(&search(8, &[]), &[], sums(&[0, 0, 0, 0, 0, 500, 3, 0]));
-        assert_eq!(found(&shares), [(5, 500)]);
-        assert!(shares.parts[0].is_left_out);
-        assert_eq!((shares.rest.parts.len(), shares.rest.difference, shares.together), (7, 3, 0));
-        assert_eq!(builds, 6);
-    }
-
-    #[test]
-    fn a_right_suspect_needs_one_build_and_a_wrong_one_costs_one() {
-        let costs = sums(&[0, 0, 0, 0, 0, 500, 0, 0]);
-        let (shares, builds) = measured(&search(8, &[]), &[5], &costs);
-        assert_eq!((found(&shares), builds), (vec![(5, 500)], 3));
-        let (shares, builds) = measured(&search(8, &[]), &[2], costs);
-        assert_eq!((found(&shares), builds), (vec![(5, 500)], 7));
-    }
-
-    #[test]
-    fn two_parts_are_found_and_what_they_share_is_a_line_of_its_own() {
-        let both = |kept: &BTreeSet<usize>| {
-            let [one, other] = [1, 6].map(|part| kept.contains(&part));
-            Some(1000 + i64::from(one) * 300 + i64::from(other) * 200 + i64::from(one && other) * 50)
-        };
-        let (shares, _) = measured(&search(8, &[]), &[], both);
-        assert_eq!(found(&shares), [(1, 350), (6, 250)]);
-        assert_eq!((shares.whole, shares.together), (550, -50));
-        assert_eq!(shares.parts.iter().map(|one| one.alone).collect::<Vec<_>>(), [Some(300), Some(200)]);
-    }
-
-    #[test]
-    fn a_shrinkage_is_found_like_a_growth() {
-        let (shares, _) = measured(&search(4, &[]), &[], sums(&[0, -400, 0, 0]));
-        assert_eq!(found(&shares), [(1, -400)]);
-    }
-
-    #[test]
-    fn a_definition_costs_what_is_left_of_it_when_nothing_uses_it() {
-        // Part 2 calls what part 0 defines.
-        let (shares, _) = measured(&search(3, &[(0, 2)]), &[], sums(&[0, 0, 700]));
-        assert_eq!(found(&shares), [(2, 700)]);
-        let (shares, _) = measured(&search(3, &[(0, 2)]), &[], sums(&[700, 0, 0]));
-        assert_eq!(found(&shares), [(0, 700)]);
-    }
-
-    #[test]
-    fn a_test_that_fails_without_a_part_is_an_answer() {
-        let needs = |kept: &BTreeSet<usize>| {
-            // The test of the candidate fails without part 1, as long as part 2 is there.
-            let fails = kept.contains(&2) && !kept.contains(&1);
-            (!fails).then(|| 1000 + if kept.contains(&1) { 600 } else { 0 })
-        };
-        let (shares, _) = measured(&search(4, &[]), &[], needs);
-        assert_eq!(found(&shares), [(1, 600)]);
-        assert!(!shares.parts[0].is_left_out);
-    }
-
-    #[test]
-    fn parts_between_which_every_test_fails_stay_together() {
-        let fails_inside = |kept: &BTreeSet<usize>| match kept.len() {
-            0 => Some(0),
-            4 => Some(900),
-            _ => None,
-        };
-        let (shares, builds) = measured(&search(4, &[]), &[], fails_inside);
-        assert_eq!(shares.open, [Share { parts: vec![0, 1, 2, 3], difference: 900 }]);
-        assert_eq!(builds, 5);
-    }
-
-    #[test]
-    fn no_more_builds_than_asked_for() {
-        let (mut search, variants) = search(64, &[]);
-        search.most_builds = 4;
-        let costs = |kept: &BTreeSet<usize>| Some(1000 + i64::from(kept.contains(&40)) * 500);
-        let (shares, builds) = measured(&(search, variants), &[], costs);
-        assert_eq!(builds, 4);
-        assert_eq!(shares.open, [Share { parts: (32..48).collect(), difference: 500 }]);
-        assert_eq!(shares.rest.parts.len(), 48);
-    }
-
-    #[test]
-    fn without_a_difference_nothing_is_measured() {
-        let (shares, builds) = measured(&search(8, &[]), &[], sums(&[0, 0, 5, 0, 0, 0, 0, 0]));
-        assert_eq!((found(&shares), builds), (vec![], 2));
-        assert_eq!(shares.whole, 5);
+impl Interval {
+    /// Whether one of these parts is in it.
+    pub(crate) fn has_found(&self, found: &[usize]) -> bool {
+        found.iter().any(|part| self.parts.contains(part))
     }
 }

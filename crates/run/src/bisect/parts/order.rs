@@ -39,6 +39,19 @@ pub fn parts(dependents: &[BTreeSet<usize>]) -> Vec<OrderedPart> {
     ordered.iter().map(of_part).collect()
 }
 
+/// Returns this order with each part before those that need it. Otherwise the order stays. `needed_by` has
+/// the parts that need each part, also by way of others, and no circle.
+pub(crate) fn sorted(order: &[usize], needed_by: &[&BTreeSet<usize>]) -> Vec<usize> {
+    let mut left = order.to_vec();
+    let mut sorted = Vec::new();
+    while !left.is_empty() {
+        let is_free = |part: &usize| left.iter().all(|other| !needed_by[*other].contains(part));
+        let place = left.iter().position(is_free).unwrap_or(0);
+        sorted.push(left.remove(place));
+    }
+    sorted
+}
+
 /// Adds what is needed by what is needed.
 fn closed(dependents: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
     let mut all = dependents.to_vec();

@@ -1,0 +1,129 @@
+//! Which tests of a search both ends have.
+
+use std::collections::BTreeSet;
+
+use crate::bisect::commit_runner::CommitRunner;
+use crate::bisect::record::Task;
+use crate::session;
+use memprof_plan::cells::{self, CellStatus, PlannedCell};
+use memprof_plan::listing::{ListedRevision, NotMeasured};
+use memprof_plan::resolved::CellId;
+use memprof_support::counted::counted;
+use memprof_support::event::{Event, Sink};
+use memprof_support::user_error::UserError;
+
+impl CommitRunner<'_> {
+    /// Returns the cells that both ends have in common, those of the good end first.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or a bisection has several: it follows a single figure.
+    pub(super) fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
+        let ends = self.ends();
+        let tests = ends.map(|end| session::listed(&self.builds[end]));
+        let not_measured = ends.map(|end| self.builds[end].not_measured());
+        let listed: Vec<ListedRevision<'_>> = ends
+            .iter()
+            .enumerate()
+            .map(|(index, &end)| ListedRevision {
+                revision: &self.plan.revisions[end],
+                tests: tests[index].as_deref(),
+                not_measured: &not_measured[index],
+                known_programs: self.builds[end].known_programs(),
+            })
+            .collect();
+        let planned = cells::cells(&self.plan.request, &listed)?.cells;
+        let mut common: Vec<&CellId> = Vec::new();
+        for one in &planned {
+            let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
+            let is_wanted = self.record.only.as_ref().is_none_or(|only| is_same(only, &one.cell));
+            if !is_known && is_wanted && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
+                common.push(&one.cell);
+            }
+        }
+        if common.is_empty() {
+            // The common test may be in such an executable.
+            let unmeasured = ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
+            return Err(match unmeasured {
+                Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
+                None => self.no_common_test(&planned).into(),
+            });
+        }
+        if common.len() > 1 && !matches!(self.record.task, Task::History { .. }) {
+            return Err(self.several_tests(&common).into());
+        }
+        self.note_left_out(&planned, &common);
+        let mut cells = Vec::new();
+        for (index, &end) in ends.iter().enumerate() {
+            for &cell in &common {
+                let planned = planned.iter().find(|one| one.revision == index && is_same(&one.cell, cell));
+                // A title depends on which other tests an end has. Both ends get the same one.
+                let planned = planned.cloned();
+                cells.extend(planned.map(|planned| PlannedCell {
+                    revision: end,
+                    cell: cell.clone(),
+                    ..planned
+                }));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Says which tests only one end has.
+    fn note_left_out(&self, planned: &[PlannedCell], common: &[&CellId]) {
+        let is_left_out = |one: &&PlannedCell| {
+            one.status == CellStatus::Run && !common.iter().any(|cell| is_same(cell, &one.cell))
+        };
+        let titles: BTreeSet<&str> = planned.iter().filter(is_left_out).map(|one| &*one.cell.title).collect();
+        if titles.is_empty() {
+            return;
+        }
+        let first: Vec<&str> = titles.iter().copied().take(8).collect();
+        let more = if titles.len() > first.len() { ", …" } else { "" };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        let tests = counted(titles.len(), "test");
+        self.notes.emit(Event::Warning {
+            message: format!("{tests} left out, not in both {good} and {bad}: {}{more}", first.join(", ")),
+            help: None,
+        });
+    }
+
+    fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
+        let of = |index: usize| {
+            let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
+            of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
+        };
+        let (good, bad) = (&self.record.good, &self.record.bad);
+        UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
+            "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
+             `--overlay memory.rs=tests/memory.rs`",
+            of(0),
+            of(1)
+        ))
+    }
+
+    fn several_tests(&self, common: &[&CellId]) -> UserError {
+        let mut names: Vec<String> =
+            common.iter().take(8).map(|cell| format!("{} ({})", cell.title, cell.test)).collect();
+        names.extend((common.len() > 8).then(|| "…".to_owned()));
+        let command = self.record.task.command();
+        UserError::new(format!("{command} needs exactly one test; {} match", common.len()))
+            .help(format!("select one with -k, --exact or --param: {}", names.join(", ")))
+    }
+}
+
+fn not_measured_text(executable: &NotMeasured) -> String {
+    format!("it is not measured: {executable}: {}", executable.reason)
+}
+
+/// Whether a revision runs this cell.
+fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
+    planned
+        .iter()
+        .any(|one| one.revision == revision && one.status == CellStatus::Run && is_same(&one.cell, cell))
+}
+
+/// Whether two cells are the same test with the same parameters. Their titles may differ.
+fn is_same(one: &CellId, other: &CellId) -> bool {
+    one.test == other.test && one.params == other.params && one.program == other.program
+}
