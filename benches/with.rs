@@ -3,11 +3,15 @@
 //!
 //! `cargo bench --bench with`
 
+mod registry;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use registry::{clean, publish, run};
 
 /// How many versions each side builds, each after the one before.
 const ROUNDS: usize = 5;
@@ -19,7 +23,8 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     for version in 0..=ROUNDS * 2 {
-        publish(root, version);
+        let code = format!("pub fn leaf() -> u64 {{ {version} }}\n");
+        publish(root, "leafy", &format!("1.0.{version}"), &code);
     }
     let repository = root.join("repository");
     package(root, &repository);
@@ -57,37 +62,9 @@ fn main() {
     println!("--with takes {:.3} times as long, the median (goal: at most 1.05)", ratios[ROUNDS / 2]);
 }
 
-/// Publishes version 1.0.N of a crate in a registry on the disk.
-fn publish(root: &Path, version: usize) {
-    let (name, registry) = (format!("leafy-1.0.{version}"), root.join("registry"));
-    let sources = root.join("sources").join(&name);
-    fs::create_dir_all(sources.join("src")).unwrap();
-    let manifest = format!("[package]\nname = 'leafy'\nversion = '1.0.{version}'\nedition = '2021'\n");
-    fs::write(sources.join("Cargo.toml"), manifest).unwrap();
-    fs::write(sources.join("src/lib.rs"), format!("pub fn leaf() -> u64 {{ {version} }}\n")).unwrap();
-    let index = registry.join("index/le/af");
-    fs::create_dir_all(&index).unwrap();
-    let archive = registry.join(format!("{name}.crate"));
-    run(Command::new("tar").arg("czf").arg(&archive).arg("-C").arg(root.join("sources")).arg(&name));
-    let sum = run(Command::new("sha256sum").arg(&archive));
-    let sum = sum.split_whitespace().next().unwrap();
-    let line = format!(
-        "{{\"name\":\"leafy\",\"vers\":\"1.0.{version}\",\"deps\":[],\"cksum\":\"{sum}\",\"features\":{{}},\"yanked\":false}}\n"
-    );
-    let file = index.join("leafy");
-    fs::write(&file, fs::read_to_string(&file).unwrap_or_default() + &line).unwrap();
-}
-
 /// Writes and commits a package that depends on the crate.
 fn package(root: &Path, folder: &PathBuf) {
     fs::create_dir_all(folder.join("src")).unwrap();
-    let config = format!(
-        "[source.crates-io]\nreplace-with = 'disk'\n[source.disk]\nlocal-registry = '{}'\n",
-        root.join("registry").display()
-    );
-    // Cargo finds it from every folder below.
-    fs::create_dir_all(root.join("cargo-home")).unwrap();
-    fs::write(root.join("cargo-home/config.toml"), config).unwrap();
     let manifest =
         "[package]\nname = 'tree'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\nleafy = '1'\n";
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
@@ -116,25 +93,8 @@ fn package(root: &Path, folder: &PathBuf) {
     git(&["commit", "--quiet", "--message", "a tree"]);
 }
 
-/// Removes what the cargo that runs this bench set.
-fn clean(mut command: Command) -> Command {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
 fn timed(work: impl FnOnce()) -> Duration {
     let begun = Instant::now();
     work();
     begun.elapsed()
-}
-
-/// Returns the output of a command that must succeed.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
