@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_proposed_time_is_twice_what_the_recorded_tests_suggest() {
-        assert_eq!(minutes_for(60, Duration::from_secs(300), 10), 60);
+        assert_eq!(minutes_for(60, Duration::from_mins(5), 10), 60);
         assert_eq!(minutes_for(3, Duration::from_secs(5), 0), 1);
     }
 }
