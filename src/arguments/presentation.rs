@@ -44,7 +44,7 @@ pub struct PresentationArguments {
     /// The same as `--rows all`
     #[arg(long, hide = true, conflicts_with = "rows")]
     pub all_rows: bool,
-    /// Report format: table, markdown, csv, html, json, junit, sarif, pprof, dhat, perfetto, folded
+    /// Report format: table, markdown, csv, html, json, junit, sarif, gitlab, bencher, pprof, dhat, perfetto, folded
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also

@@ -251,7 +251,7 @@ pub struct MeasuringArguments {
     /// `opted-in` (docs/courtesy.md)
     #[arg(long, value_name = "PID,PID|opted-in", help_heading = Section::Run.heading())]
     pub courtesy: Option<CourtesyTarget>,
-    /// Report format: table, markdown, csv, html, json, junit, sarif, pprof, dhat, perfetto, folded
+    /// Report format: table, markdown, csv, html, json, junit, sarif, gitlab, bencher, pprof, dhat, perfetto, folded
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also

@@ -285,7 +285,7 @@ fn write(
     render: &dyn Fn(&mut dyn io::Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let notation = match output.format {
-        Format::Json | Format::Perfetto | Format::Sarif => Notation::Json,
+        Format::Json | Format::Perfetto | Format::Sarif | Format::Gitlab | Format::Bencher => Notation::Json,
         Format::Junit => Notation::Xml,
         _ => Notation::Text,
     };

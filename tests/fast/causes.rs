@@ -513,6 +513,27 @@ fn sarif_has_what_its_schema_requires_and_a_result_for_each_cause() {
 }
 
 #[test]
+fn code_quality_has_what_gitlab_requires_with_fingerprints_that_stay() {
+    let (comparison, options) = many(30);
+    let report = |comparison: &Comparison, options: &Options| -> Vec<Value> {
+        serde_json::from_str(&rendered(Format::Gitlab, comparison, options)).unwrap()
+    };
+    let [entry] = report(&comparison, &options).try_into().unwrap();
+    assert!(entry["description"].as_str().unwrap().starts_with("+96.0 KiB heap.peak in 30 tests"), "{entry}");
+    assert_eq!(
+        (&entry["check_name"], &entry["severity"], &entry["location"]),
+        (&json!("memory-regressed"), &json!("major"), &json!({"path": "src/lib.rs", "lines": {"begin": 3}}))
+    );
+    let [of_another] = report(&many(29).0, &many(29).1).try_into().unwrap();
+    assert_eq!(entry["fingerprint"], of_another["fingerprint"], "it depends on no figure");
+    // Without call stacks, each test is an entry of its own.
+    let without = report(&comparison, &Options { why: None, ..options });
+    let fingerprints: std::collections::BTreeSet<&str> =
+        without.iter().map(|entry| entry["fingerprint"].as_str().unwrap()).collect();
+    assert_eq!((without.len(), fingerprints.len()), (30, 30));
+}
+
+#[test]
 fn the_page_begins_with_the_causes() {
     let (comparison, options) = many(30);
     let page = rendered(Format::Html, &comparison, &options);

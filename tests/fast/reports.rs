@@ -435,6 +435,30 @@ fn junit_has_a_case_a_test_and_fails_where_something_regressed() {
 }
 
 #[test]
+fn bencher_has_the_candidates_figures_and_none_of_a_test_that_failed() {
+    let figures = |comparison: &Comparison| -> serde_json::Value {
+        serde_json::from_str(&rendered(Format::Bencher, comparison, &Options::default())).unwrap()
+    };
+    insta::assert_json_snapshot!("bencher_usual", figures(&usual()));
+    let text = rendered(Format::Bencher, &troubled(), &Options::default());
+    assert!(!text.contains("crashes"), "{text}");
+    let log = |peak| Log::new().checkpoint("done", &[("heap.peak", peak)]);
+    let mut synthetic = Synthetic::new(&["main", "pr/1", "pr/2"]);
+    for (revision, peak) in [5, 7, 9].into_iter().enumerate() {
+        synthetic = synthetic.passed("t", revision, 0, &log(peak));
+    }
+    assert_eq!(
+        figures(&compare(&synthetic.results())),
+        serde_json::json!({
+            "bart::tests t at pr/1": {"heap.peak": {"value": 7}},
+            "bart::tests t at pr/2": {"heap.peak": {"value": 9}},
+        })
+    );
+    let alone = compare(&Synthetic::new(&["main"]).passed("t", 0, 0, &log(5)).results());
+    assert_eq!(figures(&alone), serde_json::json!({"bart::tests t": {"heap.peak": {"value": 5}}}));
+}
+
+#[test]
 fn what_regressed_is_an_annotation_in_actions() {
     insta::assert_snapshot!(memprof_report::github::annotations(&usual(), &Options::default()).join("\n"));
 }

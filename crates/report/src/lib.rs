@@ -4,13 +4,16 @@
 
 mod answer;
 mod answer_table;
+mod bencher;
 pub mod bisect;
 mod causes;
+mod code_results;
 mod contexts;
 mod csv;
 mod finding;
 mod frame;
 pub mod github;
+mod gitlab;
 pub mod html;
 pub mod json;
 mod junit;

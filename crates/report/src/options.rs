@@ -47,7 +47,7 @@ impl Format {
     /// Whether it shows what moved memory.
     pub fn shows_causes(self) -> bool {
         let is_report = matches!(self, Self::Table | Self::Markdown | Self::Html | Self::Json | Self::Junit);
-        is_report || matches!(self, Self::CsvCauses | Self::Sarif) || self.is_of_call_sites()
+        is_report || matches!(self, Self::CsvCauses | Self::Sarif | Self::Gitlab) || self.is_of_call_sites()
     }
 
     /// Whether it shows nothing but call sites.
@@ -133,6 +133,10 @@ pub enum Format {
     Junit,
     /// Causes at their lines, for editors and code scanning
     Sarif,
+    /// The same as GitLab's code quality report
+    Gitlab,
+    /// The figures of each test in Bencher Metric Format
+    Bencher,
     /// Call sites for pprof; one file per test and ref
     Pprof,
     /// Call sites for DHAT's viewer; one file per test and ref

@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::bencher;
 use crate::csv;
 use crate::csv::checkpoints::Rows;
+use crate::gitlab;
 use crate::html;
 use crate::json;
 use crate::junit;
@@ -55,6 +57,8 @@ pub fn render(
         Format::CsvTensors => csv::tensors::render(comparison, out),
         Format::CsvLayers => csv::layers::render(comparison, out),
         Format::CsvCauses => csv::causes::render(comparison, options, out),
+        Format::Bencher => bencher::render(comparison, out),
+        Format::Gitlab => gitlab::render(comparison, options, out),
         Format::Sarif => sarif::render(comparison, options, out),
         Format::Json => json::render::render(comparison, options.why.as_deref(), options.proof.as_ref(), out),
         Format::Perfetto => perfetto::render(comparison, out),

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use crate::code_results::{CodeResult, IMPROVED, PartProof, REGRESSED};
 use crate::html;
 use crate::junit;
 use crate::markdown_text::{code, code_in_cell, escape, escape_but_hashes};
@@ -83,19 +84,20 @@ fn sentence(line: &ProofLine, report: &ProofReport) -> String {
 }
 
 fn as_sarif(report: &ProofReport, out: &mut dyn Write) -> io::Result<()> {
-    sarif::write_log(&report.tool, &sarif_results(report), out)
+    sarif::write_log(&report.tool, &code_results(report), out)
 }
 
 /// Returns a result for each part that makes a difference, at its hunk.
-pub(crate) fn sarif_results(report: &ProofReport) -> Vec<Value> {
+pub(crate) fn code_results(report: &ProofReport) -> Vec<CodeResult> {
     let of_parts = lines(report).into_iter().filter(|line| line.kind == "part");
     let results = of_parts.map(|line| {
-        let rule = if line.difference < 0 { "memory-improved" } else { "memory-regressed" };
+        let rule = if line.difference < 0 { IMPROVED } else { REGRESSED };
         let first = line.hunks.first().map(|hunk| (hunk.path.as_str(), first_line(hunk)));
         let (path, first) = first.unwrap_or(("Cargo.toml", 1));
-        let mut result = sarif::result_at(rule, &sentence(&line, report), path, first);
-        result["properties"] = json!({"proven": line.is_proven, "difference": line.difference});
-        result
+        let proof = Some(PartProof { is_proven: line.is_proven, difference: line.difference });
+        let subject = format!("{} {} {}", report.title, report.query.metric, line.place);
+        let text = sentence(&line, report);
+        CodeResult { rule, text, subject, path: path.into(), line: first.max(1), proof }
     });
     results.collect()
 }

@@ -7,5 +7,5 @@ pub(crate) mod lines;
 mod text;
 
 pub use formats::render;
-pub(crate) use formats::{sarif_results, section_of_comment};
+pub(crate) use formats::{code_results, section_of_comment};
 pub(crate) use text::section;
