@@ -35,6 +35,7 @@ mod pools;
 mod properties;
 mod reports;
 mod rows;
+mod schemas;
 mod selected_targets;
 mod sides;
 mod sizes;
@@ -46,6 +47,7 @@ mod trace_events;
 mod traced_reports;
 mod unmeasured;
 mod untouched;
+
 mod views;
 mod why;
 mod why_exports;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use crate::laboratory::{shim_by, shim_flags, succeed, usual_rustc};
+use crate::log_schema;
 
 /// Everything that is built for these tests, once.
 pub struct Laboratory {
@@ -112,6 +113,7 @@ impl Program {
         let text = text.trim_end_matches('\0');
         fs_err::remove_file(&self.log).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        log_schema::assert_fit(&lines);
         Run { output, lines }
     }
 

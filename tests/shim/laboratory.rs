@@ -9,6 +9,8 @@ use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
+use crate::log_schema;
+
 /// Where everything built here lies.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -216,7 +218,7 @@ impl Experiment {
 
     pub fn run(mut self) -> Record {
         let output = self.command.output().unwrap();
-        let lines = fs_err::read_to_string(&self.log).ok().map(|log| {
+        let lines: Option<Vec<Value>> = fs_err::read_to_string(&self.log).ok().map(|log| {
             // The tool cuts them off, too, if a process did not end by itself.
             let log = log.trim_end_matches('\0');
             assert!(log.ends_with('\n'), "the last line is whole: {log:?}");
@@ -224,6 +226,7 @@ impl Experiment {
                 .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
                 .collect()
         });
+        log_schema::assert_fit(lines.as_deref().unwrap_or_default());
         Record { output, lines, log: self.log }
     }
 

@@ -20,6 +20,8 @@ mod layers;
 mod linking;
 mod lock;
 mod log;
+#[path = "../support/log_schema.rs"]
+mod log_schema;
 mod malloc;
 mod miri;
 #[path = "../../templates/memprof/platform"]

@@ -16,6 +16,7 @@ pub mod at_exit;
 pub mod courtesy;
 pub mod csv;
 pub mod hostile;
+pub mod log_schema;
 pub mod skips;
 pub mod stacks;
 pub mod synthetic;
