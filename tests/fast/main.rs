@@ -47,6 +47,7 @@ mod trace_events;
 mod traced_reports;
 mod unmeasured;
 mod untouched;
+mod upgrades;
 
 mod views;
 mod why;
