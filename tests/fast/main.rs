@@ -15,6 +15,7 @@ mod contents;
 mod courtesy;
 mod csv_tables;
 mod design;
+mod documentation;
 mod failed_builds;
 mod flags_and_matrix;
 mod git;
