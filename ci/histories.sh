@@ -84,6 +84,7 @@ try() {
     local log=$folder/${name/\//+}-${after//[^a-zA-Z0-9]/_}.log
     if ! provide "$name"; then
         verdict="no clone: $(tail -n 1 "$folder/${name/\//+}.log" | tr '|' '/')"
+        # shellcheck disable=SC2016 # the backticks are markdown
         printf '| %s | %s | `cargo memprof %s %s %s` | 0 | | | %s |\n' \
             "$kind" "$name" "$before" "$after" "$arguments" "$verdict"
         return 1
@@ -105,6 +106,7 @@ try() {
     done
     [ "$code" -ne 124 ] || verdict="no end after ${MEMPROF_TIMEOUT:-1800} s"
     [ -n "$verdict" ] || verdict=$(grep -m 1 -E '^error' "$log" || tail -n 1 "$log")
+    # shellcheck disable=SC2016 # the backticks are markdown
     printf '| %s | %s | `cargo memprof %s %s %s` | %s | %s s | %s | %s |\n' "$kind" "$name" "$before" "$after" \
         "$arguments" "$attempts" "$((SECONDS - seconds))" "$code" "$(printf '%s' "${verdict#memory: }" | tr '|' '/')"
     case $code in 0 | 1 | 4) ;; *) return 1 ;; esac

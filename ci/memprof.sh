@@ -47,6 +47,7 @@ compare() {
     local head=${MEMPROF_HEAD:-HEAD} base clean='' code=0
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     # A shallow clone may lack the merge base.
+    # shellcheck disable=SC2153 # the caller sets it
     base=$(git merge-base "$MEMPROF_BASE" "$head") ||
         fail "no merge base of $MEMPROF_BASE and $head found; fetch the whole history (fetch-depth: 0)"
     head=$(git rev-parse "$head^{commit}")

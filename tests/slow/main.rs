@@ -25,6 +25,7 @@ mod lockfile_search;
 mod lockfiles;
 mod memory_crate;
 mod notebooks;
+mod old_rust;
 mod one_revision;
 mod overlays;
 mod programs;
