@@ -83,7 +83,12 @@ impl Run<'_> {
         } else {
             explanation::attribution(&presentation.why, self.outputs)
         };
-        let session = Session { attribution, ..Session::open(self.repository, console, interrupt)? };
+        let runs_same_code = kept.is_some()
+            || execution.save_baseline.is_some()
+            || request.refs.aa
+            || attribution.why == Why::Always;
+        let session =
+            Session { attribution, runs_same_code, ..Session::open(self.repository, console, interrupt)? };
         let lock = session.lock(execution.waiting.when_held())?;
         let mut prepared = session.prepare(without_kept.as_ref().unwrap_or(plan), folder)?;
         let mut conditions = Conditions::new(plan, past_times(folder), devices, console, interrupt);

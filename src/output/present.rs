@@ -310,7 +310,10 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
         let standings = Standing::counts(comparison, candidate);
         let has = |standing| standings.contains_key(&standing);
         let is_compared = standings.keys().any(|standing| standing.is_compared());
-        let is_answered = is_compared || has(Standing::Fixed) || has_added_test(comparison, candidate);
+        let is_answered = is_compared
+            || !comparison.same_code.is_empty()
+            || has(Standing::Fixed)
+            || has_added_test(comparison, candidate);
         !is_answered || has(Standing::Failed) || has(Standing::NotCompared)
     };
     let is_incomplete = alone.any(has_failed)

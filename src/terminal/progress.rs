@@ -182,6 +182,7 @@ impl Progress {
                 Update::default()
             }
             Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
+            Event::SameCode { text } => Update::line(good("Unchanged", text.clone())),
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
             Event::BuiltMore { text } => Update::line(good("Built", text.clone())),
             Event::WaitingForLock { .. }

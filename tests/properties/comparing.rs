@@ -84,6 +84,7 @@ pub fn results(baseline: &Measurement, candidate: &Measurement) -> Results {
         traces: BTreeMap::new(),
         runs: vec![run(0, baseline), run(1, candidate)],
         notes: Vec::new(),
+        same_code: Vec::new(),
         apart: BTreeMap::new(),
     }
 }

@@ -31,6 +31,7 @@ mod overlays;
 mod programs;
 mod prove;
 mod repeats;
+mod same_code;
 mod secrets;
 mod shards;
 mod sides;

@@ -1,5 +1,6 @@
 //! Copies the test executables that cargo built into the store, and the files that they need.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -166,6 +167,8 @@ impl Artifacts<'_> {
             unlisted: listing.unlisted,
             file,
             hash: copied.hash,
+            code: Some(copied.code),
+            package_folder: Some(self.below_checkout(&messages::package_folder(artifact))),
             directory,
             environment: invocation.environment,
             heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
@@ -203,6 +206,9 @@ impl Artifacts<'_> {
             unlisted: None,
             file,
             hash: copied.hash,
+            code: Some(copied.code),
+            // Who names a program wants its figures.
+            package_folder: None,
             directory: paths::utf8(invocation.directory.clone())?,
             environment: invocation.environment.clone(),
             heap_absent: self.heap_absent(root, compiled)?,
@@ -218,10 +224,27 @@ impl Artifacts<'_> {
             package: manifest::package_name(artifact)?,
             binary: artifact.target.name.clone(),
             kind,
-            root: root.strip_prefix(self.checkout).unwrap_or(root).to_owned(),
+            root: self.below_checkout(root),
             errors: self.messages.errors_in(artifact, SHOWN),
             is_program: false,
         })
+    }
+
+    /// Returns a path relative to the checkout, if it is in there.
+    fn below_checkout(&self, path: &Utf8Path) -> Utf8PathBuf {
+        path.strip_prefix(self.checkout).unwrap_or(path).to_owned()
+    }
+
+    /// Returns the folders of the packages whose sources a checkout can change.
+    pub fn local_packages(&self) -> BTreeSet<Utf8PathBuf> {
+        let local = self.messages.artifacts.iter().filter(|artifact| messages::is_path_package(artifact));
+        local.map(|artifact| self.below_checkout(&messages::package_folder(artifact))).collect()
+    }
+
+    /// Returns `OUT_DIR` of each build script of these packages, with a hash of its files.
+    pub fn outputs(&self) -> BTreeMap<Utf8PathBuf, Option<String>> {
+        let folders = self.messages.out_directories.iter();
+        folders.map(|folder| (folder.clone(), hash_of_folder(folder).ok())).collect()
     }
 
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
@@ -262,6 +285,26 @@ impl Artifacts<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns a hash of the paths and contents of all files in a folder, and of the texts of links.
+fn hash_of_folder(folder: &Utf8Path) -> anyhow::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
+        let entry = entry?;
+        let path = paths::utf8(entry.path().to_owned())?;
+        let relative = path.strip_prefix(folder).unwrap_or(&path);
+        hasher.update(relative.as_str().as_bytes()).update(&[0]);
+        let content = if entry.file_type().is_file() {
+            store::hash_file(&path)?
+        } else if entry.file_type().is_symlink() {
+            path.read_link_utf8()?.to_string()
+        } else {
+            String::new()
+        };
+        hasher.update(content.as_bytes()).update(&[0]);
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Reads the compiler wrapper's mark next to an executable, if it left one.

@@ -249,6 +249,7 @@ fn store_artifacts(
     let Collected { executables, unproven, failed } =
         artifacts.executables(&programs.built, &runner, &key)?;
     let companions = artifacts.companions(&executables)?;
+    let (local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
     let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         read => Some(read?),
@@ -274,6 +275,8 @@ fn store_artifacts(
         trace: prepared.tracing.facts,
         left_out: compiled.messages.kept,
         missing_submodules: tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect(),
+        local_packages,
+        outputs,
     })
 }
 

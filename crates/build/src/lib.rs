@@ -52,6 +52,7 @@ mod started_programs;
 pub mod store;
 pub mod test_listing;
 pub mod test_tree;
+pub mod texts;
 mod toolchains;
 pub mod trace;
 mod traced_sources;

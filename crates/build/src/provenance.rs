@@ -159,6 +159,14 @@ pub struct Provenance {
     /// Paths of the submodules that could not be fetched for the build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_submodules: Vec<Utf8PathBuf>,
+    /// The folders of the packages whose sources a checkout can change. Those in the checkout are relative
+    /// to it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub local_packages: BTreeSet<Utf8PathBuf>,
+    /// `OUT_DIR` of the build scripts of these packages, each with a hash of its files; `None` if one cannot
+    /// be read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outputs: BTreeMap<Utf8PathBuf, Option<String>>,
 }
 
 impl Provenance {
@@ -272,6 +280,13 @@ pub struct Executable {
     pub file: Utf8PathBuf,
     /// blake3 of the file, including the key in it.
     pub hash: String,
+    /// blake3 of the file as it was linked, without the key. Two builds with the same hash have the same
+    /// code, data and debug information. Absent in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The folder of its package, relative to the checkout if it is in there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_folder: Option<Utf8PathBuf>,
     /// The working directory that cargo starts it in.
     pub directory: Utf8PathBuf,
     /// The variables that cargo adds to its environment.
@@ -317,7 +332,7 @@ pub struct Companion {
 #[cfg(any(test, feature = "samples"))]
 /// Builds for tests.
 pub mod samples {
-    use super::{BTreeMap, Executable, KeyInputs, Provenance, TargetKind, TraceFacts, VERSION};
+    use super::{BTreeMap, BTreeSet, Executable, KeyInputs, Provenance, TargetKind, TraceFacts, VERSION};
 
     /// A build's key.
     pub const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -335,6 +350,8 @@ pub mod samples {
             unlisted: None,
             file: "t".into(),
             hash: String::new(),
+            code: None,
+            package_folder: None,
             directory: "/".into(),
             environment: BTreeMap::new(),
             heap_absent: None,
@@ -382,6 +399,8 @@ pub mod samples {
             trace: TraceFacts::default(),
             left_out: Vec::new(),
             missing_submodules: Vec::new(),
+            local_packages: BTreeSet::new(),
+            outputs: BTreeMap::new(),
         }
     }
 }

@@ -124,6 +124,8 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
 pub(crate) struct Copied {
     /// blake3 of the file, including the key in it.
     pub hash: String,
+    /// blake3 of the file as it was linked.
+    pub code: String,
     pub bytes: Vec<u8>,
 }
 
@@ -227,6 +229,7 @@ impl Draft {
     ) -> anyhow::Result<Result<Copied, Unproven>> {
         let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
+        let code = blake3::hash(&bytes).to_hex().to_string();
         if let Err(unproven) = stamp(&mut bytes, key) {
             return Ok(Err(unproven));
         }
@@ -234,7 +237,7 @@ impl Draft {
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
-        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), bytes }))
+        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), code, bytes }))
     }
 
     /// Copies any other file. Returns its hash.

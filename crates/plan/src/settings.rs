@@ -55,6 +55,11 @@ macro_rules! settings {
                 "repeat" => repeat: Scalar<Repeat>
                     = Flag::new(Section::Cells, "repeat", "N|auto").of(COMPARISONS | NOTEBOOK)
                     => kept.repeat: Repeat,
+                /// Run all tests, also those whose code is the same at all refs
+                ///
+                /// Without it, such tests are counted in the report and not run (docs/same-code.md).
+                "run-all" => run_all: Scalar<bool> = Flag::switch(Section::Cells, "run-all").of(COMPARISONS)
+                    => kept.run_all: bool,
                 /// Kill a run after this time: 90s, 10m [default: no limit]
                 "timeout" => timeout: Scalar<Seconds> = Flag::new(Section::Cells, "timeout", "DURATION").and(NOTEBOOK)
                     => kept.timeout_seconds: Option<u64>,

@@ -14,6 +14,7 @@ use memprof_judge::compare::matching::Match;
 use memprof_judge::compare::standing::{
     Standing, WorstChange, change_below_limit, lacks_figures, worst_change,
 };
+use memprof_judge::results::same_code::SameCode;
 use memprof_plan::metric::Unit;
 use memprof_plan::metric_family::family_of_scope;
 use memprof_plan::request::MERGE_BASE;
@@ -136,7 +137,8 @@ impl<'a> Answer<'a> {
         let mut parts = parts.filter(|(count, _)| *count > 0);
         let Some((count, word)) = parts.next() else {
             return match self.tests() {
-                0 => "nothing to compare".to_owned(),
+                0 => SameCode::words(&self.comparison.same_code)
+                    .unwrap_or_else(|| "nothing to compare".to_owned()),
                 tests if self.below_limit > 0 => {
                     format!("{} without a change above a limit", counted(tests, "test"))
                 }
@@ -201,6 +203,10 @@ impl<'a> Answer<'a> {
             let largest = largest.map_or_else(String::new, |(_, shown)| format!(", most {shown}"));
             parts.push(format!("{} where the C library kept freed memory{largest}", number(self.kept)));
         }
+        let same_code = SameCode::words(&self.comparison.same_code).filter(|_| self.tests() > 0);
+        let same_code =
+            same_code.map(|words| words.replacen(" tests in", " in", 1).replacen(" test in", " in", 1));
+        parts.extend(same_code);
         let others = [
             (Standing::OnlyInBaseline, format!("only in {old}")),
             (Standing::OnlyInCandidate, format!("only in {new}")),

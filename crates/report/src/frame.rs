@@ -13,6 +13,7 @@ use crate::titles;
 use crate::troubles::Trouble;
 use crate::why::explained::left_out;
 use memprof_judge::compare::comparison::{Comparison, PairView};
+use memprof_judge::results::same_code::SameCode;
 use memprof_support::labels::{one_line, width};
 use memprof_support::wrapped;
 
@@ -38,6 +39,10 @@ impl Foot<'_> {
                     if self.answers.len() > 1 { format!("{}: ", one_line(candidate)) } else { String::new() };
                 page.line(&format!("{of}{rest}"), "", Tone::Plain, out)?;
             }
+        }
+        let same_code = SameCode::words(&self.comparison.same_code).filter(|_| self.answers.is_empty());
+        if let Some(line) = same_code {
+            page.line(&line, "", Tone::Plain, out)?;
         }
         if let Some(line) = &self.not_judged {
             page.line(line, "", Tone::Plain, out)?;

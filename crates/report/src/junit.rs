@@ -14,6 +14,7 @@ use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Cell, Comparison, PairView, Ruling};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::outcome::Status;
+use memprof_judge::results::same_code::SameCode;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
 use memprof_support::labels;
@@ -56,9 +57,24 @@ fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>, options: &Options) ->
         let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
         let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
         let cases = views.map(|view| Case::of_pair(comparison, sheet, options, view)).chain(not_measured);
+        let cases = cases.chain(same_code(comparison));
         (name, cases.chain(failed_builds(comparison)).collect())
     };
     comparison.candidates().map(suite).collect()
+}
+
+/// Returns one case for all tests that did not run because their code is the same.
+fn same_code(comparison: &Comparison) -> Option<Case> {
+    let words = SameCode::words(&comparison.same_code)?;
+    let skipped = Some("not run: the code is the same at all refs (--run-all runs them)".to_owned());
+    Some(Case {
+        class: "same code".to_owned(),
+        name: words,
+        seconds: 0.0,
+        failures: Vec::new(),
+        skipped,
+        output: Vec::new(),
+    })
 }
 
 /// Returns the cases of executables that cannot be measured at one of these revisions.

@@ -18,6 +18,7 @@ use crate::own_shard::OwnShard;
 use crate::prepared::Prepared;
 use crate::runner::Interrupted;
 use crate::same_builds;
+use crate::same_code;
 use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
@@ -33,6 +34,7 @@ use memprof_build::store;
 use memprof_judge::results::build_facts::{self, BuildFacts, Fact, FailureFacts, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::{self, RunFolder};
+use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
@@ -60,6 +62,8 @@ pub struct Session<'a> {
     pub interrupt: &'a AtomicBool,
     /// Which tests run once more with call stacks.
     pub attribution: Attribution,
+    /// Whether tests run whose code is the same at all revisions.
+    pub runs_same_code: bool,
 }
 
 impl<'a> Session<'a> {
@@ -70,7 +74,7 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self { repository, cache, sink, interrupt, attribution: Attribution::NONE })
+        Ok(Self { repository, cache, sink, interrupt, attribution: Attribution::NONE, runs_same_code: true })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -132,7 +136,16 @@ impl<'a> Session<'a> {
                 builder.report_failure(index, failure);
             }
         }
-        let stored = stored_builds(plan, &builds, completed);
+        let mut cells = self.cells(plan, &builds)?;
+        let advice = narrower_build::advice(&plan.request, &builds, &cells);
+        let mut stored = stored_builds(plan, &builds, completed);
+        if !self.runs_same_code && !same_code::has_run_all(plan, folder)? {
+            let same_code = same_code::leave_out(plan, self.repository, &builds, &mut cells)?;
+            if let Some(text) = SameCode::words(&same_code) {
+                self.sink.emit(Event::SameCode { text });
+            }
+            stored.entry(plan.baseline).or_default().same_code = same_code;
+        }
         for (revision, build) in &stored {
             same_builds::check(plan, folder, *revision, &build.facts)?;
         }
@@ -142,8 +155,7 @@ impl<'a> Session<'a> {
             changed_sources::keep(self.repository, plan, folder)?;
         }
         let has_new = self.limit_cache(limit, began, &builds)?;
-        let mut cells = self.cells(plan, &builds)?;
-        if let Some(text) = narrower_build::advice(&plan.request, &builds, &cells).filter(|_| has_new) {
+        if let Some(text) = advice.filter(|_| has_new) {
             self.sink.emit(Event::BuiltMore { text });
         }
         // Other machines have other pasts, and all must agree on who runs what.

@@ -15,6 +15,8 @@ pub enum Event {
     Resolved { name: String, commit: String, note: Option<String> },
     /// One commit has several names, and is measured once. The text says which.
     SameCommit { text: String },
+    /// Tests do not run because their code is the same at all revisions.
+    SameCode { text: String },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
     /// Others come before this run on a device. `place` counts from 1, the next one's; `behind` is

@@ -17,6 +17,8 @@ pub struct Messages {
     /// `OUT_DIR` of each dependency from outside of the checkout. Its content is the same in every
     /// revision with this dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
+    /// `OUT_DIR` of each package of the checkout.
+    pub out_directories: Vec<Utf8PathBuf>,
     /// The first message about an artifact that cannot be read, and why. Without it, tests would be
     /// missing.
     pub unreadable: Option<String>,
@@ -54,9 +56,10 @@ impl Messages {
                 None
             }
             Message::BuildScriptExecuted(script) => {
-                if !is_path_id(&script.package_id.repr) {
-                    self.foreign_out_directories.push(script.out_dir);
-                }
+                let is_local = is_path_id(&script.package_id.repr);
+                let known =
+                    if is_local { &mut self.out_directories } else { &mut self.foreign_out_directories };
+                known.push(script.out_dir);
                 None
             }
             _ => None,
@@ -69,6 +72,7 @@ impl Messages {
         self.errors.extend(other.errors);
         self.kept.extend(other.kept.into_iter().filter(|text| !self.kept.contains(text)).collect::<Vec<_>>());
         self.foreign_out_directories.extend(other.foreign_out_directories);
+        self.out_directories.extend(other.out_directories);
         self.unreadable = self.unreadable.take().or(other.unreadable);
     }
 

@@ -13,6 +13,7 @@ use crate::compare::side_differences::SideDifference;
 use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::measurement::{Kind, Names};
+use crate::results::same_code::SameCode;
 use crate::results::stored::{FailedBuild, Run};
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
@@ -66,6 +67,8 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// Notes on the whole comparison: differing environments, problems in logs.
     pub notes: Vec<String>,
+    /// The tests that did not run because their code is the same at all revisions.
+    pub same_code: Vec<SameCode>,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
     /// The number of things that were asked for and not checked: limits of a single revision that no

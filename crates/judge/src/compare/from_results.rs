@@ -19,6 +19,7 @@ use crate::compare::side_differences;
 use crate::results::build_facts::{Fact, Purpose};
 use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
+use crate::results::same_code::SameCode;
 use crate::results::stored::{Builds, Results, Run};
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::metric::{Unit, order};
@@ -68,6 +69,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         failed_builds: results.failed_builds.clone(),
         cells,
         notes,
+        same_code: results.same_code.clone(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
         differs: side_differences::of_all(results),
@@ -285,6 +287,7 @@ pub fn merge(a: Results, b: Results) -> Results {
     let mut notes = a.notes;
     notes.extend(b.notes);
     notes.extend(environment_notes(&a.environment, &b.environment));
+    notes.extend([(&plan.id, &a.same_code), (&b.plan.id, &b.same_code)].into_iter().filter_map(not_run));
     let apart = comparability::of_machines(&a.environment, &b.environment);
     let mut builds: Builds = a.builds;
     builds.extend(b.builds.into_iter().map(|(revision, facts)| (revision + offset, facts)));
@@ -316,10 +319,17 @@ pub fn merge(a: Results, b: Results) -> Results {
         traces,
         runs,
         notes,
+        same_code: Vec::new(),
         apart,
     };
     merged.sort();
     merged
+}
+
+/// Returns the note about tests that a run left out because its own revisions had the same code.
+fn not_run((run, same_code): (&String, &Vec<SameCode>)) -> Option<String> {
+    let words = SameCode::words(same_code)?;
+    Some(format!("not run in {run}: {words} (--run-all runs them)"))
 }
 
 fn environment_notes(a: &Value, b: &Value) -> Vec<String> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::results::added_test::AddedTest;
 use crate::results::run_folder::RunFolder;
+use crate::results::same_code::SameCode;
 use memprof_plan::listing::NotMeasured;
 use memprof_support::regular_file;
 use memprof_support::sealed;
@@ -134,6 +135,10 @@ pub struct StoredBuild {
     /// Notes for the report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The tests that did not run because their code is the same at all revisions. The baseline's build has
+    /// them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub same_code: Vec<SameCode>,
 }
 
 impl TryFrom<Value> for StoredBuild {
@@ -147,6 +152,7 @@ impl TryFrom<Value> for StoredBuild {
             not_measured: Vec<NotMeasured>,
             added_tests: Vec<AddedTest>,
             notes: Vec<String>,
+            same_code: Vec<SameCode>,
         }
         // Earlier versions wrote a text.
         if let Some(errors) = stored.as_str().and_then(|text| text.strip_prefix("build failed: ")) {
@@ -164,8 +170,8 @@ impl TryFrom<Value> for StoredBuild {
         };
         let facts = stored.as_object().into_iter().flatten().filter_map(fact).collect();
         let failure = FailureFacts::deserialize(&stored).ok();
-        let Lists { not_measured, added_tests, notes } = Lists::deserialize(stored)?;
-        Ok(Self { facts, failure, not_measured, added_tests, notes })
+        let Lists { not_measured, added_tests, notes, same_code } = Lists::deserialize(stored)?;
+        Ok(Self { facts, failure, not_measured, added_tests, notes, same_code })
     }
 }
 

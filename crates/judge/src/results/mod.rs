@@ -16,6 +16,7 @@ mod log_line;
 pub mod measurement;
 pub mod outcome;
 pub mod run_folder;
+pub mod same_code;
 #[cfg(test)]
 pub(crate) mod sample_log;
 pub mod shard_record;

@@ -18,6 +18,7 @@ use crate::results::log_file;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
 use crate::results::run_folder::{RunFolder, file};
+use crate::results::same_code::SameCode;
 use crate::results::shim_log;
 use crate::results::trace_facts::TraceFacts;
 use crate::results::unfinished;
@@ -49,6 +50,8 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// Notes about the whole, for the report.
     pub notes: Vec<String>,
+    /// The tests that did not run because their code is the same at all revisions.
+    pub same_code: Vec<SameCode>,
     /// The metrics that cannot be compared with the baseline's, by revision.
     pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
 }
@@ -135,13 +138,14 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
     let environment = environment_of(folder)?;
     let (mut builds, mut failed_builds) = (Builds::new(), BTreeMap::new());
     let (mut not_measured, mut added_tests) = (BTreeMap::new(), BTreeMap::new());
-    let mut notes = Vec::new();
+    let (mut notes, mut same_code) = (Vec::new(), Vec::new());
     for (revision, build) in build_facts::read(folder)? {
         not_measured.insert(revision, build.not_measured);
         if !build.added_tests.is_empty() {
             added_tests.insert(revision, build.added_tests);
         }
         notes.extend(build.notes);
+        same_code.extend(build.same_code);
         match build.failure {
             None => drop(builds.insert(revision, build.facts)),
             Some(failure) if revision < plan.revisions.len() => {
@@ -167,6 +171,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         traces,
         runs,
         notes,
+        same_code,
         apart: BTreeMap::new(),
     };
     results.sort();

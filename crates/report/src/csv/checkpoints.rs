@@ -14,6 +14,7 @@ use memprof_judge::compare::comparison::{Cell, Comparison, Metric, PairColumn, P
 use memprof_judge::compare::matching::{Key, Match, RowChange};
 use memprof_judge::results::measurement::{Kind, Nesting};
 use memprof_judge::results::outcome::Status;
+use memprof_support::counted::counted;
 
 /// What a file has rows for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Rows {
 }
 
 /// Writes all checkpoints or scopes. A test without any has one row with its outcomes, and so does an
-/// executable that cannot be measured.
+/// executable that cannot be measured, and a package whose tests did not run because their code is the same.
 pub fn render(comparison: &Comparison, rows: Rows, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(comparison, rows, out);
     table.head()?;
@@ -51,6 +52,12 @@ pub fn render(comparison: &Comparison, rows: Rows, out: &mut dyn Write) -> io::R
         let mut record = table.cells.only_test(&executable.to_string());
         let outcome = |of| if of == *revision { "not_measured".to_owned() } else { String::new() };
         record.extend((0..comparison.revisions.len()).map(outcome));
+        table.write(record)?;
+    }
+    for one in &comparison.same_code {
+        let package = format!("{} ({})", one.package, counted(one.tests, "test"));
+        let mut record = table.cells.only_test(&package);
+        record.extend((0..comparison.revisions.len()).map(|_| "same_code".to_owned()));
         table.write(record)?;
     }
     table.writer.flush()

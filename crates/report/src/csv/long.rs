@@ -9,6 +9,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::results::measurement::{Checkpoint, Kind, said_of};
 use memprof_judge::results::stored::Run;
 use memprof_plan::metric::Unit;
+use memprof_support::counted::counted;
 use memprof_support::labels;
 
 /// The columns before those of the parameters. Scripts rely on them.
@@ -31,7 +32,8 @@ pub(crate) const COLUMNS: [&str; 15] = [
 ];
 
 /// Writes all values of all runs. A run without values gets a row with empty last fields, so that
-/// its outcome is not lost. So does an executable that cannot be measured.
+/// its outcome is not lost. So does an executable that cannot be measured, and a package whose tests did not
+/// run because their code is the same.
 pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out);
     let columns = CellColumns::new(comparison);
@@ -45,6 +47,10 @@ pub fn render(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let executable = executable.to_string();
         let head = [&*name, &commit, &cell(&executable), "", "", "0", "not_measured"];
         write_empty(head, &columns.no_params(), &mut writer)?;
+    }
+    for one in &comparison.same_code {
+        let package = format!("{} ({})", one.package, counted(one.tests, "test"));
+        write_empty(["", "", &cell(&package), "", "", "0", "same_code"], &columns.no_params(), &mut writer)?;
     }
     // A failed build has a row of its own if no test shows it.
     for revision in comparison.failed_builds.keys().filter(|_| comparison.cells.is_empty()) {

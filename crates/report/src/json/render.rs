@@ -13,7 +13,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::json::rows::CellRows;
 use crate::json::schema::{
     Answer, BreachEntry, CellRun, DependencyEntry, FailedBuildEntry, Identity, NotMeasuredEntry, Ref,
-    RunRecordParts, TestCounts, VERSION, reason,
+    RunRecordParts, SameCodeEntry, TestCounts, VERSION, reason,
 };
 use crate::notes;
 use crate::options::Options;
@@ -25,6 +25,7 @@ use memprof_judge::compare::comparison::{Breach, BreachKind, Comparison, PairVie
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::side_differences::SideDifference;
 use memprof_judge::compare::standing::Standing;
+use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::stored::Run;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::explanations::Explanations;
@@ -65,6 +66,11 @@ pub fn render(
     if !comparison.not_measured.is_empty() {
         write!(out, "\n\"not_measured\":")?;
         serde_json::to_writer(&mut *out, &not_measured(comparison))?;
+        write!(out, ",")?;
+    }
+    if !comparison.same_code.is_empty() {
+        write!(out, "\n\"same_code\":")?;
+        serde_json::to_writer(&mut *out, &same_code(comparison))?;
         write!(out, ",")?;
     }
     if !comparison.failed_builds.is_empty() {
@@ -182,6 +188,11 @@ fn not_measured(comparison: &Comparison) -> Vec<NotMeasuredEntry<'_>> {
         reason: (&executable.reason).into(),
     });
     entries.collect()
+}
+
+fn same_code(comparison: &Comparison) -> Vec<SameCodeEntry<'_>> {
+    let entry = |one: &'_ SameCode| SameCodeEntry { package: one.package.clone().into(), tests: one.tests };
+    comparison.same_code.iter().map(entry).collect()
 }
 
 /// The breaches, serialized one by one: there may be one for each row.

@@ -54,6 +54,10 @@ pub struct Report<'a> {
     /// are any, the exit code is 3, unless 1 or 4 applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_measured: Vec<NotMeasuredEntry<'a>>,
+    /// The tests that did not run because their code is the same at all refs, by package. They count as
+    /// unchanged for the exit code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_code: Vec<SameCodeEntry<'a>>,
     /// The refs that did not build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_builds: Vec<FailedBuildEntry<'a>>,
@@ -75,6 +79,16 @@ pub struct Report<'a> {
     /// What `--why proven` found of the worst change, in the format of `prove`; absent if nothing was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<serde_json::Value>,
+}
+
+/// The tests of a package that did not run because their code is the same at all refs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SameCode")]
+pub struct SameCodeEntry<'a> {
+    /// The package.
+    pub package: Cow<'a, str>,
+    /// The number of its tests that did not run.
+    pub tests: usize,
 }
 
 /// What was compared.

@@ -133,6 +133,7 @@ impl StepPair {
             traces: BTreeMap::new(),
             runs,
             notes: Vec::new(),
+            same_code: Vec::new(),
             apart: BTreeMap::new(),
         })
     }

@@ -1,0 +1,44 @@
+//! The tests that did not run because they cannot differ between the revisions.
+
+use serde::{Deserialize, Serialize};
+
+use memprof_support::counted::counted;
+
+/// The tests of a package whose code is the same at all revisions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SameCode {
+    pub package: String,
+    /// How many tests did not run.
+    pub tests: usize,
+}
+
+impl SameCode {
+    /// Returns the number of tests in all packages.
+    pub fn tests(all: &[Self]) -> usize {
+        all.iter().map(|one| one.tests).sum()
+    }
+
+    /// Returns `1,240 tests in 31 packages: same code`; `None` without such tests.
+    pub fn words(all: &[Self]) -> Option<String> {
+        let packages = match all {
+            [] => return None,
+            [only] => only.package.clone(),
+            several => counted(several.len(), "package"),
+        };
+        Some(format!("{} in {packages}: same code", counted(Self::tests(all), "test")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_of_all_packages_are_one_line() {
+        let of = |package: &str, tests| SameCode { package: package.to_owned(), tests };
+        assert_eq!(SameCode::words(&[]), None);
+        assert_eq!(SameCode::words(&[of("leaf", 1)]).unwrap(), "1 test in leaf: same code");
+        let both = [of("leaf", 1200), of("app", 40)];
+        assert_eq!(SameCode::words(&both).unwrap(), "1,240 tests in 2 packages: same code");
+    }
+}

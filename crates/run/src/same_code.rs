@@ -1,0 +1,387 @@
+//! Which tests cannot differ between the revisions: their executable is the same, and so is everything that
+//! is known to reach it. They do not run when revisions are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::read_files::Reader;
+use memprof_build::attempts::Build;
+use memprof_build::git::changed_files::changed_files;
+use memprof_build::git::repository::Repository;
+use memprof_build::provenance::{Executable, KeyInputs, Provenance};
+use memprof_build::store::Entry;
+use memprof_build::texts::texts;
+use memprof_judge::results::build_facts;
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::same_code::SameCode;
+use memprof_plan::cell_status::CellStatus;
+use memprof_plan::cells::PlannedCell;
+use memprof_plan::request::Request;
+use memprof_plan::resolved::{Plan, TestId};
+use memprof_plan::side;
+use memprof_support::regular_file::followed;
+
+/// Package, name and kind of an executable, as in a [`TestId`].
+type Name<'a> = (&'a str, &'a str, memprof_plan::request::TargetKind);
+
+/// Whether the user asked for something that needs the figures of each test.
+fn needs_all(plan: &Plan) -> bool {
+    let Request { settings, judging, trace, refs, .. } = &plan.request;
+    let baseline = &plan.revisions[plan.baseline];
+    let candidates = || plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline);
+    settings.run_all
+        || !settings.pairs.is_empty()
+        || !trace.is_empty()
+        || judging.budget.is_some()
+        || judging.rules.iter().any(|rule| rule.limit.is_some() || rule.leak.is_some())
+        || refs.iter().any(side::has_settings)
+        || plan.revisions.len() < 2
+        // A comparison of a commit with itself is about noise.
+        || candidates().any(|(_, candidate)| candidate.commit == baseline.commit)
+}
+
+/// Whether the runs of an earlier session began, and none was left out.
+pub(crate) fn has_run_all(plan: &Plan, folder: &RunFolder) -> anyhow::Result<bool> {
+    let left_out = build_facts::read(folder)?.remove(&plan.baseline).map(|build| build.same_code);
+    Ok(folder.cells().exists() && left_out.unwrap_or_default().is_empty())
+}
+
+/// Removes the cells whose tests cannot differ, and returns how many tests of each package these are.
+///
+/// # Errors
+///
+/// Git or the store cannot be read.
+pub(crate) fn leave_out(
+    plan: &Plan,
+    repository: &Repository,
+    builds: &[Build],
+    cells: &mut Vec<PlannedCell>,
+) -> anyhow::Result<Vec<SameCode>> {
+    if needs_all(plan) {
+        return Ok(Vec::new());
+    }
+    let Some(entries) = builds.iter().map(Build::entry).collect::<Option<Vec<&Entry>>>() else {
+        return Ok(Vec::new());
+    };
+    let changed = changed_paths(plan, repository)?;
+    let provenances: Vec<&Provenance> = entries.iter().map(|entry| &entry.provenance).collect();
+    let read = |executable: &Executable| {
+        let file = entries[plan.baseline].folder.join(&executable.file);
+        Ok(followed::read_within(&file, followed::MOST_OF_BINARY)?)
+    };
+    let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
+    Ok(remove(cells, &same, plan.revisions.len()))
+}
+
+/// Returns the files that differ between the baseline and any candidate, by their paths on either side.
+fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
+    let baseline = &plan.revisions[plan.baseline];
+    let mut paths = BTreeSet::new();
+    for candidate in plan.revisions.iter().filter(|one| one.tree != baseline.tree) {
+        for file in changed_files(repository, &baseline.commit, &candidate.commit)? {
+            paths.extend(file.old.into_iter().chain(file.new).map(Utf8PathBuf::from));
+        }
+    }
+    Ok(paths)
+}
+
+/// Returns the executables of the baseline that are the same at all revisions, with no changed file that
+/// their tests may read. `read` returns an executable's bytes.
+fn same_executables<'a>(
+    builds: &[&'a Provenance],
+    baseline: usize,
+    changed: &BTreeSet<Utf8PathBuf>,
+    read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<BTreeSet<Name<'a>>> {
+    let own = builds[baseline];
+    let mut changed = changed.clone();
+    for other in builds {
+        match differing_overlay(own, other) {
+            Some(paths) if has_same_settings(own, other) => changed.extend(paths),
+            _ => return Ok(BTreeSet::new()),
+        }
+    }
+    let packages: BTreeSet<Utf8PathBuf> =
+        builds.iter().flat_map(|build| &build.local_packages).cloned().collect();
+    let mut same = BTreeSet::new();
+    for executable in &own.executables {
+        let is_same = |build: &&Provenance| {
+            build
+                .executables
+                .iter()
+                .any(|other| name(other) == name(executable) && is_alike(executable, other))
+        };
+        let Some(package) = executable.package_folder.as_deref().filter(|folder| packages.contains(*folder))
+        else {
+            continue;
+        };
+        if package.is_absolute() || !builds.iter().all(is_same) {
+            continue;
+        }
+        let texts = texts(&read(executable)?);
+        let reader = Reader::new(package, &packages, &texts);
+        let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
+        if !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path)) {
+            same.insert(name(executable));
+        }
+    }
+    Ok(same)
+}
+
+fn name(executable: &Executable) -> Name<'_> {
+    (&executable.package, &executable.binary, executable.kind)
+}
+
+/// Whether two builds have all but their sources in common.
+fn has_same_settings(one: &Provenance, other: &Provenance) -> bool {
+    let settings = |build: &Provenance| KeyInputs {
+        tree: String::new(),
+        overlay: BTreeMap::new(),
+        ..build.key_inputs.clone()
+    };
+    settings(one) == settings(other)
+        && (&one.runner, &one.target, &one.left_out) == (&other.runner, &other.target, &other.left_out)
+        && one.missing_submodules.is_empty()
+        && other.missing_submodules.is_empty()
+}
+
+/// Returns the files of overlays that differ, such as a test file that only one revision had. `None` if
+/// something else about the overlay differs.
+fn differing_overlay(one: &Provenance, other: &Provenance) -> Option<Vec<Utf8PathBuf>> {
+    let [a, b] = [one, other].map(|build| &build.key_inputs.overlay);
+    let names: BTreeSet<&String> =
+        a.keys().chain(b.keys()).filter(|name| a.get(*name) != b.get(*name)).collect();
+    // The name has the package, and the path in its folder.
+    let paths = |name: &String| {
+        let (_, destination) = name.strip_prefix("Package ")?.split_once('/')?;
+        let injected = one.injected.iter().chain(&other.injected);
+        let found: Vec<Utf8PathBuf> = injected.filter(|path| path.ends_with(destination)).cloned().collect();
+        (!found.is_empty()).then_some(found)
+    };
+    let found: Option<Vec<Vec<Utf8PathBuf>>> = names.into_iter().map(paths).collect();
+    found.map(|paths| paths.concat())
+}
+
+/// Whether two executables have the same code, and cargo would run them in the same way.
+fn is_alike(one: &Executable, other: &Executable) -> bool {
+    let surroundings = |executable: &Executable| Executable {
+        file: Utf8PathBuf::new(),
+        hash: String::new(),
+        body: None,
+        ..executable.clone()
+    };
+    one.code.is_some() && one.unlisted.is_none() && surroundings(one) == surroundings(other)
+}
+
+/// Whether an executable may use something that differs, and that the builds made: what a build script wrote,
+/// a program, or a library.
+fn reads_other_output(
+    reader: &Reader<'_>,
+    executable: &Executable,
+    one: &Provenance,
+    other: &Provenance,
+) -> bool {
+    let is_given = |path: &Utf8Path| {
+        let mut values = executable.environment.values();
+        reader.mentions(path.as_str()) || values.any(|value| value.contains(path.as_str()))
+    };
+    let outputs = differing(&one.outputs, &other.outputs).chain(
+        // Files that could not be read may differ.
+        one.outputs.iter().filter(|(_, hash)| hash.is_none()).map(|(path, _)| path),
+    );
+    let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, String> {
+        let companions = build.companions.iter();
+        companions.map(|companion| (companion.path.clone(), companion.hash.clone())).collect()
+    };
+    let [a, b] = [one, other].map(files);
+    let is_library = |path: &Utf8Path| [".so", ".dylib"].iter().any(|end| path.as_str().contains(end));
+    let may_use =
+        |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|stem| reader.mentions(stem));
+    outputs.into_iter().any(|path| is_given(path)) || differing(&a, &b).any(may_use)
+}
+
+/// Returns the keys whose values differ, or that only one side has.
+fn differing<'m, V: PartialEq>(
+    one: &'m BTreeMap<Utf8PathBuf, V>,
+    other: &'m BTreeMap<Utf8PathBuf, V>,
+) -> impl Iterator<Item = &'m Utf8PathBuf> {
+    let all: BTreeSet<&Utf8PathBuf> = one.keys().chain(other.keys()).collect();
+    all.into_iter().filter(|path| one.get(*path) != other.get(*path))
+}
+
+/// Removes the cells of these executables that would run at each revision in the same way.
+fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> Vec<SameCode> {
+    let is_same = |test: &TestId| same.contains(&(&*test.package, &*test.binary, test.kind));
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for of_one in cells.chunk_by(|a, b| a.cell == b.cell) {
+        let first = &of_one[0];
+        let is_alike = |planned: &PlannedCell| {
+            planned.status == CellStatus::Run
+                && (&planned.env, &planned.args, &planned.devices)
+                    == (&first.env, &first.args, &first.devices)
+                && (planned.exit_code, planned.timeout_seconds) == (first.exit_code, first.timeout_seconds)
+        };
+        if of_one.len() == revisions && is_same(&first.cell.test) && of_one.iter().all(is_alike) {
+            *left.entry(first.cell.test.package.clone()).or_default() += 1;
+        } else {
+            kept.extend_from_slice(of_one);
+        }
+    }
+    *cells = kept;
+    left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use memprof_build::provenance::samples;
+    use memprof_build::provenance::{Companion, ListedTest};
+    use memprof_plan::repeat::Repeat;
+    use memprof_plan::request::TargetKind;
+    use memprof_plan::resolved::CellId;
+
+    use super::*;
+
+    /// What an executable with symbols has.
+    const TEXTS: &str = "3std4path /c/target/build/p-1/out DATA";
+
+    /// A build of `leaf`, `app` and `tool` in folders of these names, with the environment of `app`.
+    fn build() -> Provenance {
+        let executable = |package: &str| Executable {
+            package: package.into(),
+            code: Some(format!("code of {package}")),
+            package_folder: Some(package.into()),
+            tests: vec![ListedTest { name: "one".into(), ignored: false }],
+            environment: BTreeMap::from([("CARGO_PKG_NAME".into(), package.into())]),
+            ..samples::executable()
+        };
+        let mut build = samples::provenance(executable("app"));
+        build.executables.extend([executable("leaf"), executable("tool")]);
+        build.local_packages = ["app", "leaf", "tool"].into_iter().map(Utf8PathBuf::from).collect();
+        build.outputs.insert("/c/target/build/p-1/out".into(), Some("out".into()));
+        let (path, file, hash) = ("/c/target/debug/app".into(), "app".into(), "program".to_owned());
+        build.companions.push(Companion { path, file, hash });
+        build
+    }
+
+    /// Returns the packages whose executable is the same if a build is changed in this way, with these files.
+    fn same_if(change: impl FnOnce(&mut Provenance), files: &[&str]) -> String {
+        let (old, mut new) = (build(), build());
+        change(&mut new);
+        let changed = files.iter().map(Utf8PathBuf::from).collect();
+        let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+        let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
+        same.into_iter().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn an_executable_is_the_same_if_nothing_that_reaches_it_differs() {
+        assert_eq!(same_if(|_| {}, &["docs/a.md", "README.md"]), "app leaf tool");
+        assert_eq!(
+            same_if(|new| new.executables[0].code = Some("other".into()), &["leaf/src/lib.rs"]),
+            "tool"
+        );
+        assert_eq!(same_if(|new| new.executables[0].code = None, &[]), "leaf tool");
+        assert_eq!(same_if(|_| {}, &["leaf/data.json"]), "app tool");
+        assert_eq!(same_if(|_| {}, &["data/input.json"]), "", "any test may read it");
+    }
+
+    #[test]
+    fn settings_of_the_run_and_of_the_build_count() {
+        let differing: [fn(&mut Provenance); 8] = [
+            |new| drop(new.executables[0].environment.insert("DATA".into(), "x".into())),
+            |new| new.executables[0].directory = "/elsewhere".into(),
+            |new| new.executables[0].harness = false,
+            |new| new.executables[0].heap_absent = Some("own".into()),
+            |new| new.executables[0].unlisted = Some("broken".into()),
+            |new| new.executables[0].tests[0].ignored = true,
+            |new| new.executables[0].package_folder = None,
+            |new| drop(new.executables.remove(0)),
+        ];
+        for (number, change) in differing.into_iter().enumerate() {
+            assert_eq!(same_if(change, &[]), "leaf tool", "{number}");
+        }
+        let of_all: [fn(&mut Provenance); 8] = [
+            |new| new.key_inputs.toolchain.push('1'),
+            |new| new.key_inputs.arguments.push("--release".into()),
+            |new| drop(new.key_inputs.environment.insert("RUSTFLAGS".into(), "-g".into())),
+            |new| new.key_inputs.lock = Some("other".into()),
+            |new| drop(new.key_inputs.overlay.insert("patch a".into(), "hash".into())),
+            |new| new.runner.push("qemu".into()),
+            |new| new.left_out.push("no adapter".into()),
+            |new| new.missing_submodules.push("sub".into()),
+        ];
+        for (number, change) in of_all.into_iter().enumerate() {
+            assert_eq!(same_if(change, &[]), "", "{number}");
+        }
+    }
+
+    #[test]
+    fn outputs_programs_and_libraries_of_the_build_count_for_those_that_name_them() {
+        let output = |new: &mut Provenance| {
+            new.outputs.insert("/c/target/build/p-1/out".into(), Some("other".into()));
+        };
+        assert_eq!(same_if(output, &[]), "", "the texts name the folder");
+        let unnamed =
+            |new: &mut Provenance| drop(new.outputs.insert("/c/target/out".into(), Some("x".into())));
+        assert_eq!(same_if(unnamed, &[]), "app leaf tool");
+        let program = |name: &'static str| {
+            move |new: &mut Provenance| {
+                new.companions[0].path = format!("/c/target/debug/{name}").into();
+            }
+        };
+        assert_eq!(same_if(program("unheard-of"), &[]), "app leaf tool");
+        assert_eq!(same_if(program("DATA"), &[]), "", "a program that the texts name");
+        assert_eq!(same_if(program("libunheard-of.so"), &[]), "", "a library");
+    }
+
+    #[test]
+    fn a_test_file_that_only_one_revision_has_counts_as_a_changed_file() {
+        let added = |new: &mut Provenance| {
+            new.key_inputs.overlay.insert("Package leaf/tests/new.rs".into(), "hash".into());
+            new.injected.push("leaf/tests/new.rs".into());
+        };
+        assert_eq!(same_if(added, &[]), "app tool");
+    }
+
+    #[test]
+    fn cells_that_would_not_run_alike_at_each_revision_stay() {
+        let cell = |test: &str, revision: usize, variable: &str| PlannedCell {
+            cell: CellId {
+                test: TestId {
+                    package: "app".into(),
+                    binary: "b".into(),
+                    kind: TargetKind::Lib,
+                    name: test.into(),
+                },
+                params: Vec::new(),
+                title: test.into(),
+                program: None,
+            },
+            revision,
+            status: CellStatus::Run,
+            env: BTreeMap::from([("SIZE".into(), variable.into())]),
+            args: Vec::new(),
+            exit_code: 0,
+            timeout_seconds: None,
+            repeat: Repeat::Auto,
+            devices: None,
+        };
+        let mut ignored = cell("ignored", 1, "8");
+        ignored.status = CellStatus::Ignored;
+        let mut cells = vec![
+            cell("same", 0, "8"),
+            cell("same", 1, "8"),
+            cell("variable", 0, "8"),
+            cell("variable", 1, "64"),
+            cell("once", 1, "8"),
+            cell("ignored", 0, "8"),
+            ignored,
+        ];
+        let same = BTreeSet::from([("app", "b", TargetKind::Lib)]);
+        assert_eq!(remove(&mut cells, &same, 2), [SameCode { package: "app".into(), tests: 1 }]);
+        let titles: Vec<&str> = cells.iter().map(|planned| planned.cell.title.as_str()).collect();
+        assert_eq!(titles, ["variable", "variable", "once", "ignored", "ignored"]);
+    }
+}

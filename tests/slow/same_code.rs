@@ -1,0 +1,202 @@
+//! Tests whose code is the same at both revisions do not run, and all others do.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::csv::memprof;
+use crate::support::{Printed, TestRepository, home};
+
+/// A workspace: `app` uses `granite`, which has a build script; `lonely` depends on nothing and reads a file.
+struct Workspace {
+    repository: TestRepository,
+    home: TempDir,
+}
+
+const MANIFEST: &str =
+    "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n";
+
+impl Workspace {
+    fn new() -> Self {
+        let mut repository = TestRepository::new();
+        repository.write(
+            "Cargo.toml",
+            "[workspace]\nmembers = [\"app\", \"lonely\", \"granite\", \"outer\"]\nresolver = \"2\"\n",
+        );
+        let lock =
+            |name: &str, uses: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n{uses}\n");
+        let packages = [
+            lock("app", "dependencies = [\n \"granite\",\n]\n"),
+            lock("lonely", ""),
+            lock("granite", ""),
+            lock("outer", ""),
+        ];
+        repository.write("Cargo.lock", format!("version = 3\n\n{}", packages.concat()));
+        for (name, uses) in
+            [("app", "granite = { path = \"../granite\" }\n"), ("lonely", ""), ("granite", ""), ("outer", "")]
+        {
+            repository.write(&format!("{name}/Cargo.toml"), MANIFEST.replace("NAME", name) + uses);
+        }
+        repository.write("app/src/lib.rs", test("app", "granite::bytes()"));
+        repository.write("lonely/src/lib.rs", test("lonely", "std::fs::read(\"data.txt\").unwrap()"));
+        repository.write("lonely/data.txt", "1234567890");
+        repository.write("granite/build.rs", "fn main() { println!(\"cargo:rerun-if-changed=size.txt\"); let out = std::env::var(\"OUT_DIR\").unwrap(); std::fs::copy(\"size.txt\", out + \"/size.txt\").unwrap(); }\n");
+        repository.write("granite/size.txt", "123");
+        let bytes = "pub fn bytes() -> Vec<u8> { std::fs::read(concat!(env!(\"OUT_DIR\"), \"/size.txt\")).unwrap() }\n";
+        repository.write("granite/src/lib.rs", format!("{bytes}{}", test("granite", "crate::bytes()")));
+        repository.write(
+            "outer/src/lib.rs",
+            test(
+                "outer",
+                "std::fs::read(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../common/data.txt\")).unwrap()",
+            ),
+        );
+        repository.write("common/data.txt", "123456");
+        repository.write("README.md", "A workspace.\n");
+        repository.commit("old");
+        Self { repository, home: home() }
+    }
+
+    fn root(&self) -> &Path {
+        self.repository.root()
+    }
+
+    /// Changes a file, and compares the last commit with that.
+    fn with(&self, file: &str, content: &str, arguments: &[&str]) -> (Printed, Value) {
+        self.repository.write(file, content);
+        let usual = ["--refs", "HEAD,.", "--offline", "--workspace", "--repeat", "1"];
+        let printed = memprof(self.root(), self.home.path(), &[&usual, arguments].concat());
+        let report = memprof(self.root(), self.home.path(), &["report", "--format", "json"]);
+        (printed, serde_json::from_str(&report.stdout).expect("a JSON report"))
+    }
+
+    /// Takes changes back, the files that are new included.
+    fn reset(&self) {
+        self.repository.git(["reset", "-q", "--hard"]);
+        self.repository.git(["clean", "-q", "-fd", "-e", "target"]);
+    }
+}
+
+/// A library's test that keeps these bytes.
+fn test(name: &str, bytes: &str) -> String {
+    format!("#[test]\nfn of_{name}() {{ let kept = {bytes}; assert!(!kept.is_empty()); }}\n")
+}
+
+/// Returns the packages whose tests did not run, and the tests that ran.
+fn left_out(report: &Value) -> (String, String) {
+    let texts = |key: &str, of: &str| {
+        let all = report[key].as_array().cloned().unwrap_or_default();
+        let mut texts: Vec<String> =
+            all.iter().map(|one| one[of].as_str().unwrap_or_default().to_owned()).collect();
+        texts.dedup();
+        texts.join(" ")
+    };
+    (texts("same_code", "package"), texts("cells", "title").replace("tests::", ""))
+}
+
+#[test]
+fn only_tests_that_a_change_can_reach_run() {
+    let workspace = Workspace::new();
+    let expect = |file: &str, content: &str, same: &str, ran: &str| {
+        let (printed, report) = workspace.with(file, content, &[]);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        let found = left_out(&report);
+        assert_eq!((found.0.as_str(), found.1.as_str()), (same, ran), "{file}: {}", printed.everything());
+        workspace.reset();
+        printed
+    };
+    let all = "of_app of_granite of_lonely of_outer";
+    // Documentation.
+    let printed = expect("README.md", "Another text.\n", "app granite lonely outer", "");
+    assert!(printed.stdout.contains("memory: 4 tests in 4 packages: same code"), "{}", printed.everything());
+    assert!(
+        printed.stderr.contains("Unchanged 4 tests in 4 packages: same code"),
+        "{}",
+        printed.everything()
+    );
+    expect("docs/guide.md", "A guide.\n", "app granite lonely outer", "");
+    // A data file of a package, of another package, and of none.
+    let printed = expect("lonely/data.txt", "12345678901234567890", "app granite", "of_lonely of_outer");
+    assert!(printed.stdout.contains("2 tests in 2 packages: same code"), "{}", printed.everything());
+    expect("common/data.txt", "1234567", "", all);
+    expect(".cargo/config.toml", "[env]\nSIZE = \"8\"\n", "", all);
+    // What a build script wrote, which no executable has.
+    expect("granite/size.txt", "12345", "lonely", "of_app of_granite of_outer");
+    // Code.
+    let test_of_lonely = test("lonely", "std::fs::read(\"./data.txt\").unwrap()");
+    expect("lonely/src/lib.rs", &test_of_lonely, "app granite", "of_lonely of_outer");
+    // A file that only one side has.
+    expect("lonely/tests/new.rs", "#[test]\nfn is_new() {}\n", "app granite", "of_lonely is_new of_outer");
+}
+
+#[test]
+fn what_asks_for_figures_runs_all_tests() {
+    let workspace = Workspace::new();
+    let ran = |arguments: &[&str]| {
+        let (printed, report) = workspace.with("README.md", "Another text.\n", arguments);
+        // One run a side does not settle resident memory.
+        assert!([0, 4].contains(&printed.code), "{}", printed.everything());
+        left_out(&report)
+    };
+    let all = (String::new(), "of_app of_granite of_lonely of_outer".to_owned());
+    assert_eq!(ran(&[]).1, "");
+    for arguments in [
+        &["--run-all"][..],
+        &["--limit", "heap.peak=1GiB"],
+        &["--leak", "heap.live=1GiB"],
+        &["--save-baseline", "b"],
+        &["--why", "always"],
+    ] {
+        assert_eq!(ran(arguments), all, "{arguments:?}");
+    }
+    // A saved baseline has all figures, and is compared with all.
+    assert_eq!(ran(&["--baseline-run", "b"]).1, all.1);
+    // A side with settings of its own.
+    let matrix = workspace.repository.beside("memprof.yaml");
+    std::fs::write(&matrix, "refs:\n  - HEAD\n  - ref: .\n    env: {SIZE: 8}\n").expect("written");
+    workspace.repository.write("README.md", "Another text.\n");
+    let arguments =
+        ["--matrix", matrix.to_str().expect("UTF-8"), "--offline", "--workspace", "--repeat", "1"];
+    let printed = memprof(workspace.root(), workspace.home.path(), &arguments);
+    assert!(printed.stderr.contains("Ran 4 tests"), "{}", printed.everything());
+    assert!(!printed.everything().contains("same code"), "{}", printed.everything());
+}
+
+#[test]
+fn a_memory_assertion_is_a_limit_and_is_checked() {
+    let mut workspace = Workspace::new();
+    let asserting = "#[test]\nfn of_lonely() { let (kept, used) = memprof::measure(\"keep\", || vec![1_u8; 64]); \
+        assert!(used.heap.rise < 4096, \"{used}\"); drop(kept); }\n";
+    workspace.repository.write("lonely/src/lib.rs", asserting);
+    workspace.repository.commit("assert");
+    let (printed, report) = workspace.with("README.md", "Another text.\n", &[]);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert_eq!(left_out(&report), ("app granite outer".to_owned(), "of_lonely".to_owned()));
+}
+
+#[test]
+fn a_continued_run_and_shards_leave_out_the_same_tests() {
+    let workspace = Workspace::new();
+    let (first, report) = workspace.with("lonely/data.txt", "12345678901234567890", &[]);
+    assert_eq!(first.code, 0, "{}", first.everything());
+    let again = memprof(workspace.root(), workspace.home.path(), &["run", "--resume"]);
+    assert!(again.code == 0 && !again.stderr.contains("Ran"), "{}", again.everything());
+    let resumed = memprof(workspace.root(), workspace.home.path(), &["report", "--format", "json"]);
+    let resumed: Value = serde_json::from_str(&resumed.stdout).expect("a JSON report");
+    assert_eq!(left_out(&resumed), left_out(&report));
+    // A baseline needs the others too.
+    let saved =
+        memprof(workspace.root(), workspace.home.path(), &["run", "--resume", "--save-baseline", "b"]);
+    assert!(saved.code == 0 && !saved.stdout.contains("same code"), "{}", saved.everything());
+    let mut runs = Vec::new();
+    for shard in ["1/2", "2/2"] {
+        let (printed, report) =
+            workspace.with("lonely/data.txt", "12345678901234567890", &["--shard", shard]);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        runs.push(report["plan"]["id"].as_str().expect("an id").to_owned());
+    }
+    let merged = memprof(workspace.root(), workspace.home.path(), &["merge", &runs[0], &runs[1]]);
+    assert_eq!(merged.code, 0, "{}", merged.everything());
+    assert!(merged.stdout.contains("2 tests in 2 packages: same code"), "{}", merged.everything());
+}
