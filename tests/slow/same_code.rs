@@ -200,3 +200,154 @@ fn a_continued_run_and_shards_leave_out_the_same_tests() {
     assert_eq!(merged.code, 0, "{}", merged.everything());
     assert!(merged.stdout.contains("2 tests in 2 packages: same code"), "{}", merged.everything());
 }
+
+/// Numbers that look random, the same for each seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits") % end
+    }
+}
+
+/// A workspace of seven packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
+/// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`.
+fn write_packages(repository: &TestRepository) {
+    let uses = |name: &str| format!("{name} = {{ path = \"../{name}\" }}\n");
+    let packages = [
+        ("granite", "[features]\ndefault = []\nlarge = []\n".to_owned()),
+        ("basalt", String::new()),
+        ("marble", String::new()),
+        ("quartzite", uses("granite")),
+        ("limestone", uses("basalt") + &uses("marble")),
+        ("sandstone", uses("granite") + &uses("marble")),
+        ("obsidian", String::new()),
+    ];
+    let names: Vec<String> = packages.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    repository
+        .write("Cargo.toml", format!("[workspace]\nmembers = [{}]\nresolver = \"2\"\n", names.join(", ")));
+    for (name, more) in &packages {
+        repository.write(&format!("{name}/Cargo.toml"), MANIFEST.replace("NAME", name) + more);
+        repository.write(&format!("{name}/README.md"), "A package.\n");
+        repository.write(&format!("{name}/data.txt"), "123");
+    }
+    let library = |name: &str, code: &str, bytes: &str| {
+        repository.write(&format!("{name}/src/lib.rs"), format!("{code}{}", test(name, bytes)));
+    };
+    library(
+        "granite",
+        "pub fn bytes() -> Vec<u8> { vec![1; size() + 16] }\npub fn size() -> usize { if cfg!(feature = \"large\") { 64 } else { 32 } }\n",
+        "crate::bytes()",
+    );
+    repository.write("basalt/build.rs", "fn main() { println!(\"cargo:rustc-env=SIZE={}\", 24); }\n");
+    library(
+        "basalt",
+        "pub fn bytes() -> Vec<u8> { vec![1; env!(\"SIZE\").parse().unwrap()] }\n",
+        "crate::bytes()",
+    );
+    library(
+        "marble",
+        "#[macro_export]\nmacro_rules! bytes { () => { vec![1_u8; 48] } }\npub fn own<T: Clone>(one: T) -> Vec<T> { vec![one; 8] }\n",
+        "crate::own(1_u8)",
+    );
+    library("quartzite", "", "granite::bytes()");
+    library("limestone", "", "(basalt::bytes(), marble::bytes!()).1");
+    library(
+        "sandstone",
+        "",
+        "include_str!(\"../data.txt\").repeat(granite::size() / granite::size()) + &String::from_utf8(marble::own(b'a')).unwrap()",
+    );
+    library(
+        "obsidian",
+        "",
+        "(std::fs::read(\"data.txt\").unwrap(), std::env::var(\"GIVEN\").unwrap_or(String::from(\"none\"))).0",
+    );
+    repository.write("shared/input.txt", "12345");
+    repository.write("README.md", "A workspace.\n");
+}
+
+/// Changes one place. Returns what it was.
+fn mutate(repository: &TestRepository, numbers: &mut Numbers) -> String {
+    let size = numbers.below(200) + 70;
+    let edits: [(&str, &str, String); 12] = [
+        ("granite/src/lib.rs", "size() + 16", format!("size() + {size}")),
+        ("granite/src/lib.rs", "{ 32 }", format!("{{ {size} }}")),
+        ("granite/Cargo.toml", "default = []", "default = [\"large\"]".to_owned()),
+        ("basalt/build.rs", "24", size.to_string()),
+        ("marble/src/lib.rs", "48", size.to_string()),
+        ("marble/src/lib.rs", "one; 8", format!("one; {size}")),
+        ("sandstone/data.txt", "123", "1".repeat(size)),
+        ("obsidian/data.txt", "123", "1".repeat(size)),
+        ("limestone/data.txt", "123", "1".repeat(size)),
+        ("shared/input.txt", "12345", "1".repeat(size)),
+        ("quartzite/README.md", "package", "text".to_owned()),
+        ("README.md", "workspace", "text".to_owned()),
+    ];
+    let choice = numbers.below(edits.len() + 1);
+    let Some((file, old, new)) = edits.get(choice) else {
+        repository.write(".cargo/config.toml", format!("[env]\nGIVEN = \"{}\"\n", "g".repeat(size)));
+        return "[env]".to_owned();
+    };
+    let text = repository.read(file);
+    assert!(text.contains(old), "{file} has {old}");
+    repository.write(file, text.replacen(old, new, 1));
+    format!("{file}: {old} to {new}")
+}
+
+/// The peaks of each test's heap, by test, checkpoint and ref.
+fn peaks(report: &Value) -> Vec<(String, String, Value)> {
+    let rows = report["rows"].as_array().cloned().unwrap_or_default();
+    let of_heap = rows.into_iter().filter(|row| row["metric"] == "heap.peak");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    of_heap.map(|row| (text(&row["title"]), text(&row["test"]), row.clone())).collect()
+}
+
+/// Makes this many changes, one or two at a time. Each is built and run twice: as usual, and with all tests.
+fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
+    let mut repository = TestRepository::new();
+    write_packages(&repository);
+    repository.command("cargo").args(["generate-lockfile", "--offline"]).status().expect("cargo runs");
+    repository.commit("old");
+    let workspace = Workspace { repository, home: home() };
+    let mut numbers = Numbers(seed);
+    let (mut left_out_tests, mut differing) = (0, 0);
+    for _ in 0..changes {
+        let count = 1 + numbers.below(2);
+        let mut made = vec![mutate(&workspace.repository, &mut numbers)];
+        if count == 2 {
+            let file = format!("{}/README.md", ["basalt", "marble", "obsidian"][numbers.below(3)]);
+            workspace.repository.write(&file, "Another text.\n");
+            made.push(file);
+        }
+        let (usual, report) = workspace.with("notes.md", "A note.\n", &[]);
+        let (all, complete) = workspace.with("notes.md", "A note.\n", &["--run-all"]);
+        assert!(usual.code == 0 && all.code == 0, "{made:?}: {} {}", usual.everything(), all.everything());
+        let ran = left_out(&report).1;
+        for (title, test, row) in peaks(&complete) {
+            let differences = row["delta"].as_object().expect("a difference for each candidate");
+            let is_left_out = !ran.split(' ').any(|one| one == title.trim_start_matches("tests::"));
+            let is_different = differences.values().any(|difference| *difference != 0);
+            left_out_tests += usize::from(is_left_out);
+            differing += usize::from(is_different);
+            assert!(!(is_left_out && is_different), "{made:?}: {test} was left out: {row}");
+        }
+        workspace.reset();
+    }
+    assert!(left_out_tests > 0 && differing > 0, "{left_out_tests} left out, {differing} differ");
+}
+
+#[test]
+fn a_few_random_changes_leave_out_no_test_that_differs() {
+    no_test_that_differs_is_left_out(6, 1);
+}
+
+/// `MEMPROF_CHANGES=1000 cargo test --test slow random_changes -- --ignored`
+#[test]
+#[ignore = "each change takes some seconds"]
+fn many_random_changes_leave_out_no_test_that_differs() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let changes = number("MEMPROF_CHANGES").unwrap_or(1000);
+    let seed = number("MEMPROF_SEED").unwrap_or(7);
+    no_test_that_differs_is_left_out(usize::try_from(changes).expect("a number of changes"), seed);
+}
