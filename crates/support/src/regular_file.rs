@@ -73,7 +73,7 @@ pub mod followed {
         named(path.as_ref(), if is_within { Ok(file) } else { Err(too_large(most)) })
     }
 
-    /// Reads a whole file of at most [`MOST_OF_TEXT`] bytes.
+    /// Reads a whole file of at most `MOST_OF_TEXT` bytes.
     pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         read_within(path, MOST_OF_TEXT)
     }
@@ -83,7 +83,7 @@ pub mod followed {
         named(path.as_ref(), opened(path.as_ref()).and_then(|file| read_whole(file, most)))
     }
 
-    /// Reads a whole text file of at most [`MOST_OF_TEXT`] bytes.
+    /// Reads a whole text file of at most `MOST_OF_TEXT` bytes.
     pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
         let bytes = opened(path.as_ref()).and_then(|file| read_whole(file, MOST_OF_TEXT));
         named(path.as_ref(), bytes.and_then(utf8))

@@ -26,7 +26,7 @@ impl<'a> SourceText<'a> {
         Self { text, before: mark + shebang_length(&text[mark..]) }
     }
 
-    /// Parses the file's items, with places for [`Edits`]. The places are valid on this thread
+    /// Parses the file's items, with places for `Edits`. The places are valid on this thread
     /// until [`forget_places`].
     ///
     /// # Errors
