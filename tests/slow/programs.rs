@@ -183,7 +183,7 @@ fn the_command_line_names_a_program_and_what_it_gets() {
     );
     assert_eq!(ran.code, 1, "{}", ran.everything());
     assert!(ran.stdout.contains("tool 2 --fast  2.01 → 4.01 MiB"), "{}", ran.everything());
-    assert!(ran.stdout.contains("bisect old..new --bin tool --arg=2 --arg=--fast"), "{}", ran.everything());
+    assert!(ran.stdout.contains("prove old..new --bin tool --arg=2 --arg=--fast"), "{}", ran.everything());
     assert!(ran.stdout.contains("why: +2.00 MiB  tool::fill"), "{}", ran.everything());
 
     let found = memprof(&repository, &["bisect", "old..new", "--offline", "--bin", "tool", "--arg=2"]);

@@ -365,7 +365,7 @@ fn tests_are_left_out_as_asked_and_the_report_says_so() {
     assert!(markdown.contains("2 more tests without call sites"), "{markdown}");
 
     let printed = subject.compare(&["--why=changed", "--why-time", "0s"]);
-    let told = "why: 3 more tests without call sites after 0 ms: --why-time 1h";
+    let told = "why: 3 more tests without call sites after 0 ms: --why-time 1m";
     assert!(printed.stdout.contains(told), "{}", printed.everything());
     // What was left out runs now, and nothing else does.
     let before = times(&subject.latest().join("cells"));
