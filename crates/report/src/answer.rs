@@ -116,8 +116,13 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the number of tests that both revisions should have run.
-    pub fn tests(&self) -> usize {
+    fn tests(&self) -> usize {
         self.counts.iter().filter(|(standing, _)| standing.is_of_both()).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of tests that both revisions have, also those that need not run.
+    fn all_tests(&self) -> usize {
+        self.tests() + SameCode::tests(&self.comparison.same_code)
     }
 
     /// Returns `1 of 55 tests regressed and 1 improved`; `55 tests unchanged`.
@@ -136,19 +141,19 @@ impl<'a> Answer<'a> {
         let parts = words.iter().map(|(standing, word)| (self.count(*standing), *word));
         let mut parts = parts.filter(|(count, _)| *count > 0);
         let Some((count, word)) = parts.next() else {
-            return match self.tests() {
-                0 => SameCode::words(&self.comparison.same_code)
-                    .unwrap_or_else(|| "nothing to compare".to_owned()),
-                tests if self.below_limit > 0 => {
-                    format!("{} without a change above a limit", counted(tests, "test"))
+            let tests = counted(self.all_tests(), "test");
+            return match SameCode::words(&self.comparison.same_code) {
+                same_code if self.tests() == 0 => {
+                    same_code.unwrap_or_else(|| "nothing to compare".to_owned())
                 }
-                tests => format!("{} unchanged", counted(tests, "test")),
+                _ if self.below_limit > 0 => format!("{tests} without a change above a limit"),
+                _ => format!("{tests} unchanged"),
             };
         };
-        let tests = counted(self.tests(), "test");
+        let tests = counted(self.all_tests(), "test");
         let mut text = match count {
-            1 if self.tests() == 1 => format!("1 test {word}"),
-            count if count == self.tests() => format!("all {tests} {word}"),
+            1 if self.all_tests() == 1 => format!("1 test {word}"),
+            count if count == self.all_tests() => format!("all {tests} {word}"),
             count => format!("{} of {tests} {word}", number(count)),
         };
         let others: Vec<String> = parts.map(|(count, word)| format!("{} {word}", number(count))).collect();
@@ -203,10 +208,7 @@ impl<'a> Answer<'a> {
             let largest = largest.map_or_else(String::new, |(_, shown)| format!(", most {shown}"));
             parts.push(format!("{} where the C library kept freed memory{largest}", number(self.kept)));
         }
-        let same_code = SameCode::words(&self.comparison.same_code).filter(|_| self.tests() > 0);
-        let same_code =
-            same_code.map(|words| words.replacen(" tests in", " in", 1).replacen(" test in", " in", 1));
-        parts.extend(same_code);
+        parts.extend(SameCode::short_words(&self.comparison.same_code).filter(|_| self.tests() > 0));
         let others = [
             (Standing::OnlyInBaseline, format!("only in {old}")),
             (Standing::OnlyInCandidate, format!("only in {new}")),

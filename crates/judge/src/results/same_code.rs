@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, grouped};
 
 /// The tests of a package whose code is the same at all revisions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,12 +20,21 @@ impl SameCode {
 
     /// Returns `1,240 tests in 31 packages: same code`; `None` without such tests.
     pub fn words(all: &[Self]) -> Option<String> {
+        Some(format!("{} {}", counted(Self::tests(all), "test"), Self::place(all)?))
+    }
+
+    /// Returns `1,240 in 31 packages: same code`, to go on after a number of other tests.
+    pub fn short_words(all: &[Self]) -> Option<String> {
+        Some(format!("{} {}", grouped(i128::try_from(Self::tests(all)).ok()?), Self::place(all)?))
+    }
+
+    fn place(all: &[Self]) -> Option<String> {
         let packages = match all {
             [] => return None,
             [only] => only.package.clone(),
             several => counted(several.len(), "package"),
         };
-        Some(format!("{} in {packages}: same code", counted(Self::tests(all), "test")))
+        Some(format!("in {packages}: same code"))
     }
 }
 
@@ -40,5 +49,6 @@ mod tests {
         assert_eq!(SameCode::words(&[of("leaf", 1)]).unwrap(), "1 test in leaf: same code");
         let both = [of("leaf", 1200), of("app", 40)];
         assert_eq!(SameCode::words(&both).unwrap(), "1,240 tests in 2 packages: same code");
+        assert_eq!(SameCode::short_words(&both).unwrap(), "1,240 in 2 packages: same code");
     }
 }
