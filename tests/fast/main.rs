@@ -54,5 +54,6 @@ mod views;
 mod why;
 mod why_exports;
 mod why_reports;
+mod without_checkout;
 mod worktree;
 mod zoo;
