@@ -209,10 +209,12 @@ fn proven_after_a_comparison(repository: &TestRepository) {
         ("sarif", "proven: without it -186 KiB"),
         ("junit", "proven"),
         ("html", "<h2>Proven</h2>"),
+        ("gitlab", "proven: without it -186 KiB"),
         ("csv=causes", "proven"),
     ] {
         let shown = Printed::of(memprof(repository, &["report", "latest", "--format", format]));
         assert!(shown.stdout.contains(text), "{format}: {}", shown.everything());
+        assert!(!shown.stdout.contains("memprof prove"), "{format}: {}", shown.everything());
     }
 }
 

@@ -53,7 +53,9 @@ impl Foot<'_> {
         for remark in &self.remarks {
             page.line(remark, "", Tone::Quiet, out)?;
         }
-        let answers = if self.options.hides_next { &[] } else { self.answers };
+        // After a proof, the answer is there already.
+        let hides_next = self.options.hides_next || self.options.proof.is_some();
+        let answers = if hides_next { &[] } else { self.answers };
         if let Some(next) = answers.iter().find_map(Answer::next_command) {
             // A command is for copying: a file has it on one line. A terminal would break it inside a word.
             let next = if self.options.is_on_terminal {

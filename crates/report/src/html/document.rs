@@ -50,7 +50,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     };
     let body = html! {
         a.skip href="#tests" { "Skip to the tests" }
-        (header(comparison, &answers, &title, &notes))
+        (header(comparison, &answers, &title, &notes, options))
         (causes::section(comparison, &sheet, &tests, options))
         @if let Some(proof) = &options.proof { (proof::section(proof)) }
         @if let Some(sides) = SideTables::for_comparison(comparison, &sheet, &filter, options) { (side_tables::section(comparison, &sides)) }
@@ -81,7 +81,15 @@ fn title(comparison: &Comparison, answers: &[Answer<'_>], sheet: &CauseSheet<'_>
     format!("memory: {}", answers.iter().map(one).collect::<Vec<_>>().join(" · "))
 }
 
-fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &[String]) -> Markup {
+fn header(
+    comparison: &Comparison,
+    answers: &[Answer<'_>],
+    title: &str,
+    notes: &[String],
+    options: &Options,
+) -> Markup {
+    // After a proof, the answer is there already.
+    let next = answers.iter().find_map(Answer::next_command).filter(|_| options.proof.is_none());
     html! {
         header #top {
             h1 { (title) }
@@ -106,7 +114,7 @@ fn header(comparison: &Comparison, answers: &[Answer<'_>], title: &str, notes: &
                     }
                 }
             }
-            @if let Some(next) = answers.iter().find_map(Answer::next_command) { (shell::command(&next)) }
+            @if let Some(next) = next { (shell::command(&next)) }
             @for trouble in troubles::of_whole(comparison) { (trouble_text(&trouble)) }
             @if !notes.is_empty() {
                 ul.notes { @for note in notes { li { (one_line(note)) } } }

@@ -51,7 +51,7 @@ fn as_markdown(report: &ProofReport, out: &mut dyn Write) -> io::Result<()> {
 pub(crate) fn section_of_comment(report: &ProofReport) -> String {
     let title = escape_but_hashes(&headline(report));
     let body = no_difference(report).map_or_else(|| markdown_table(report), |answer| escape(&answer) + "\n");
-    format!("\n**proven: {title}**\n\n{body}\n")
+    format!("\n**proven: {title}**\n\n{body}")
 }
 
 /// Returns the lines as a table.
