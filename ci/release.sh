@@ -3,8 +3,9 @@
 #
 #   release.sh FOLDER [TARGET]   writes FOLDER/cargo-memprof-vVERSION-TARGET.tar.gz and .tar.gz.sha256
 #
-# VERSION is that of Cargo.toml. TARGET is this machine's, or one whose programs run on it, such as musl's. With
-# cargo-auditable installed, the program names its dependencies: `cargo audit bin`.
+# VERSION is that of Cargo.toml. The program prints its completions and its manual page, so cargo must be able to run it:
+# for another processor, CARGO_TARGET_…_RUNNER names an emulator. With cargo-auditable installed, the program names its
+# dependencies: `cargo audit bin`.
 set -euo pipefail
 
 [ $# = 1 ] || [ $# = 2 ] || { echo 'release.sh: name the folder for the archive' >&2; exit 2; }
@@ -19,28 +20,42 @@ name=cargo-memprof-v$version-$target
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-build=(build --profile dist --locked --bin cargo-memprof)
-built=${CARGO_TARGET_DIR:-target}/dist
-if [ "$target" != "$host" ]; then
-    build+=(--target "$target")
-    built=${CARGO_TARGET_DIR:-target}/$target/dist
-fi
+cargo=(cargo)
 if command -v cargo-auditable >/dev/null; then
-    build=(auditable "${build[@]}")
+    cargo+=(auditable)
 else
     echo 'release.sh: cargo-auditable is not installed; the program does not name its dependencies' >&2
 fi
-cargo "${build[@]}"
+options=(--profile dist --locked --bin cargo-memprof)
+built=${CARGO_TARGET_DIR:-target}/dist
+if [ "$target" != "$host" ]; then
+    options+=(--target "$target")
+    built=${CARGO_TARGET_DIR:-target}/$target/dist
+fi
+# A commit of the same version may have other sources. `install.sh` takes this program for these alone.
+sources=$(ci/install.sh sources)
+"${cargo[@]}" build "${options[@]}"
+[ "$(ci/install.sh sources)" = "$sources" ] || { echo 'release.sh: the sources changed during the build' >&2; exit 1; }
+memprof() { "${cargo[@]}" run --quiet "${options[@]}" -- memprof "$@"; }
 
 mkdir -p "$work/$name/completions" "$work/$name/man"
-program=$work/$name/cargo-memprof
 cp "$built/cargo-memprof" README.md CHANGELOG.md LICENSE LICENSE-MIT LICENSE-APACHE "$work/$name"
-"$program" memprof completions bash >"$work/$name/completions/cargo-memprof.bash"
-"$program" memprof completions fish >"$work/$name/completions/cargo-memprof.fish"
-"$program" memprof completions zsh >"$work/$name/completions/_cargo-memprof"
-"$program" memprof man >"$work/$name/man/cargo-memprof.1"
-# A commit of the same version may have other sources. `install.sh` takes this binary for these alone.
-ci/install.sh sources >"$work/$name/sources"
+memprof completions bash >"$work/$name/completions/cargo-memprof.bash"
+memprof completions fish >"$work/$name/completions/cargo-memprof.fish"
+memprof completions zsh >"$work/$name/completions/_cargo-memprof"
+memprof man >"$work/$name/man/cargo-memprof.1"
+# The licenses of the libraries in the program ask for their text beside it. Nothing of winhttp is compiled.
+mkdir "$work/$name/licenses"
+cargo tree --locked --target "$target" --edges normal,no-proc-macro --prefix none --format '{p}' |
+    sed -n 's/^\([^ ]*\) v\([^ ]*\)$/\1-\2/p' | sort -u |
+    while read -r library; do
+        for folder in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$library"; do
+            cd "$folder/.."
+            find "$library" -type f -iregex '.*/\(un\)?\(licen[cs]e\|copying\|copyright\|notice\)[^/]*' \
+                ! -path '*/winhttp/*' -exec cp --parents -t "$work/$name/licenses" {} +
+        done
+    done
+echo "$sources" >"$work/$name/sources"
 tar -czf "$out/$name.tar.gz" -C "$work" "$name"
 cd "$out"
 if command -v sha256sum >/dev/null; then sha256sum "$name.tar.gz"; else shasum -a 256 "$name.tar.gz"; fi >"$name.tar.gz.sha256"

@@ -40,13 +40,16 @@ impl Sources {
             "bin/cargo",
             "#!/bin/sh\n\
              program() { mkdir -p \"$2\"; printf '#!/bin/sh\\necho %s\\n' \"$1\" >\"$2/cargo-memprof\"; chmod +x \"$2/cargo-memprof\"; }\n\
+             if [ \"$1\" = auditable ]; then shift; fi\n\
              case $1 in\n\
-             build) program released target/dist ;;\n\
+             build) program released target/dist; [ -z \"$EDIT\" ] || echo >>src/main.rs ;;\n\
+             run) echo \"$*\" ;;\n\
+             tree) echo 'x v1.2.3 (/action)'; echo 'lib v4.5.6' ;;\n\
              install) while [ \"$1\" != --root ]; do shift; done; program built \"$2/bin\" ;;\n\
              esac\n",
         );
-        let release = sources.path().join("releases/v1.2.3");
-        let output = sources.command("release.sh").arg(release).output().unwrap();
+        sources.write("home/.cargo/registry/src/index/lib-4.5.6/c/COPYING", "as you like");
+        let output = sources.release().output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         Some(sources)
     }
@@ -75,11 +78,18 @@ impl Sources {
         let path = format!("{}:{}", self.path().join("bin").display(), std::env::var("PATH").unwrap());
         let mut command = Command::new("bash");
         command.arg(self.path().join("action/ci").join(script)).current_dir(self.path());
-        command.env_clear().env("PATH", path).env("MEMPROF_TOOL", self.path().join("tool"));
+        command.env_clear().env("PATH", path).env("HOME", self.path().join("home"));
+        command.env("MEMPROF_TOOL", self.path().join("tool"));
         if self.has_release {
             let releases = format!("file://{}", self.path().join("releases").display());
             command.env("MEMPROF_RELEASES", releases);
         }
+        command
+    }
+
+    fn release(&self) -> Command {
+        let mut command = self.command("release.sh");
+        command.arg(self.path().join("releases/v1.2.3"));
         command
     }
 
@@ -115,6 +125,31 @@ fn a_release_with_these_sources_and_a_right_checksum_is_installed() {
     let output = sources.install("release");
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(sources.installed().as_deref(), Some("released"));
+}
+
+#[test]
+fn a_release_has_what_the_program_prints_and_the_licenses_of_its_libraries() {
+    let Some(sources) = Sources::new() else { return };
+    let folder = sources.path().join("unpacked");
+    std::fs::create_dir(&folder).unwrap();
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(sources.file_of_release(ARCHIVE)).args(["--strip-components", "1"]);
+    assert!(tar.current_dir(&folder).status().unwrap().success());
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let run = "run --quiet --profile dist --locked --bin cargo-memprof -- memprof";
+    assert_eq!(read("completions/_cargo-memprof"), format!("{run} completions zsh\n"));
+    assert_eq!(read("man/cargo-memprof.1"), format!("{run} man\n"));
+    assert_eq!(read("licenses/lib-4.5.6/c/COPYING"), "as you like");
+}
+
+#[test]
+fn sources_that_change_during_the_build_are_not_released() {
+    let Some(sources) = Sources::new() else { return };
+    std::fs::remove_file(sources.file_of_release(ARCHIVE)).unwrap();
+    let output = sources.release().env("EDIT", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("the sources changed during the build"), "{}", said(&output));
+    assert!(!sources.file_of_release(ARCHIVE).exists());
 }
 
 #[test]
