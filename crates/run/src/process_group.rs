@@ -44,7 +44,7 @@ pub(crate) struct FinishedProcess {
 /// The processes that a test left running.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftProcesses {
-    /// Names of those that were killed, up to [`NAMED`].
+    /// Names of some that were killed.
     names: Vec<String>,
     /// How many were killed.
     killed: usize,
@@ -53,9 +53,6 @@ pub(crate) struct LeftProcesses {
     /// Whether the supervisor was killed, perhaps by the test, and therefore found nothing.
     is_unknown: bool,
 }
-
-/// How many processes are named.
-const NAMED: usize = 5;
 
 impl LeftProcesses {
     /// Returns a remark for the report; `None` if nothing was left.
@@ -209,9 +206,12 @@ mod platform {
 
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-    use super::{Child, Command, File, LeftProcesses, NAMED, ProcessError};
+    use super::{Child, Command, File, LeftProcesses, ProcessError};
     use memprof_support::process_tree;
     use memprof_support::supervisor::{self, Message, Messages};
+
+    /// How many processes are named.
+    const NAMED: usize = 5;
 
     /// The supervisors of the tests that run now. Locked while one starts, so that no child of this
     /// process is unknown.
