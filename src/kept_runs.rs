@@ -67,13 +67,7 @@ pub fn search_record(folder: &RunFolder) -> anyhow::Result<Option<SearchRecord>>
     if !folder.search().exists() {
         return Ok(None);
     }
-    let record: SearchRecord = sealed::read(&folder.search())?;
-    anyhow::ensure!(
-        record.version <= record::VERSION,
-        "{}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
-        folder.search(),
-        record.version
-    );
+    let record: SearchRecord = sealed::read_format(&folder.search(), record::VERSION)?;
     anyhow::ensure!(
         record.version == record::VERSION,
         "{}: format {} is of an older cargo-memprof; run the search again: cargo memprof {}",

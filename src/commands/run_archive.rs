@@ -11,11 +11,12 @@ use crate::output::present::Presentation;
 use crate::request::archived::Archived;
 use crate::request::explanation;
 use memprof_build::checkout::cache;
+use memprof_judge::results::stored;
 use memprof_run::archive::extracted_tree::ExtractedTree;
 use memprof_run::archive::file::Archive;
 use memprof_run::archive::folder_of_run;
 use memprof_run::conditions::Conditions;
-use memprof_run::session::{past_times, read_plan};
+use memprof_run::session::past_times;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::file_lock::{Lock, LockFile};
@@ -49,7 +50,7 @@ pub fn run_archive(
     let folder = if let Some(name) = &execution.resume {
         let name = named.map_or(name.as_str(), Utf8Path::as_str);
         let folder = folder_of_run::find(&unpacked, name, &runs, &current)?;
-        packed.resume(read_plan(&folder)?, arguments)?;
+        packed.resume(stored::read_plan(&folder)?, arguments)?;
         folder
     } else {
         packed.add_metrics(&presentation.metrics());

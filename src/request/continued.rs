@@ -13,11 +13,12 @@ use crate::request::refs::{RefsNeeded, ref_name};
 use crate::request::secrets::SecretSources;
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
 use memprof_plan::axis_labels::in_words;
 use memprof_plan::request::{RefRequest, Request};
 use memprof_plan::resolved::Plan;
 use memprof_run::same_machine;
-use memprof_run::session::{find_run, read_plan};
+use memprof_run::session::find_run;
 use memprof_run::stdin_files;
 use memprof_support::event::{Event, Sink};
 use memprof_support::user_error::UserError;
@@ -38,7 +39,7 @@ pub fn run(
     let folder = find_run(&runs, repository.start(), name)?;
     kept_runs::refuse_search(&folder)?;
     same_machine::expect(&folder)?;
-    let mut plan = read_plan(&folder)?;
+    let mut plan = stored::read_plan(&folder)?;
     let sources = SecretSources {
         environment: &request.environment,
         config: &request.build.config,

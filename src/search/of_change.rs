@@ -23,7 +23,7 @@ use memprof_run::bisect::parts::record::{BASELINE, CANDIDATE, PartsSearch};
 use memprof_run::bisect::record::{self, SearchRecord, Task};
 use memprof_run::bisect::report_data::SearchReport;
 use memprof_run::runner::Interrupted;
-use memprof_run::session::{fill_folder, read_plan};
+use memprof_run::session::fill_folder;
 use memprof_support::advice;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -192,8 +192,8 @@ pub fn or_warning(proven: anyhow::Result<ExitCode>, flag: &str, sink: &dyn Sink)
 
 /// Returns an interrupted proof. Its plan has the variants in addition.
 fn continued(mut plan: Plan, folder: &RunFolder) -> anyhow::Result<SearchPlan> {
-    let search: SearchRecord = sealed::read(&folder.search())?;
-    let stored = read_plan(folder)?;
+    let search: SearchRecord = sealed::read_format(&folder.search(), record::VERSION)?;
+    let stored = stored::read_plan(folder)?;
     plan.revisions.extend(stored.revisions.into_iter().skip(2));
     plan.request.refs.extend(stored.request.refs.into_iter().skip(2));
     Ok(SearchPlan { search, plan })

@@ -11,6 +11,7 @@ use crate::output::destinations::Output;
 use crate::output::present::{proof_in, proof_report, search_report};
 use crate::terminal::console::Console;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
 use memprof_judge::why::chosen::Why;
 use memprof_report::bisect::headline::Searched;
 use memprof_report::options::Format;
@@ -19,7 +20,6 @@ use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_run::bisect::record::Task;
 use memprof_run::bisect::report_builder::compared_steps;
 use memprof_run::bisect::report_data::{SearchReport, SearchResult};
-use memprof_run::session::read_plan;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
@@ -49,7 +49,7 @@ pub fn present_search(
         return Ok(exit_code_of_proof(&report));
     }
     let reports: Vec<SearchReport> = sealed::read(&folder.found())?;
-    let plan = read_plan(folder)?;
+    let plan = stored::read_plan(folder)?;
     let inquiry = Some(why.inquiry()).filter(|_| why.why != Some(Why::Never));
     let mut steps = Vec::new();
     for (index, (report, planned)) in reports.iter().zip(&record.cells).enumerate() {

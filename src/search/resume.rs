@@ -9,6 +9,7 @@ use crate::request::secrets::SecretSources;
 use crate::search::plan::{SearchPlan, overlay_hashes};
 use memprof_build::git::repository::Repository;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
 use memprof_run::bisect::record::SearchRecord;
 use memprof_run::same_machine;
 use memprof_run::session;
@@ -48,7 +49,7 @@ pub fn resumed(
         }
     };
     same_machine::expect(&folder)?;
-    let mut plan = session::read_plan(&folder)?;
+    let mut plan = stored::read_plan(&folder)?;
     let sources = SecretSources {
         environment: &measuring.environment,
         config: &measuring.build.config,

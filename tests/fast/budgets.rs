@@ -129,7 +129,7 @@ fn a_mistake_in_a_budget_is_named_with_its_line() {
     };
     assert!(refused("\"limit\":", "\"limits\":").starts_with("budget.json:5: unknown field"));
     assert!(refused("\"bytes\"", "\"count\"").contains("budget.json:5: heap.peak is in bytes"));
-    assert!(refused("\"version\": 1", "\"version\": 9").contains("format 9 is newer"));
+    assert!(refused("\"version\": 1", "\"version\": 9").contains("has format 9, but this cargo-memprof "));
     assert!(refused("{", "").contains("budget.json is not a budget"));
     let long = refused("{", &"x".repeat(1_000_000));
     assert!(long.len() < 500 && long.contains(" at line 1 column 1"), "{long}");

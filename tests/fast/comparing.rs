@@ -322,7 +322,7 @@ fn a_plan_or_an_outcome_of_a_newer_format_is_refused_with_its_path() {
     let newer = fs_err::read_to_string(&outcome).unwrap().replace("\"version\": 1", "\"version\": 9");
     fs_err::write(&outcome, newer).unwrap();
     let error = memprof_judge::results::stored::read(synthetic.folder()).unwrap_err().to_string();
-    assert!(error.contains("outcome.json: format 9 is newer than this cargo-memprof reads (2)"), "{error}");
+    assert!(error.contains("outcome.json has format 9, but this cargo-memprof "), "{error}");
 }
 
 /// A log of few labels, so that runs share some, with several metrics that may be missing.

@@ -43,7 +43,7 @@ impl KeptRun {
     /// revision.
     pub fn open(folder: RunFolder, name: &str) -> anyhow::Result<Self> {
         saved_baselines::check(&folder)?;
-        let plan: Plan = sealed::read(&folder.plan())?;
+        let plan = stored::read_plan(&folder)?;
         let record = KeptBaseline {
             version: kept_baseline::VERSION,
             name: name.to_owned(),
@@ -58,7 +58,7 @@ impl KeptRun {
     pub fn of_run(folder: &RunFolder) -> anyhow::Result<Option<Self>> {
         let Some(record) = KeptBaseline::read(folder)? else { return Ok(None) };
         let kept = RunFolder(record.folder.clone());
-        let plan = sealed::read(&kept.plan())
+        let plan = stored::read_plan(&kept)
             .with_context(|| format!("the saved baseline {} is needed to continue", record.name))?;
         Ok(Some(Self { record, folder: kept, plan }))
     }

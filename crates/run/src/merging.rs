@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::stored_plan;
 use memprof_judge::results::build_facts::{self, Purpose, StoredBuild};
 use memprof_judge::results::comparability;
-use memprof_judge::results::outcome::RunRecord;
+use memprof_judge::results::outcome::{self, RunRecord};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::shard_record::{self, ShardRecord};
 use memprof_judge::results::stored;
@@ -304,7 +304,7 @@ impl Shards {
 
 impl Part {
     fn read(folder: RunFolder, shard: Shard, outcomes: usize) -> anyhow::Result<Self> {
-        let plan: Plan = sealed::read(&folder.plan())?;
+        let plan = stored::read_plan(&folder)?;
         let environment = stored::environment_of(&folder)?;
         let builds = build_facts::read(&folder)?;
         Ok(Self { folder, shard, outcomes, plan, environment, builds })
@@ -316,7 +316,7 @@ impl Part {
         for revision in folders_in(&self.folder.cells())? {
             for cell in folders_in(&revision)? {
                 let outcome = cell.join("0").join(file::OUTCOME);
-                let record: RunRecord = sealed::read(&outcome)?;
+                let record: RunRecord = sealed::read_format(&outcome, outcome::VERSION)?;
                 cells.push(record.cell);
             }
         }

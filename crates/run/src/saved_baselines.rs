@@ -73,7 +73,7 @@ pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8
 
 /// Checks that a saved baseline still has all its runs.
 pub(crate) fn check(baseline: &RunFolder) -> anyhow::Result<()> {
-    let record: SavedBaseline = sealed::read(&baseline.saved_baseline())?;
+    let record: SavedBaseline = sealed::read_format(&baseline.saved_baseline(), VERSION)?;
     let found = shard_record::outcomes(baseline)?;
     match record.outcomes {
         Some(saved) if saved != found => Err(UserError::new(format!(

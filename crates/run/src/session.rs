@@ -491,11 +491,6 @@ pub fn find_run(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result
     Err(UserError::new(format!("no run '{name}' found")).help(help).into())
 }
 
-/// Reads the plan of a stored run.
-pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
-    sealed::read(&folder.plan())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ pub mod event;
 pub mod exit_code;
 pub mod file_lock;
 pub mod folder_removal;
+pub mod format_version;
 pub mod glob;
 pub mod guarded_files;
 pub mod hexadecimal;

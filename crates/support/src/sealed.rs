@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use crate::format_version;
 use crate::hexadecimal::hexadecimal;
 use crate::regular_file;
 use crate::user_error::UserError;
@@ -108,13 +109,29 @@ pub fn write(path: &Utf8Path, object: &impl Serialize) -> anyhow::Result<()> {
 ///
 /// The file cannot be read, is not as it was written, or means nothing to this program.
 pub fn read<T: DeserializeOwned>(path: &Utf8Path) -> anyhow::Result<T> {
-    let Opened { json, .. } = open(path).map_err(|error| match error {
-        SealedError::Changed { .. } => UserError::new(error.to_string())
-            .help("its figures cannot be trusted; measure again with `cargo memprof`, without --resume")
-            .into(),
-        SealedError::Io { .. } => anyhow::Error::from(error),
-    })?;
+    serde_json::from_slice(&trusted(path)?).map_err(|error| damaged(path, error))
+}
+
+/// Like [`read`], for a file with the version of its format. A newer one is refused before anything else is read.
+///
+/// # Errors
+///
+/// Those of [`read`], or the format is above `newest`.
+pub fn read_format<T: DeserializeOwned>(path: &Utf8Path, newest: u32) -> anyhow::Result<T> {
+    let json = trusted(path)?;
+    format_version::refuse_newer(&json, path, newest)?;
     serde_json::from_slice(&json).map_err(|error| damaged(path, error))
+}
+
+/// Returns a file's content, if it is as it was written.
+fn trusted(path: &Utf8Path) -> anyhow::Result<Vec<u8>> {
+    match open(path) {
+        Ok(Opened { json, .. }) => Ok(json),
+        Err(error @ SealedError::Changed { .. }) => Err(UserError::new(error.to_string())
+            .help("its figures cannot be trusted; measure again with `cargo memprof`, without --resume")
+            .into()),
+        Err(error @ SealedError::Io { .. }) => Err(error.into()),
+    }
 }
 
 /// Returns the error for a file of a run whose content is not what this program writes.

@@ -16,6 +16,7 @@ use memprof_plan::metric::{self, Property, Unit};
 use memprof_plan::resolved::CellId;
 use memprof_plan::title;
 use memprof_support::counted::counted;
+use memprof_support::format_version;
 use memprof_support::glob;
 use memprof_support::labels;
 use memprof_support::regular_file::followed;
@@ -35,7 +36,6 @@ const MOST_NOTES: usize = 3;
 /// The file, with entries whose place in the text is known.
 #[derive(Deserialize)]
 struct File<'a> {
-    version: u32,
     #[serde(borrow)]
     limits: Vec<&'a RawValue>,
 }
@@ -174,12 +174,9 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
     let refused = |place: &str, error: &serde_json::Error| {
         UserError::new(format!("{place}: {}", labels::message(&error.to_string()))).help(HOW_TO_WRITE)
     };
+    format_version::refuse_newer(text.as_bytes(), name, VERSION)?;
     let file: File<'_> =
         serde_json::from_str(&text).map_err(|error| refused(&format!("{name} is not a budget"), &error))?;
-    if file.version > VERSION {
-        let newer = format!("{name}: format {} is newer than this cargo-memprof reads", file.version);
-        return Err(UserError::new(newer).help("update cargo-memprof").into());
-    }
     let mut limits = Vec::new();
     let mut lines = HashMap::new();
     let (mut line, mut seen) = (1, 0);

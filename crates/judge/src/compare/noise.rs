@@ -14,6 +14,7 @@ use crate::results::measurement::{Kind, Names};
 use crate::verdict::statistics::spread;
 use memprof_plan::resolved::CellId;
 use memprof_plan::rule::NoiseFigure;
+use memprof_support::format_version;
 use memprof_support::labels;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -77,14 +78,10 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
 pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     let text = followed::text(file)
         .map_err(|error| UserError::new(format!("--noise: {error}")).help(HOW_TO_WRITE))?;
+    format_version::refuse_newer(text.as_bytes(), file, VERSION)?;
     let record: NoiseRecord = serde_json::from_str(&text)
         .map_err(|error| labels::message(&error.to_string()))
         .map_err(|error| UserError::new(format!("{file} is not a noise file: {error}")).help(HOW_TO_WRITE))?;
-    if record.version > VERSION {
-        let newer =
-            format!("{file}: format {} is newer than this cargo-memprof reads ({VERSION})", record.version);
-        return Err(UserError::new(newer).help("update cargo-memprof").into());
-    }
     Ok(record.figures)
 }
 

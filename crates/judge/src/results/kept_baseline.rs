@@ -51,13 +51,7 @@ impl KeptBaseline {
         if !path.exists() {
             return Ok(None);
         }
-        let record: Self = sealed::read(&path)?;
-        anyhow::ensure!(
-            record.version <= VERSION,
-            "{path}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
-            record.version
-        );
-        Ok(Some(record))
+        Ok(Some(sealed::read_format(&path, VERSION)?))
     }
 }
 

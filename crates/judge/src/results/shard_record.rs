@@ -36,13 +36,7 @@ impl ShardRecord {
         if !path.exists() {
             return Ok(None);
         }
-        let record: Self = sealed::read(&path)?;
-        anyhow::ensure!(
-            record.version <= VERSION,
-            "{path}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
-            record.version
-        );
-        Ok(Some(record))
+        Ok(Some(sealed::read_format(&path, VERSION)?))
     }
 
     /// Notes in the run's folder which shard it is.

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::Value;
 
@@ -25,6 +25,7 @@ use crate::results::unfinished;
 use crate::verdict::limits::Limits;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::{self, CellId, Plan};
+use memprof_support::format_version;
 use memprof_support::regular_file;
 use memprof_support::sealed::{self, Opened, SealedError};
 use memprof_support::user_error::UserError;
@@ -121,16 +122,14 @@ pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
     Ok(results)
 }
 
+/// Reads the plan of a run.
+pub fn read_plan(folder: &RunFolder) -> anyhow::Result<Plan> {
+    sealed::read_format(&folder.plan(), resolved::VERSION)
+}
+
 /// Reads a run's folder, but only the runs that `wanted` accepts.
 pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> anyhow::Result<Results> {
-    let plan: Plan = sealed::read(&folder.plan())?;
-    ensure!(
-        plan.version <= resolved::VERSION,
-        "{}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
-        folder.plan(),
-        plan.version,
-        resolved::VERSION
-    );
+    let plan = read_plan(folder)?;
     Limits::new(&plan.request.judging).with_context(|| folder.plan().to_string())?;
     if plan.baseline >= plan.revisions.len() {
         return Err(sealed::damaged(&folder.plan(), "the baseline is not among the revisions"));
@@ -249,14 +248,8 @@ fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
         SealedError::Changed { .. } => changed(path, "its checksum is wrong"),
         error @ SealedError::Io { .. } => error.into(),
     })?;
+    format_version::refuse_newer(&json, path, outcome::VERSION)?;
     let record: RunRecord = serde_json::from_slice(&json).map_err(|error| sealed::damaged(path, error))?;
-    if record.version > outcome::VERSION {
-        bail!(
-            "{path}: format {} is newer than this cargo-memprof reads ({}); update cargo-memprof",
-            record.version,
-            outcome::VERSION
-        );
-    }
     if record.version > outcome::WITHOUT_SEALS && !is_sealed {
         return Err(changed(path, "its checksum is missing"));
     }

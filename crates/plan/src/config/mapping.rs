@@ -336,8 +336,11 @@ fn check_known<T: Entry>(key: &str) -> Result<(), Mistake> {
     }
     // All keys may follow, so a very long one must not fill the message.
     let shown = labels::cut(key, 60);
-    Err(Mistake::new(format!("unknown key '{shown}' in {PLACE}"))
-        .help(suggest::did_you_mean_or_list(key, "keys", &known)))
+    Err(Mistake::new(format!("unknown key '{shown}' in {PLACE}")).help(
+        suggest::did_you_mean(key, known.iter().copied()).unwrap_or_else(|| {
+            format!("keys: {}; a newer cargo-memprof may have more keys", known.join(", "))
+        }),
+    ))
 }
 
 /// Takes a key only if it may stand there and is new, so that the error names the key's own place.

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 
 use crate::archive::manifest::VERSION;
 use memprof_support::advice::Advice;
+use memprof_support::format_version;
 
 /// An archive that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -15,11 +16,17 @@ pub(crate) enum ArchiveError {
     #[error("{file} is incomplete: the last line of the archive is missing")]
     CutOff { file: Utf8PathBuf },
     /// Another version of this tool made it.
-    #[error("{file} has archive format {found}, but this cargo-memprof reads format {VERSION}")]
+    #[error(
+        "{file} has archive format {found}{by}, but this cargo-memprof {here} reads format {VERSION}",
+        by = format_version::written_by(tool.as_deref()),
+        here = env!("CARGO_PKG_VERSION")
+    )]
     OtherVersion {
         file: Utf8PathBuf,
         /// The format version.
         found: u32,
+        /// The version of the tool, if the manifest still says that.
+        tool: Option<String>,
     },
     /// Some bytes differ from those that were written.
     #[error("{file} was changed: its blake3 is {found}, but was {expected} when it was written")]
@@ -85,7 +92,7 @@ impl Advice for ArchiveError {
             Self::CutOff { .. } | Self::Changed { .. } | Self::Damaged { .. } => {
                 "copy the file again from the machine that made it, or build it again there"
             }
-            Self::OtherVersion { .. } => "use the same version of cargo-memprof on both machines",
+            Self::OtherVersion { tool, .. } => return Some(format_version::other_version(tool.as_deref())),
             Self::OtherMachine { .. } => {
                 "build the archive on such a machine, or for this one with `--target TRIPLE`"
             }

@@ -46,6 +46,12 @@ pub struct Archive {
     bytes: u64,
 }
 
+/// What is read of the manifest of another format.
+#[derive(serde::Deserialize)]
+struct Written {
+    tool: String,
+}
+
 impl Archive {
     /// Opens an archive and checks its hash.
     ///
@@ -71,7 +77,9 @@ impl Archive {
             return Err(ArchiveError::CutOff { file: file.to_owned() }.advised());
         };
         if version != VERSION {
-            return Err(ArchiveError::OtherVersion { file: file.to_owned(), found: version }.advised());
+            let other = Self { file: file.to_owned(), hash: expected, bytes };
+            let tool = other.read_json(MANIFEST).ok().map(|Written { tool }| tool);
+            return Err(ArchiveError::OtherVersion { file: other.file, found: version, tool }.advised());
         }
         input.seek(SeekFrom::Start(0))?;
         let mut hasher = blake3::Hasher::new();
@@ -446,7 +454,18 @@ mod tests {
         }
         let body = &good[..good.len() - usize::try_from(TRAILER_BYTES).unwrap()];
         fs_err::write(&file, [body, &trailer(7, &"0".repeat(64))].concat()).unwrap();
-        assert_eq!(folder.refusal(&file), "FILE has archive format 7, but this cargo-memprof reads format 2");
+        let here = env!("CARGO_PKG_VERSION");
+        assert_eq!(
+            folder.refusal(&file),
+            format!(
+                "FILE has archive format 7 of cargo-memprof 0, but this cargo-memprof {here} reads format 2"
+            )
+        );
+        fs_err::write(&file, [&good[..4], &trailer(7, &"0".repeat(64))].concat()).unwrap();
+        assert_eq!(
+            folder.refusal(&file),
+            format!("FILE has archive format 7, but this cargo-memprof {here} reads format 2")
+        );
     }
 
     #[test]

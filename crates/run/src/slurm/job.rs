@@ -5,7 +5,6 @@
 //! <run>/shards/<shard>/<job>-<restart>/  the run's folder of one attempt at a shard
 //! ```
 
-use anyhow::ensure;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -104,13 +103,7 @@ impl JobFolder {
         if !path.exists() {
             return Ok(None);
         }
-        let record: JobRecord = sealed::read(&path)?;
-        ensure!(
-            record.version <= VERSION,
-            "{path}: format {} is newer than this cargo-memprof reads; update cargo-memprof",
-            record.version
-        );
-        Ok(Some(record))
+        Ok(Some(sealed::read_format(&path, VERSION)?))
     }
 
     /// Writes the record.
