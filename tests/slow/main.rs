@@ -16,6 +16,7 @@ mod chromium;
 mod courtesy;
 mod device_pool;
 mod device_queue;
+mod documented_commands;
 mod end_to_end;
 mod faults;
 mod gpu_machine;

@@ -17,6 +17,7 @@ pub mod courtesy;
 pub mod csv;
 pub mod hostile;
 pub mod log_schema;
+pub mod pages;
 pub mod skips;
 pub mod stacks;
 pub mod synthetic;
