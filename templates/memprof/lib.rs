@@ -84,7 +84,7 @@ pub use views::report::Report;
 pub use views::scope::{Scope, measure};
 pub use views::tensors::{Names, pool, tensor};
 #[doc(hidden)]
-pub use views::trace::{Block, Traced};
+pub use views::trace::{Block, Traced, enter_span, exit_span};
 
 use platform::untracked;
 use recorder::requests;

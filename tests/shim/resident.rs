@@ -56,6 +56,19 @@ fn what_the_c_library_keeps_after_a_free_is_told() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn counting_free_blocks_ends_after_a_while_and_the_log_says_why() {
+    let record = Experiment::of(program("fragments", &[])).succeed();
+    assert!(record.figure("again", "cpu.kept") > 30 * MIB);
+    let absent: Vec<_> =
+        record.events("absent").into_iter().filter(|line| line["metric"] == "cpu.kept").collect();
+    let reason = "counting the free blocks of the C library's allocator took more than 50 ms in this process";
+    assert_eq!(absent.len(), 1);
+    assert_eq!(absent[0]["reason"], reason);
+    assert_eq!(record.events("checkpoint").last().unwrap()["metrics"]["cpu.kept"], Value::Null);
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn what_was_freed_is_returned_before_each_reading_on_request() {
     let record = Experiment::of(program("resident", &[])).env("MEMPROF_TRIM", "1").succeed();
     for metric in ["cpu.rss", "cpu.peak"] {

@@ -38,6 +38,7 @@ mod shards;
 mod sides;
 mod slurm;
 mod slurm_cluster;
+mod spans;
 mod tensors;
 mod traced_builds;
 mod tracing;

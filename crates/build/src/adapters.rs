@@ -48,7 +48,7 @@ struct Variant {
 }
 
 /// All adapters.
-pub(crate) const ADAPTERS: [Adapter; 4] = [
+pub(crate) const ADAPTERS: [Adapter; 5] = [
     Adapter {
         name: "memprof_candle",
         package: "candle-core",
@@ -98,6 +98,15 @@ pub(crate) const ADAPTERS: [Adapter; 4] = [
         package: "tch",
         needs: &[Need { name: "tch", crates: &["tch"], required: true }],
         variants: &[Variant { root: "lib.rs", cfgs: &["offsets"] }, Variant { root: "lib.rs", cfgs: &[] }],
+    },
+    Adapter {
+        name: "memprof_tracing",
+        package: "tracing",
+        needs: &[
+            Need { name: "tracing", crates: &["tracing"], required: true },
+            Need { name: "tracing_subscriber", crates: &["tracing_subscriber"], required: false },
+        ],
+        variants: &[Variant { root: "lib.rs", cfgs: &["registry"] }, Variant { root: "lib.rs", cfgs: &[] }],
     },
 ];
 

@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
+use hmac_sha256::Hash as Sha256;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::code_results::{self, CodeResult};
 use crate::options::Options;
@@ -28,7 +28,7 @@ fn entry(result: &CodeResult, seen: &mut FxHashMap<String, u32>) -> Value {
     let CodeResult { rule, text, subject, path, line, .. } = result;
     let identity = format!("{}\n{path}\n{subject}", rule.id);
     let before = seen.entry(identity.clone()).or_default();
-    let digest = Sha256::digest(format!("{identity}\n{before}"));
+    let digest = Sha256::hash(format!("{identity}\n{before}").as_bytes());
     let fingerprint = hexadecimal(&digest[..16]);
     *before += 1;
     json!({

@@ -5,9 +5,9 @@ use std::io;
 
 use anyhow::Context;
 use camino::Utf8Path;
+use hmac_sha256::Hash as Sha256;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use crate::format_version;
 use crate::hexadecimal::hexadecimal;
@@ -161,7 +161,7 @@ fn opened(text: Vec<u8>) -> Option<Opened> {
         return Some(Opened { json: text, is_sealed: false });
     };
     let hash = text[at + BEFORE.len()..].strip_suffix(BEHIND)?;
-    let is_as_written = hash == hexadecimal(&Sha256::digest(&text[..at])).as_bytes();
+    let is_as_written = hash == hexadecimal(&Sha256::hash(&text[..at])).as_bytes();
     is_as_written.then(|| Opened { json: [&text[..at], b"\n}"].concat(), is_sealed: true })
 }
 

@@ -1,6 +1,9 @@
-//! A traced function of the source, as the tool describes it in the inserted text.
+//! A traced function of the source, as the tool describes it in the inserted text; or a span of a program.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::platform::untracked::{kept, kept_value};
 
 /// A traced function.
 #[derive(Debug)]
@@ -30,6 +33,12 @@ impl Site {
     #[must_use]
     pub const fn every(self, every: u64) -> Self {
         Self { label: self.label, at: self.at, lines: self.lines, every, number: self.number }
+    }
+
+    /// Makes a site while the program runs, for a span. It stays for the life of the process.
+    #[must_use]
+    pub fn kept(label: fmt::Arguments<'_>, at: fmt::Arguments<'_>) -> &'static Self {
+        kept_value(Self::new(kept(label), kept(at)))
     }
 
     pub(crate) fn number(&self) -> Option<u32> {

@@ -152,10 +152,17 @@ pub(crate) fn kept(arguments: fmt::Arguments<'_>) -> &'static str {
 }
 
 /// Returns a value that stays for the life of the process.
-pub(crate) fn kept_value<T: Copy>(value: T) -> &'static T {
-    let mut array = std::mem::ManuallyDrop::new(Untracked::new());
-    array.push(value);
-    let place: *const T = &array[0];
-    // SAFETY: as for `kept`.
-    unsafe { &*place }
+pub(crate) fn kept_value<T>(value: T) -> &'static T {
+    let layout = Layout::new::<T>();
+    debug_assert!(layout.size() != 0);
+    // SAFETY: the layout is not empty.
+    let place = unsafe { own_memory::alloc(layout) }.cast::<T>();
+    if place.is_null() {
+        handle_alloc_error(layout);
+    }
+    // SAFETY: the block has room for a value. It is never freed, and nothing else can change it.
+    unsafe {
+        place.write(value);
+        &*place
+    }
 }

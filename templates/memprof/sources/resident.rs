@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::log::environment::Environment;
-use crate::metrics::metric::{Catalogue, Index, Kind, Values};
+use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::metrics::source::{Extent, Source};
 use crate::platform::untracked::kept;
 use crate::shared::malloc_statistics::{self, Statistics, Trim};
@@ -69,7 +69,14 @@ impl Kept {
             return None;
         }
         let statistics = malloc_statistics::find().ok()?;
-        let index = catalogue.add("cpu.kept", malloc_statistics::KEPT_SOURCE, Kind::Level);
+        let index = catalogue.add_metric(Metric {
+            name: "cpu.kept",
+            source: malloc_statistics::KEPT_SOURCE,
+            kind: Kind::Level,
+            lost: "counting the free blocks of the C library's allocator took more than 50 ms in this process",
+            is_zero_before: true,
+            base: 0,
+        });
         Some(Self { statistics, index, spent: Duration::from_secs(0) })
     }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash as Sha256;
 use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
@@ -336,7 +336,7 @@ fn archive(
             .help("a crate from a vendored folder cannot be traced; copy it into the repository")
     })?;
     let bytes = followed::read_within(&archive, followed::MOST_OF_BINARY)?;
-    let found = hexadecimal(&Sha256::digest(&bytes));
+    let found = hexadecimal(&Sha256::hash(&bytes));
     if found != checksum {
         let message = format!(
             "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {checksum}"
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn checksums_are_written_as_cargo_writes_them() {
         assert_eq!(
-            hexadecimal(&Sha256::digest(b"abc")),
+            hexadecimal(&Sha256::hash(b"abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
     }

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 
 use camino::Utf8Path;
+use hmac_sha256::Hash as Sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use memprof_support::hexadecimal::hexadecimal;
 use memprof_support::regular_file;

@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use hmac_sha256::Hash as Sha256;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use memprof_support::labels::one_line;
 
@@ -118,7 +118,7 @@ fn slim_style(source: &str) -> String {
 }
 
 fn hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())))
+    format!("sha256-{}", STANDARD.encode(Sha256::hash(text.as_bytes())))
 }
 
 #[cfg(test)]
