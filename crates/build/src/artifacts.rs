@@ -243,7 +243,7 @@ impl Artifacts<'_> {
 
     /// Returns `OUT_DIR` of each build script of these packages, with a hash of its files.
     pub fn outputs(&self) -> BTreeMap<Utf8PathBuf, Option<String>> {
-        let folders = self.messages.out_directories.iter();
+        let folders = self.messages.scripts.iter().map(|script| &script.out);
         folders.map(|folder| (folder.clone(), hash_of_folder(folder).ok())).collect()
     }
 

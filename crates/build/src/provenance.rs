@@ -167,6 +167,10 @@ pub struct Provenance {
     /// be read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<Utf8PathBuf, Option<String>>,
+    /// The files and folders of the checkout that cargo watches, apart from Rust sources. `None` if they are
+    /// not known, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<BTreeSet<Utf8PathBuf>>,
 }
 
 impl Provenance {
@@ -401,6 +405,7 @@ pub mod samples {
             missing_submodules: Vec::new(),
             local_packages: BTreeSet::new(),
             outputs: BTreeMap::new(),
+            watched: None,
         }
     }
 }

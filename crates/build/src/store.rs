@@ -147,14 +147,22 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
         Ok(_) | Err(_) => {}
     }
+    match find_in(&folder) {
+        Stored::Complete(entry) if entry.provenance.key != key => Stored::Absent,
+        found => found,
+    }
+}
+
+/// Reads the build in a folder of the store, without reading its executables.
+pub(crate) fn find_in(folder: &Utf8Path) -> Stored {
     match read_provenance(&folder.join(PROVENANCE)) {
-        Ok(Some(provenance)) if provenance.key == key => Stored::Complete(Box::new(Entry {
-            folder,
+        Ok(Some(provenance)) => Stored::Complete(Box::new(Entry {
+            folder: folder.to_owned(),
             provenance,
             unselected: BTreeSet::new(),
             hints: Vec::new(),
         })),
-        Ok(_) => Stored::Absent,
+        Ok(None) => Stored::Absent,
         Err(error) => Stored::Damaged(format!("{error:#}")),
     }
 }
