@@ -374,6 +374,7 @@ fn peaks(report: &Value) -> Vec<(String, String, Value)> {
 }
 
 /// Makes this many changes, one or two at a time. Each is built and run twice: as usual, and with all tests.
+#[expect(clippy::print_stderr, reason = "a run of many changes says what it found")]
 fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
     let mut repository = TestRepository::new();
     write_packages(&repository);

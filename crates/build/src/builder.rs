@@ -57,8 +57,6 @@ pub struct Builder<'a> {
     has_told: Cell<bool>,
     /// The errors that were reported, and the revision that had them first.
     reported: RefCell<HashMap<String, String>>,
-    /// The folders of the builds of this session, in the store.
-    used: Vec<Utf8PathBuf>,
 }
 
 impl<'a> Builder<'a> {
@@ -94,6 +92,7 @@ impl<'a> Builder<'a> {
             patches,
             added_tests: BTreeMap::new(),
             sides: BTreeMap::new(),
+            used_builds: Vec::new(),
             patterns,
             sink,
             interrupt,
@@ -107,7 +106,6 @@ impl<'a> Builder<'a> {
             toolchains: Toolchains::default(),
             has_told: Cell::new(false),
             reported: RefCell::default(),
-            used: Vec::new(),
         })
     }
 
@@ -198,7 +196,7 @@ impl<'a> Builder<'a> {
         if self.lacks_lockfile(index)? {
             self.lockfile.note_use();
         }
-        self.used.push(built.folder.clone());
+        self.inputs.used_builds.push(built.folder.clone());
         Ok(Build::Done(built))
     }
 
@@ -342,7 +340,7 @@ impl<'a> Builder<'a> {
             return None;
         }
         let store = self.inputs.cache.store();
-        let found = same_sources::find(&store, &self.used, self.inputs.repository, key_inputs)?;
+        let found = same_sources::find(&store, &self.inputs.used_builds, self.inputs.repository, key_inputs)?;
         match store::find_intact(&store, &found.provenance.key) {
             Stored::Complete(entry) => complete(job, entry),
             Stored::Absent | Stored::Damaged(_) => None,
