@@ -340,7 +340,12 @@ impl<'a> Builder<'a> {
             return None;
         }
         let store = self.inputs.cache.store();
-        let found = same_sources::find(&store, &self.inputs.used_builds, self.inputs.repository, key_inputs)?;
+        let used = &self.inputs.used_builds;
+        let found = same_sources::find(&store, used, self.inputs.repository, key_inputs)?;
+        if used.contains(&found.folder) {
+            // Its files were checked.
+            return complete(job, found);
+        }
         match store::find_intact(&store, &found.provenance.key) {
             Stored::Complete(entry) => complete(job, entry),
             Stored::Absent | Stored::Damaged(_) => None,
