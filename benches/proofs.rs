@@ -9,6 +9,7 @@
 
 #![expect(clippy::cast_precision_loss, reason = "figures of a few megabytes")]
 
+mod commands;
 mod registry;
 mod shop;
 
@@ -19,7 +20,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use registry::{clean, publish, run};
+use commands::{clean, run};
+use registry::publish;
 use shop::{COSTLY, Costly, Files, MAP, NEUTRAL, PEAKS, UPDATE};
 
 /// How many pull requests there are.

@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench with`
 
+mod commands;
 mod registry;
 
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use registry::{clean, publish, run};
+use commands::{clean, run};
+use registry::publish;
 
 /// How many versions each side builds, each after the one before.
 const ROUNDS: usize = 5;

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::commands::run;
+
 /// Publishes a version of a crate, and lets cargo with `cargo-home` as its home use the registry.
 pub fn publish(root: &Path, name: &str, version: &str, code: &str) {
     let (package, registry) = (format!("{name}-{version}"), root.join("registry"));
@@ -30,21 +32,4 @@ pub fn publish(root: &Path, name: &str, version: &str, code: &str) {
     // Cargo finds it from every folder below.
     fs::create_dir_all(root.join("cargo-home")).unwrap();
     fs::write(root.join("cargo-home/config.toml"), config).unwrap();
-}
-
-/// Removes what the cargo that runs this bench set.
-pub fn clean(mut command: Command) -> Command {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// Returns the output of a command that must succeed.
-pub fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }

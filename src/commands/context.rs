@@ -7,6 +7,7 @@ use crate::terminal::console::Console;
 use memprof_plan::request::RefRequest;
 use memprof_plan::resolved::Plan;
 use memprof_plan::side;
+use memprof_run::forecast::Forecast;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::redaction;
 use memprof_support::workflow_commands::Notation;
@@ -28,14 +29,23 @@ impl CommandContext<'_> {
     }
 
     /// Prints a plan as JSON for `--dry-run`, with the names of the variables that `--clean-env`
-    /// removes here, and with what the sides of axes differ by. `printed` is the plan as it is stored, or holds it.
-    pub fn print_plan(&self, plan: &Plan, printed: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    /// removes here, with what the sides of axes differ by, and with what is known of each candidate. `printed` is
+    /// the plan as it is stored, or holds it.
+    pub fn print_plan(
+        &self,
+        plan: &Plan,
+        known: &[Forecast],
+        printed: &impl serde::Serialize,
+    ) -> anyhow::Result<ExitCode> {
         let mut printed = serde_json::to_value(printed)?;
         if let (Some(removed), Some(printed)) = (removed_variables(&plan.request), printed.as_object_mut()) {
             printed.insert("removed_variables".to_owned(), removed.into());
         }
         if let Some(printed) = printed.as_object_mut().filter(|_| !plan.request.axes.is_empty()) {
             printed.insert("sides".to_owned(), sides(plan).into());
+        }
+        if let Some(printed) = printed.as_object_mut().filter(|_| !known.is_empty()) {
+            printed.insert("candidates".to_owned(), serde_json::to_value(known)?);
         }
         self.print_json(&printed)
     }

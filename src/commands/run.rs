@@ -19,6 +19,7 @@ use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
 use memprof_run::attribution::Attribution;
 use memprof_run::conditions::Conditions;
+use memprof_run::forecast::forecasts;
 use memprof_run::guards::Guard;
 use memprof_run::kept_baseline::KeptRun;
 use memprof_run::saved_baselines;
@@ -44,7 +45,9 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     }
     let mut new = NewRun::plan(arguments, &repository, context.console)?;
     if execution.dry_run {
-        return context.print_plan(&new.plan, &stored_plan::sealed(&new.plan));
+        let past = session::times_in(&session::runs_folder(&repository, &new.plan.workspace)?, None);
+        let known = forecasts(&new.plan, &repository, &past)?;
+        return context.print_plan(&new.plan, &known, &stored_plan::sealed(&new.plan));
     }
     let folder = new.create_folder(&repository)?;
     let measured = run.measure(&new.plan, &folder, &new.metrics);

@@ -39,7 +39,7 @@ pub fn run_archive(
     let unpacked = archive.unpack(&archives, console)?;
     let mut packed = Archived::read(&unpacked, arguments)?;
     if execution.dry_run {
-        return context.print_plan(&packed.plan, &packed.plan);
+        return context.print_plan(&packed.plan, &[], &packed.plan);
     }
     packed.apply(arguments)?;
     let (devices, courtesy) =

@@ -50,7 +50,7 @@ pub fn search(
     } else {
         let search = plan(&repository)?;
         if measuring.dry_run {
-            return context.print_plan(&search.plan, &search.sealed());
+            return context.print_plan(&search.plan, &[], &search.sealed());
         }
         let folder = create_folder(&runs_folder(&repository, &search.plan.workspace)?, &search)?;
         (search, folder)

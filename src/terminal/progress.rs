@@ -203,10 +203,10 @@ impl Progress {
                 let text = format!("{} … {}", revision(name, commit), shown(*took));
                 Update::end_of_stage(vec![good("Built", text)])
             }
-            Event::BuildReused { name, commit } => Update::end_of_stage(vec![good(
-                "Fresh",
-                format!("{} (built before)", revision(name, commit)),
-            )]),
+            Event::BuildReused { name, commit, has_same_sources } => {
+                let why = if *has_same_sources { "same sources as an earlier build" } else { "built before" };
+                Update::end_of_stage(vec![good("Fresh", format!("{} ({why})", revision(name, commit)))])
+            }
             Event::BuildFailed { name, commit, first_errors, log, hints } => {
                 let text = format!("{} did not build; full log: {log}", revision(name, commit));
                 let headline = Line::Stage { verb: "Failed", text, good: false };
@@ -396,7 +396,7 @@ pub(crate) mod tests {
             Event::BuildStarted { name: main().0, commit: main().1 },
             Event::BuildProgress { name: main().0, crate_name: "serde".to_owned(), compiled: 1 },
             Event::BuildFinished { name: main().0, commit: main().1, took: Duration::from_millis(38_200) },
-            Event::BuildReused { name: candidate().0, commit: candidate().1 },
+            Event::BuildReused { name: candidate().0, commit: candidate().1, has_same_sources: false },
             Event::BuildFailed {
                 name: "v0.1".to_owned(),
                 commit: "abc1234".to_owned(),

@@ -18,6 +18,7 @@ mod design;
 mod documentation;
 mod failed_builds;
 mod flags_and_matrix;
+mod forecast;
 mod git;
 mod histories_script;
 mod hostile_texts;

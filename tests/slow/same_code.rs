@@ -115,9 +115,16 @@ fn only_tests_that_a_change_can_reach_run() {
         "{}",
         printed.everything()
     );
-    expect("docs/guide.md", "A guide.\n", "app granite lonely outer", "");
+    let fresh = "(same sources as an earlier build)";
+    assert!(printed.stderr.contains(fresh), "{}", printed.everything());
+    let printed = expect("docs/guide.md", "A guide.\n", "app granite lonely outer", "");
+    assert!(printed.stderr.contains(fresh), "{}", printed.everything());
+    let (printed, _) = workspace.with("README.md", "One more text.\n", &["--run-all"]);
+    assert!(!printed.stderr.contains(fresh), "{}", printed.everything());
+    workspace.reset();
     // A data file of a package, of another package, and of none.
     let printed = expect("lonely/data.txt", "12345678901234567890", "app granite", "of_lonely of_outer");
+    assert!(!printed.stderr.contains(fresh), "{}", printed.everything());
     assert!(printed.stdout.contains("2 tests in 2 packages: same code"), "{}", printed.everything());
     expect("common/data.txt", "1234567", "", all);
     expect(".cargo/config.toml", "[env]\nSIZE = \"8\"\n", "", all);
@@ -211,15 +218,49 @@ impl Numbers {
     }
 }
 
+/// Two versions of a crate that is vendored.
+const PEBBLES: [(&str, &str); 2] = [("1.0.0", "a"), ("1.1.0", "b")];
+
+/// Writes both versions of `pebble`, and the lock file with the first.
+fn write_vendored(repository: &TestRepository) {
+    for (bytes, (version, digit)) in [40, 56].into_iter().zip(PEBBLES) {
+        let folder = format!("vendor/pebble-{version}");
+        let manifest = MANIFEST.replace("NAME", "pebble").replace("0.1.0", version);
+        repository.write(&format!("{folder}/Cargo.toml"), manifest);
+        let code = format!("pub fn bytes() -> Vec<u8> {{ vec![1; {bytes}] }}\n");
+        repository.write(&format!("{folder}/src/lib.rs"), code);
+        let checksum = format!("{{\"files\":{{}},\"package\":\"{}\"}}\n", digit.repeat(64));
+        repository.write(&format!("{folder}/.cargo-checksum.json"), checksum);
+    }
+    repository.write(".cargo/config.toml", VENDORED);
+    repository.command("cargo").args(["generate-lockfile", "--offline"]).status().expect("cargo runs");
+    lock_pebble(repository, 0);
+}
+
+const VENDORED: &str = "[source.crates-io]\nreplace-with = \"vendored\"\n\
+    [source.vendored]\ndirectory = \"vendor\"\n";
+
+/// Writes this version of `pebble` into the lock file.
+fn lock_pebble(repository: &TestRepository, choice: usize) {
+    let [(version, digit), other] = [PEBBLES[choice], PEBBLES[1 - choice]];
+    let lock = repository.read("Cargo.lock");
+    let pebble = |version: &str| format!("name = \"pebble\"\nversion = \"{version}\"");
+    let lock =
+        lock.replace(&pebble(other.0), &pebble(version)).replace(&other.1.repeat(64), &digit.repeat(64));
+    assert!(lock.contains(&pebble(version)), "{lock}");
+    repository.write("Cargo.lock", lock);
+}
+
 /// A workspace of seven packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
-/// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`.
+/// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`, the lock file,
+/// and documentation that is included, built from, or read.
 fn write_packages(repository: &TestRepository) {
     let uses = |name: &str| format!("{name} = {{ path = \"../{name}\" }}\n");
     let packages = [
         ("granite", "[features]\ndefault = []\nlarge = []\n".to_owned()),
         ("basalt", String::new()),
         ("marble", String::new()),
-        ("quartzite", uses("granite")),
+        ("quartzite", uses("granite") + "pebble = \"1\"\n"),
         ("limestone", uses("basalt") + &uses("marble")),
         ("sandstone", uses("granite") + &uses("marble")),
         ("obsidian", String::new()),
@@ -229,7 +270,9 @@ fn write_packages(repository: &TestRepository) {
         .write("Cargo.toml", format!("[workspace]\nmembers = [{}]\nresolver = \"2\"\n", names.join(", ")));
     for (name, more) in &packages {
         repository.write(&format!("{name}/Cargo.toml"), MANIFEST.replace("NAME", name) + more);
-        repository.write(&format!("{name}/README.md"), "A package.\n");
+        for text in ["README.md", "LICENSE", "CHANGES.md"] {
+            repository.write(&format!("{name}/{text}"), "A package.\n");
+        }
         repository.write(&format!("{name}/data.txt"), "123");
     }
     let library = |name: &str, code: &str, bytes: &str| {
@@ -240,7 +283,12 @@ fn write_packages(repository: &TestRepository) {
         "pub fn bytes() -> Vec<u8> { vec![1; size() + 16] }\npub fn size() -> usize { if cfg!(feature = \"large\") { 64 } else { 32 } }\n",
         "crate::bytes()",
     );
-    repository.write("basalt/build.rs", "fn main() { println!(\"cargo:rustc-env=SIZE={}\", 24); }\n");
+    // Without `rerun-if-changed`, it runs again after each change of its package.
+    repository.write("basalt/build.rs", "fn main() { println!(\"cargo:rustc-env=SIZE={}\", 24 + std::fs::read(\"LICENSE\").unwrap().len()); }\n");
+    repository.write("limestone/build.rs", "fn main() { println!(\"cargo:rerun-if-changed=../docs/of\\ncargo:rustc-env=SIZE={}\", \
+        std::fs::read_dir(\"../docs/of\").unwrap().map(|one| one.unwrap().metadata().unwrap().len()).sum::<u64>()); }\n");
+    repository.write("docs/of/limestone.md", "A package.\n");
+    repository.write("docs/guide.md", "A package.\n");
     library(
         "basalt",
         "pub fn bytes() -> Vec<u8> { vec![1; env!(\"SIZE\").parse().unwrap()] }\n",
@@ -251,17 +299,21 @@ fn write_packages(repository: &TestRepository) {
         "#[macro_export]\nmacro_rules! bytes { () => { vec![1_u8; 48] } }\npub fn own<T: Clone>(one: T) -> Vec<T> { vec![one; 8] }\n",
         "crate::own(1_u8)",
     );
-    library("quartzite", "", "granite::bytes()");
-    library("limestone", "", "(basalt::bytes(), marble::bytes!()).1");
+    library("quartzite", "", "(granite::bytes(), pebble::bytes()).1");
+    library(
+        "limestone",
+        "",
+        "(basalt::bytes(), vec![1_u8; env!(\"SIZE\").parse().unwrap()], marble::bytes!()).2",
+    );
     library(
         "sandstone",
         "",
-        "include_str!(\"../data.txt\").repeat(granite::size() / granite::size()) + &String::from_utf8(marble::own(b'a')).unwrap()",
+        "(include_str!(\"../data.txt\").to_owned() + include_str!(\"../CHANGES.md\")).repeat(granite::size() / granite::size()) + &String::from_utf8(marble::own(b'a')).unwrap()",
     );
     library(
         "obsidian",
         "",
-        "(std::fs::read(\"data.txt\").unwrap(), std::env::var(\"GIVEN\").unwrap_or(String::from(\"none\"))).0",
+        "(std::fs::read(\"data.txt\").unwrap(), std::fs::read(\"CHANGES.md\").unwrap(), option_env!(\"CARGO_PKG_README\").unwrap_or_default().to_owned(), std::env::var(\"GIVEN\").unwrap_or(String::from(\"none\"))).0",
     );
     repository.write("shared/input.txt", "12345");
     repository.write("README.md", "A workspace.\n");
@@ -270,7 +322,8 @@ fn write_packages(repository: &TestRepository) {
 /// Changes one place. Returns what it was.
 fn mutate(repository: &TestRepository, numbers: &mut Numbers) -> String {
     let size = numbers.below(200) + 70;
-    let edits: [(&str, &str, String); 12] = [
+    let longer = || "text ".repeat(size);
+    let edits: [(&str, &str, String); 19] = [
         ("granite/src/lib.rs", "size() + 16", format!("size() + {size}")),
         ("granite/src/lib.rs", "{ 32 }", format!("{{ {size} }}")),
         ("granite/Cargo.toml", "default = []", "default = [\"large\"]".to_owned()),
@@ -281,13 +334,30 @@ fn mutate(repository: &TestRepository, numbers: &mut Numbers) -> String {
         ("obsidian/data.txt", "123", "1".repeat(size)),
         ("limestone/data.txt", "123", "1".repeat(size)),
         ("shared/input.txt", "12345", "1".repeat(size)),
-        ("quartzite/README.md", "package", "text".to_owned()),
-        ("README.md", "workspace", "text".to_owned()),
+        ("quartzite/README.md", "package", longer()),
+        ("README.md", "workspace", longer()),
+        ("sandstone/CHANGES.md", "package", longer()),
+        ("obsidian/CHANGES.md", "package", longer()),
+        ("basalt/LICENSE", "package", longer()),
+        ("marble/LICENSE", "package", longer()),
+        ("docs/of/limestone.md", "package", longer()),
+        ("docs/guide.md", "package", longer()),
+        ("limestone/README.md", "package", longer()),
     ];
-    let choice = numbers.below(edits.len() + 1);
+    let choice = numbers.below(edits.len() + 4);
     let Some((file, old, new)) = edits.get(choice) else {
-        repository.write(".cargo/config.toml", format!("[env]\nGIVEN = \"{}\"\n", "g".repeat(size)));
-        return "[env]".to_owned();
+        match choice - edits.len() {
+            0 => {
+                let given = format!("{VENDORED}[env]\nGIVEN = \"{}\"\n", "g".repeat(size));
+                repository.write(".cargo/config.toml", given);
+                return "[env]".to_owned();
+            }
+            1 => lock_pebble(repository, 1),
+            2 => std::fs::remove_file(repository.path("obsidian/README.md")).expect("removed"),
+            _ => repository.write("docs/of/new.md", longer()),
+        }
+        return ["", "Cargo.lock", "no obsidian/README.md", "new docs/of/new.md"][choice - edits.len()]
+            .to_owned();
     };
     let text = repository.read(file);
     assert!(text.contains(old), "{file} has {old}");
@@ -304,14 +374,15 @@ fn peaks(report: &Value) -> Vec<(String, String, Value)> {
 }
 
 /// Makes this many changes, one or two at a time. Each is built and run twice: as usual, and with all tests.
+#[expect(clippy::print_stderr, reason = "a run of many changes says what it found")]
 fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
     let mut repository = TestRepository::new();
     write_packages(&repository);
-    repository.command("cargo").args(["generate-lockfile", "--offline"]).status().expect("cargo runs");
+    write_vendored(&repository);
     repository.commit("old");
     let workspace = Workspace { repository, home: home() };
     let mut numbers = Numbers(seed);
-    let (mut left_out_tests, mut differing) = (0, 0);
+    let (mut left_out_tests, mut differing, mut unbuilt) = (0, 0, 0);
     for _ in 0..changes {
         let count = 1 + numbers.below(2);
         let mut made = vec![mutate(&workspace.repository, &mut numbers)];
@@ -323,8 +394,18 @@ fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
         let (usual, report) = workspace.with("notes.md", "A note.\n", &[]);
         let (all, complete) = workspace.with("notes.md", "A note.\n", &["--run-all"]);
         assert!(usual.code == 0 && all.code == 0, "{made:?}: {} {}", usual.everything(), all.everything());
+        unbuilt += usize::from(usual.stderr.contains("same sources"));
+        // What ran has the figures of its own build, even if that was made for another revision.
+        let of_complete = peaks(&complete);
+        for (_, test, row) in peaks(&report) {
+            let is_that = |other: &&(String, String, Value)| {
+                other.1 == test && other.2["checkpoint"] == row["checkpoint"]
+            };
+            let own_build = of_complete.iter().find(is_that).map(|other| &other.2["delta"]);
+            assert_eq!(Some(&row["delta"]), own_build, "{made:?}: {test} {}", row["checkpoint"]);
+        }
         let ran = left_out(&report).1;
-        for (title, test, row) in peaks(&complete) {
+        for (title, test, row) in of_complete {
             let differences = row["delta"].as_object().expect("a difference for each candidate");
             let is_left_out = !ran.split(' ').any(|one| one == title.trim_start_matches("tests::"));
             let is_different = differences.values().any(|difference| *difference != 0);
@@ -334,12 +415,15 @@ fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
         }
         workspace.reset();
     }
-    assert!(left_out_tests > 0 && differing > 0, "{left_out_tests} left out, {differing} differ");
+    let found =
+        format!("{left_out_tests} tests left out, {differing} differ, {unbuilt} changes without a build");
+    eprintln!("{changes} changes of seed {seed}: {found}");
+    assert!(left_out_tests > 0 && differing > 0 && unbuilt > 0, "{found}");
 }
 
 #[test]
 fn a_few_random_changes_leave_out_no_test_that_differs() {
-    no_test_that_differs_is_left_out(6, 1);
+    no_test_that_differs_is_left_out(8, 1);
 }
 
 /// `MEMPROF_CHANGES=1000 cargo test --test slow random_changes -- --ignored`

@@ -17,7 +17,7 @@ use crate::noting_runner;
 use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget};
 use crate::stand_in;
-use crate::store::{self, Draft, Unproven};
+use crate::store::{self, Draft, Shared, Unproven};
 use crate::test_listing::{self, Listing};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
@@ -33,6 +33,8 @@ pub(crate) struct Artifacts<'a> {
     pub draft: &'a Draft,
     /// Cargo's messages about its artifacts.
     pub messages: &'a Messages,
+    /// The executables of other builds.
+    pub shared: &'a Shared,
     /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
     /// The root of the checkout.
@@ -125,7 +127,7 @@ impl Artifacts<'_> {
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
         // A test may look for programs beside the folder `deps` that cargo puts its executable into.
         let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
-        let copied = match self.draft.add_executable(built, &file, key)? {
+        let copied = match self.draft.add_executable(built, &file, key, self.shared)? {
             Ok(copied) => copied,
             // An empty crate has no tests and no shim.
             Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
@@ -167,6 +169,7 @@ impl Artifacts<'_> {
             unlisted: listing.unlisted,
             file,
             hash: copied.hash,
+            key: copied.key,
             code: Some(copied.code),
             package_folder: Some(self.below_checkout(&messages::package_folder(artifact))),
             directory,
@@ -187,7 +190,7 @@ impl Artifacts<'_> {
         let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
         let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
         let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
-        let copied = match self.draft.add_executable(copy, &file, key)? {
+        let copied = match self.draft.add_executable(copy, &file, key, self.shared)? {
             Ok(copied) => copied,
             Err(unproven) => {
                 let reason = unproven.to_string();
@@ -206,6 +209,7 @@ impl Artifacts<'_> {
             unlisted: None,
             file,
             hash: copied.hash,
+            key: copied.key,
             code: Some(copied.code),
             // Who names a program wants its figures.
             package_folder: None,
@@ -243,7 +247,7 @@ impl Artifacts<'_> {
 
     /// Returns `OUT_DIR` of each build script of these packages, with a hash of its files.
     pub fn outputs(&self) -> BTreeMap<Utf8PathBuf, Option<String>> {
-        let folders = self.messages.out_directories.iter();
+        let folders = self.messages.scripts.iter().map(|script| &script.out);
         folders.map(|folder| (folder.clone(), hash_of_folder(folder).ok())).collect()
     }
 
@@ -430,6 +434,7 @@ mod tests {
             let artifacts = Artifacts {
                 draft,
                 messages: &self.messages,
+                shared: &Shared::default(),
                 notes: self.folder.path(),
                 checkout: &self.root(),
                 target: &self.root(),

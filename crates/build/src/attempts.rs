@@ -22,8 +22,9 @@ use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
 use crate::provenance::{self, KeyInputs, Provenance};
-use crate::store::{self, Draft, Entry};
+use crate::store::{self, Draft, Entry, Shared};
 use crate::traced_sources;
+use crate::watched;
 use crate::wrapper;
 use memprof_plan::listing::NotMeasured;
 use memprof_support::regular_file;
@@ -114,14 +115,8 @@ pub(crate) fn build(
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
             let failure = failure_of(job, &compiled);
-            let mut entry = store_artifacts(
-                job,
-                tree,
-                prepared,
-                (compiled, programs, program_error),
-                key_inputs,
-                check.digest,
-            )?;
+            let mut entry =
+                store_artifacts(job, tree, prepared, (compiled, programs, program_error), key_inputs, check)?;
             let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
             let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
             if is_failed {
@@ -227,7 +222,7 @@ fn store_artifacts(
     prepared: PreparedSource,
     (compiled, programs, program_error): (Compiled, Programs, Option<String>),
     key_inputs: KeyInputs,
-    sources: String,
+    check: Check,
 ) -> anyhow::Result<Entry> {
     let key = key_inputs.key();
     let draft = Draft::new(&job.inputs.cache.store(), &key)?;
@@ -238,6 +233,7 @@ fn store_artifacts(
     let artifacts = Artifacts {
         draft: &draft,
         messages: &compiled.messages,
+        shared: &Shared::of_builds(&job.inputs.used_builds),
         notes: compiled.notes.path(),
         checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,
@@ -250,6 +246,7 @@ fn store_artifacts(
         artifacts.executables(&programs.built, &runner, &key)?;
     let companions = artifacts.companions(&executables)?;
     let (local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
+    let watched = watched::find(&check.included, &compiled.messages, &job.inputs.checkout);
     let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         read => Some(read?),
@@ -261,7 +258,7 @@ fn store_artifacts(
         key_inputs,
         packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
         lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
-        sources,
+        sources: check.digest,
         executables,
         unproven,
         failed_targets: failed.into_iter().chain(programs.failed).collect(),
@@ -277,6 +274,7 @@ fn store_artifacts(
         missing_submodules: tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect(),
         local_packages,
         outputs,
+        watched,
     })
 }
 

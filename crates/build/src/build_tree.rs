@@ -25,6 +25,8 @@ pub struct BuildTree<'a> {
 /// The state of the checkout before the first test of a build.
 struct Restored {
     key: String,
+    /// Revisions with other documentation share a build.
+    tree: String,
     /// `git status` before any test ran.
     status: Vec<u8>,
     /// The files' times and sizes when they were last checked.
@@ -71,7 +73,7 @@ impl<'a> BuildTree<'a> {
 
     /// Restores the checkout to the state of a build. This is cheap if no test has changed it.
     pub fn restore(&mut self, inputs: &Inputs<'_>, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        if self.is_restored(inputs, entry, true)? {
+        if self.is_restored(inputs, index, entry, true)? {
             return Ok(());
         }
         self.check_out(inputs, &inputs.plan.revisions[index])?;
@@ -82,15 +84,23 @@ impl<'a> BuildTree<'a> {
         injected.save()?;
         let status = self.worktree.status()?;
         let stamps = self.stamps(inputs)?;
-        self.restored = Some(Restored { key: entry.provenance.key.clone(), status, stamps });
+        let (key, tree) = (entry.provenance.key.clone(), inputs.plan.revisions[index].tree.clone());
+        self.restored = Some(Restored { key, tree, status, stamps });
         Ok(())
     }
 
     /// Whether the checkout is still in the state that the build's first test found. What tests left in
     /// the crate for external overlays is removed, unless others run (`is_idle` is false).
-    pub fn is_restored(&mut self, inputs: &Inputs<'_>, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
-        let Some(restored) = self.restored.as_ref().filter(|restored| restored.key == entry.provenance.key)
-        else {
+    pub fn is_restored(
+        &mut self,
+        inputs: &Inputs<'_>,
+        index: usize,
+        entry: &Entry,
+        is_idle: bool,
+    ) -> anyhow::Result<bool> {
+        let wanted = (&entry.provenance.key, &inputs.plan.revisions[index].tree);
+        let is_wanted = |restored: &&Restored| (&restored.key, &restored.tree) == wanted;
+        let Some(restored) = self.restored.as_ref().filter(is_wanted) else {
             return Ok(false);
         };
         if restored.stamps.hold() {

@@ -27,6 +27,7 @@ use crate::job::{Inputs, Job};
 use crate::lockfile_resolver::LockfileResolver;
 use crate::prepared_source::{self, SkippedEdits};
 use crate::provenance::KeyInputs;
+use crate::same_sources;
 use crate::selected_failures::{failure_of_added, failure_of_selected, judged};
 use crate::shared_lockfile::{self, SharedLockfile};
 use crate::shim::CompiledShim;
@@ -91,6 +92,7 @@ impl<'a> Builder<'a> {
             patches,
             added_tests: BTreeMap::new(),
             sides: BTreeMap::new(),
+            used_builds: Vec::new(),
             patterns,
             sink,
             interrupt,
@@ -160,7 +162,12 @@ impl<'a> Builder<'a> {
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
         let built = if let Some(entry) = self.stored(&job, &key_inputs) {
-            self.emit(Event::BuildReused { name: revision.name.clone(), commit: revision.short() });
+            let (name, commit) = (revision.name.clone(), revision.short());
+            self.emit(Event::BuildReused { name, commit, has_same_sources: false });
+            entry
+        } else if let Some(entry) = self.with_same_sources(&job, &key_inputs) {
+            let (name, commit) = (revision.name.clone(), revision.short());
+            self.emit(Event::BuildReused { name, commit, has_same_sources: true });
             entry
         } else {
             self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
@@ -189,6 +196,7 @@ impl<'a> Builder<'a> {
         if self.lacks_lockfile(index)? {
             self.lockfile.note_use();
         }
+        self.inputs.used_builds.push(built.folder.clone());
         Ok(Build::Done(built))
     }
 
@@ -283,7 +291,7 @@ impl<'a> Builder<'a> {
         let commit = revision.short();
         let key_inputs = key_inputs(&job)?;
         if let Some(entry) = self.stored(&job, &key_inputs) {
-            self.emit(Event::BuildReused { name, commit });
+            self.emit(Event::BuildReused { name, commit, has_same_sources: false });
             return Ok(Build::Done(entry));
         }
         self.emit(Event::BuildStarted { name: name.clone(), commit: commit.clone() });
@@ -313,14 +321,7 @@ impl<'a> Builder<'a> {
     /// one that lacks selected tests, because their targets may compile by now.
     fn stored(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
         match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
-            Stored::Complete(entry) => {
-                // A submodule that was missing may be there now.
-                let is_whole = |entry: &Entry| entry.provenance.missing_submodules.is_empty();
-                Some(entry)
-                    .filter(|entry| is_whole(entry) && !entry.lacks_libraries() && !entry.lacks_secrets())
-                    .map(|entry| judged(job, entry))
-                    .filter(|entry| entry.selected_failures().next().is_none())
-            }
+            Stored::Complete(entry) => complete(job, entry),
             Stored::Absent => None,
             Stored::Damaged(reason) => {
                 let name = &job.revision().name;
@@ -329,6 +330,25 @@ impl<'a> Builder<'a> {
                 self.inputs.warn(message, None);
                 None
             }
+        }
+    }
+
+    /// Returns the build of another revision that differs from this one in nothing but documentation.
+    fn with_same_sources(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
+        // A patch may be about documentation, and `--run-all` takes nothing for granted.
+        if !self.inputs.patches.is_empty() || self.inputs.plan.request.settings.run_all {
+            return None;
+        }
+        let store = self.inputs.cache.store();
+        let used = &self.inputs.used_builds;
+        let found = same_sources::find(&store, used, self.inputs.repository, key_inputs)?;
+        if used.contains(&found.folder) {
+            // Its files were checked.
+            return complete(job, found);
+        }
+        match store::find_intact(&store, &found.provenance.key) {
+            Stored::Complete(entry) => complete(job, entry),
+            Stored::Absent | Stored::Damaged(_) => None,
         }
     }
 
@@ -547,6 +567,15 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Returns a stored build, if nothing is missing in it that may be there by now.
+fn complete(job: &Job<'_>, entry: Box<Entry>) -> Option<Box<Entry>> {
+    let is_whole = entry.provenance.missing_submodules.is_empty();
+    let lacks_nothing = is_whole && !entry.lacks_libraries() && !entry.lacks_secrets();
+    let entry = lacks_nothing.then(|| judged(job, entry))?;
+    let lacks_selected = entry.selected_failures().next().is_some();
+    (!lacks_selected).then_some(entry)
+}
+
 impl TestTree for Builder<'_> {
     /// Restores the checkout to the state of the build, and its companions to the paths where tests
     /// look for them.
@@ -555,8 +584,8 @@ impl TestTree for Builder<'_> {
         entry.place_companions()
     }
 
-    fn holds(&mut self, _: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
-        self.tree.is_restored(&self.inputs, entry, is_idle)
+    fn holds(&mut self, index: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.tree.is_restored(&self.inputs, index, entry, is_idle)
     }
 
     fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {

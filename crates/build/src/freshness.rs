@@ -28,6 +28,8 @@ pub(crate) struct Check {
     pub stale: BTreeSet<Utf8PathBuf>,
     /// Hash over the sources of all crates with sources in the checkout.
     pub digest: String,
+    /// The files among these sources that are not Rust, such as those of `include_str!`.
+    pub included: BTreeSet<Utf8PathBuf>,
 }
 
 impl SourceRecords {
@@ -56,6 +58,7 @@ impl SourceRecords {
         let mut hashes = HashMap::new();
         let mut stale = BTreeSet::new();
         let mut all = BTreeMap::new();
+        let mut included = BTreeSet::new();
         for artifact in artifacts.iter().filter(|artifact| messages::is_path_package(artifact)) {
             let Some(dep_info) = dep_info(artifact) else {
                 // Every path crate has a dep-info file. If it is not found, nothing is proven.
@@ -67,10 +70,13 @@ impl SourceRecords {
             for file in parse_dep_info(&followed::text(&dep_info)?) {
                 let path =
                     [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
-                let hash = match path {
-                    Some(path) => hash_of(&path, &mut hashes)?,
+                let hash = match &path {
+                    Some(path) => hash_of(path, &mut hashes)?,
                     None => "absent".to_owned(),
                 };
+                if file.extension() != Some("rs") {
+                    included.insert(path.unwrap_or_else(|| workspace.join(&file)));
+                }
                 sources.insert(file, hash);
             }
             for (file, hash) in &sources {
@@ -87,7 +93,7 @@ impl SourceRecords {
             }
         }
         let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
-        Ok(Check { stale, digest })
+        Ok(Check { stale, digest, included })
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Inputs<'a> {
     pub added_tests: BTreeMap<usize, Vec<OverlayFile>>,
     /// What revisions with other dependencies are built with, by their index.
     pub sides: BTreeMap<usize, ProvidedSide>,
+    /// The folders of the builds that this session found or made, in the store.
+    pub used_builds: Vec<Utf8PathBuf>,
     /// Which functions to trace.
     pub patterns: Patterns,
     /// Where events go.

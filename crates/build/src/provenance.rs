@@ -110,7 +110,7 @@ fn without_jobs(arguments: &[String]) -> Vec<String> {
 pub struct Provenance {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// The build's key, which each executable contains too.
+    /// The build's key. Each executable contains it, or that of an earlier build with the same code.
     pub key: String,
     /// The commit that was checked out for the build. Commits with the same tree share the build.
     pub commit: String,
@@ -167,9 +167,18 @@ pub struct Provenance {
     /// be read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<Utf8PathBuf, Option<String>>,
+    /// The files and folders of the checkout that cargo watches, apart from Rust sources. `None` if they are
+    /// not known, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<BTreeSet<Utf8PathBuf>>,
 }
 
 impl Provenance {
+    /// Returns the key that an executable contains, and that its tests report.
+    pub fn key_in<'a>(&'a self, executable: &'a Executable) -> &'a str {
+        executable.key.as_deref().unwrap_or(&self.key)
+    }
+
     /// Returns the executables whose tests cannot be measured: those that are not proven to be this
     /// build, and those whose tests could not be listed. Targets that do not compile are not among
     /// them: they matter only to those who select their tests.
@@ -280,6 +289,10 @@ pub struct Executable {
     pub file: Utf8PathBuf,
     /// blake3 of the file, including the key in it.
     pub hash: String,
+    /// The key in the file, if that is not the build's own: an earlier build has the same code, and both share the
+    /// file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// blake3 of the file as it was linked, without the key. Two builds with the same hash have the same
     /// code, data and debug information. Absent in builds of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -350,6 +363,7 @@ pub mod samples {
             unlisted: None,
             file: "t".into(),
             hash: String::new(),
+            key: None,
             code: None,
             package_folder: None,
             directory: "/".into(),
@@ -401,6 +415,7 @@ pub mod samples {
             missing_submodules: Vec::new(),
             local_packages: BTreeSet::new(),
             outputs: BTreeMap::new(),
+            watched: None,
         }
     }
 }

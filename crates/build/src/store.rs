@@ -4,7 +4,7 @@
 //! The key is a hash of everything that affects the build, so that the same build is never made
 //! twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -124,9 +124,39 @@ fn folder(store: &Utf8Path, key: &str) -> Utf8PathBuf {
 pub(crate) struct Copied {
     /// blake3 of the file, including the key in it.
     pub hash: String,
+    /// The key in it, if that is another build's.
+    pub key: Option<String>,
     /// blake3 of the file as it was linked.
     pub code: String,
     pub bytes: Vec<u8>,
+}
+
+/// The executables of stored builds, by the hash of the file as it was linked. A build with the same code shares the
+/// file: most of a workspace is the same after a change, and copies of it fill the disk.
+#[derive(Default)]
+pub(crate) struct Shared(HashMap<String, SharedFile>);
+
+struct SharedFile {
+    path: Utf8PathBuf,
+    hash: String,
+    key: String,
+}
+
+impl Shared {
+    /// Reads the builds in these folders, whose files were checked.
+    pub fn of_builds(folders: &[Utf8PathBuf]) -> Self {
+        let mut files = HashMap::new();
+        for folder in folders {
+            let Stored::Complete(entry) = find_in(folder) else { continue };
+            for executable in &entry.provenance.executables {
+                let Some(code) = executable.code.clone() else { continue };
+                let key = entry.provenance.key_in(executable).to_owned();
+                let path = folder.join(&executable.file);
+                files.insert(code, SharedFile { path, hash: executable.hash.clone(), key });
+            }
+        }
+        Self(files)
+    }
 }
 
 /// What the store has for a key.
@@ -147,14 +177,22 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Stored::Absent,
         Ok(_) | Err(_) => {}
     }
+    match find_in(&folder) {
+        Stored::Complete(entry) if entry.provenance.key != key => Stored::Absent,
+        found => found,
+    }
+}
+
+/// Reads the build in a folder of the store, without reading its executables.
+pub(crate) fn find_in(folder: &Utf8Path) -> Stored {
     match read_provenance(&folder.join(PROVENANCE)) {
-        Ok(Some(provenance)) if provenance.key == key => Stored::Complete(Box::new(Entry {
-            folder,
+        Ok(Some(provenance)) => Stored::Complete(Box::new(Entry {
+            folder: folder.to_owned(),
             provenance,
             unselected: BTreeSet::new(),
             hints: Vec::new(),
         })),
-        Ok(_) => Stored::Absent,
+        Ok(None) => Stored::Absent,
         Err(error) => Stored::Damaged(format!("{error:#}")),
     }
 }
@@ -214,8 +252,8 @@ impl Draft {
         self.partial.join(file)
     }
 
-    /// Copies a test executable and writes the key into the copy. Returns the copy, or why the
-    /// executable is not proven to be this build; it is then not copied.
+    /// Copies a test executable and writes the key into the copy, or takes the file of a build with the same
+    /// code. Returns the copy, or why the executable is not proven to be this build; it is then not copied.
     ///
     /// # Errors
     ///
@@ -226,18 +264,24 @@ impl Draft {
         built: &Utf8Path,
         file: &Utf8Path,
         key: &str,
+        shared: &Shared,
     ) -> anyhow::Result<Result<Copied, Unproven>> {
         let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
         let code = blake3::hash(&bytes).to_hex().to_string();
+        let path = self.partial.join(file);
+        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        // Some file systems have no hard links.
+        if let Some(same) = shared.0.get(&code).filter(|same| std::fs::hard_link(&same.path, &path).is_ok()) {
+            let key = (same.key != key).then(|| same.key.clone());
+            return Ok(Ok(Copied { hash: same.hash.clone(), key, code, bytes }));
+        }
         if let Err(unproven) = stamp(&mut bytes, key) {
             return Ok(Err(unproven));
         }
-        let path = self.partial.join(file);
-        fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
-        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), code, bytes }))
+        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), key: None, code, bytes }))
     }
 
     /// Copies any other file. Returns its hash.
@@ -456,12 +500,12 @@ mod tests {
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
         let file = Utf8Path::new("t");
-        let missing = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        let missing = draft.add_executable(&store.join("built"), file, KEY, &Shared::default()).unwrap_err();
         assert!(missing.is::<UnreadableArtifact>() && missing.to_string().contains("/built"), "{missing}");
         fs_err::write(store.join("built"), linked()).unwrap();
         // Like a full disk, a folder in its place keeps the copy from being written.
         fs_err::create_dir(draft.path(file)).unwrap();
-        let blocked = draft.add_executable(&store.join("built"), file, KEY).unwrap_err();
+        let blocked = draft.add_executable(&store.join("built"), file, KEY, &Shared::default()).unwrap_err();
         assert!(blocked.to_string().contains(draft.path(file).as_str()), "{blocked}");
     }
 
@@ -473,8 +517,9 @@ mod tests {
         let built = store.join("built");
         fs_err::write(&built, linked()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let hash = draft.add_executable(&built, Utf8Path::new("t"), KEY).unwrap().unwrap().hash;
-        let mut provenance = provenance(Executable { hash, ..executable() });
+        let copied = draft.add_executable(&built, Utf8Path::new("t"), KEY, &Shared::default());
+        let Copied { hash, code, .. } = copied.unwrap().unwrap();
+        let mut provenance = provenance(Executable { hash, code: Some(code), ..executable() });
         let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
         provenance.companions.push(Companion { path: built, file: "c".into(), hash });
         let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
@@ -484,6 +529,32 @@ mod tests {
         provenance.injected_hash = hash_of_injected(&injected);
         provenance.injected = injected.into_keys().collect();
         draft.finish(provenance).unwrap()
+    }
+
+    #[test]
+    fn builds_with_the_same_code_share_the_file_and_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let first = entry(store);
+        let shared = Shared::of_builds(std::slice::from_ref(&first.folder));
+        let key = KEY.replace('0', "1");
+        let draft = Draft::new(store, &key).unwrap();
+        let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared).unwrap().unwrap();
+        assert_eq!(copied.key.as_deref(), Some(KEY));
+        let Copied { hash, key: of_first, code, .. } = copied;
+        let executable = Executable { hash, key: of_first, code: Some(code), ..executable() };
+        let injected_hash = hash_of_injected(&BTreeMap::new());
+        let provenance = Provenance { key: key.clone(), injected_hash, ..provenance(executable) };
+        assert_eq!(provenance.key_in(&provenance.executables[0]), KEY);
+        let second = draft.finish(provenance).unwrap();
+        fs_err::remove_dir_all(&first.folder).unwrap();
+        assert!(matches!(find_intact(store, &key), Stored::Complete(_)), "it needs no other build");
+        // Other code gets a file of its own.
+        fs_err::write(store.join("built"), [&linked()[..], b"more"].concat()).unwrap();
+        let draft = Draft::new(store, KEY).unwrap();
+        let shared = Shared::of_builds(&[first.folder, second.folder]);
+        let copied = draft.add_executable(&store.join("built"), "t".into(), KEY, &shared).unwrap().unwrap();
+        assert_eq!(copied.key, None);
     }
 
     #[test]

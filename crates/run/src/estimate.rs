@@ -1,7 +1,7 @@
 //! How long the runs that are left will take: each test by its own past, in this session or in
 //! earlier runs, else by the average.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use memprof_judge::results::outcome::RunRecord;
@@ -25,6 +25,15 @@ impl PastTimes {
         let tests: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
         let nanoseconds = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         tests.into_iter().filter_map(|cell| Some((cell.clone(), nanoseconds(self.0.get(cell)?)))).collect()
+    }
+
+    /// Returns how long the tests of each package took together, one run of each.
+    pub(crate) fn by_package(&self) -> BTreeMap<&str, Duration> {
+        let mut times: BTreeMap<&str, Duration> = BTreeMap::new();
+        for (cell, time) in &self.0 {
+            *times.entry(&cell.test.package).or_default() += *time;
+        }
+        times
     }
 
     /// Reads the first run of each cell in these folders. The first folder that has a cell counts.

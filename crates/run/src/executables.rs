@@ -10,7 +10,7 @@ use camino::Utf8PathBuf;
 use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
 use memprof_support::guarded_files::put_back;
-use memprof_support::regular_file;
+use memprof_support::regular_file::followed;
 use memprof_support::stamp::Stamp;
 
 /// The executables that were proven.
@@ -40,7 +40,8 @@ impl ProvenExecutables {
             put_back(&mut proven.file, &path, 0o755).with_context(|| format!("cannot put {path} back"))?;
         }
         entry.verified(executable)?;
-        let file = regular_file::open(&path).with_context(|| format!("cannot open {path}"))?;
+        // Builds with the same code share a file, so it may have several names.
+        let file = followed::open(&path).with_context(|| format!("cannot open {path}"))?;
         let stamp = Stamp::read(&path).with_context(|| format!("{path} disappeared"))?;
         self.0.insert(path, Proven { file, stamp });
         Ok(true)

@@ -15,6 +15,7 @@ mod executables;
 mod files_beside;
 mod finished;
 pub mod follow;
+pub mod forecast;
 pub mod guards;
 mod home;
 pub mod kept_baseline;

@@ -64,7 +64,7 @@ impl OneRun<'_> {
         home.redact_outputs()?;
         let evidence = Evidence {
             folder: &home.path,
-            key: &entry.provenance.key,
+            key: entry.provenance.key_in(executable),
             log_key: &self.key,
             has_checksum: entry.provenance.key_inputs.shim == shim::source_hash(),
             harm,

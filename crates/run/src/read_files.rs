@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use memchr::memmem;
 
-/// Folders of documentation, at the root of a repository.
-const DOCUMENTATION: [&str; 3] = ["docs", "doc", ".github"];
+use memprof_build::documentation::{FOLDERS, is_documentation, owner_of};
 
 /// Parts of symbols: `std::path::Path::parent`, and the module that each executable with symbols has.
 const PARENT: &[u8] = b"4Path6parent";
@@ -51,11 +50,10 @@ impl<'a> Reader<'a> {
         if self.package.starts_with(path) {
             return true;
         }
-        let owner = self.packages.iter().filter(|package| path.starts_with(package));
-        let owner = owner.max_by_key(|package| package.components().count());
-        if is_documentation(path, owner.map(Utf8PathBuf::as_path)) {
+        let owner = owner_of(path, self.packages);
+        if is_documentation(path, owner) {
             let top = path.components().next().map(|first| first.as_str()).filter(|top| *top != name);
-            let is_in_folder = top.is_some_and(|top| DOCUMENTATION.contains(&top) && self.mentions(top));
+            let is_in_folder = top.is_some_and(|top| FOLDERS.contains(&top) && self.mentions(top));
             let extension = path.extension().map(|extension| format!(".{extension}"));
             return is_in_folder || self.mentions(name) || extension.is_some_and(|end| self.mentions(&end));
         }
@@ -96,20 +94,6 @@ impl<'a> Reader<'a> {
         let before = &before[begin..];
         [&b"library/"[..], b"compiler-builtins/"].iter().any(|folder| memmem::find(before, folder).is_some())
     }
-}
-
-/// Whether a file is for people alone: a text or a licence at the root of the repository or of a package, a
-/// text in a folder for documentation, or a workflow.
-fn is_documentation(path: &Utf8Path, owner: Option<&Utf8Path>) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    let folder = path.parent().unwrap_or(Utf8Path::new(""));
-    let is_at_root = folder == "" || owner == Some(folder);
-    let top = path.components().next().map(|first| first.as_str()).unwrap_or_default();
-    let is_text = path.extension() == Some("md");
-    let is_licence = ["LICENSE", "LICENCE", "COPYING"].iter().any(|word| name.starts_with(word));
-    (is_text || is_licence && path.extension() != Some("rs")) && is_at_root
-        || is_text && DOCUMENTATION.contains(&top)
-        || top == ".github" && folder != ""
 }
 
 #[cfg(test)]

@@ -168,6 +168,7 @@ fn is_alike(one: &Executable, other: &Executable) -> bool {
     let surroundings = |executable: &Executable| Executable {
         file: Utf8PathBuf::new(),
         hash: String::new(),
+        key: None,
         body: None,
         ..executable.clone()
     };

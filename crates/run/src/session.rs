@@ -299,6 +299,10 @@ fn listed_revisions<'a>(
 fn stored_builds(plan: &Plan, builds: &[Build], mut completed: AllCompleted) -> BTreeMap<usize, StoredBuild> {
     let stored = |(index, build): (usize, &Build)| {
         let mut stored = stored_build(build);
+        if build.entry().is_some() {
+            // A build may be that of another commit with the same sources.
+            stored.facts.set(Fact::Commit, plan.revisions[index].commit.clone());
+        }
         stored.notes = build.entry().map(|entry| entry.notes(&plan.revisions[index])).unwrap_or_default();
         if let Some(completed) = completed.remove(&index) {
             stored.added_tests = completed.added;

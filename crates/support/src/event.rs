@@ -34,8 +34,8 @@ pub enum Event {
     BuildProgress { name: String, crate_name: String, compiled: usize },
     /// A revision was built.
     BuildFinished { name: String, commit: String, took: Duration },
-    /// The store already had this build.
-    BuildReused { name: String, commit: String },
+    /// The store already had this build, or that of another revision with the same sources.
+    BuildReused { name: String, commit: String, has_same_sources: bool },
     /// A revision did not build; the log is kept at the path.
     BuildFailed { name: String, commit: String, first_errors: String, log: String, hints: Vec<String> },
     /// The pause before the next run begins.

@@ -2,7 +2,15 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::DiagnosticLevel;
-use cargo_metadata::{Artifact, CompilerMessage, Message};
+use cargo_metadata::{Artifact, CompilerMessage, Message, PackageId};
+
+/// A build script of a package of the checkout, as it ran.
+#[derive(Debug)]
+pub struct LocalScript {
+    pub package: PackageId,
+    /// Its `OUT_DIR`.
+    pub out: Utf8PathBuf,
+}
 
 /// The results of a build, according to cargo's messages.
 #[derive(Debug, Default)]
@@ -17,8 +25,8 @@ pub struct Messages {
     /// `OUT_DIR` of each dependency from outside of the checkout. Its content is the same in every
     /// revision with this dependency.
     pub foreign_out_directories: Vec<Utf8PathBuf>,
-    /// `OUT_DIR` of each package of the checkout.
-    pub out_directories: Vec<Utf8PathBuf>,
+    /// The build scripts of the packages of the checkout.
+    pub scripts: Vec<LocalScript>,
     /// The first message about an artifact that cannot be read, and why. Without it, tests would be
     /// missing.
     pub unreadable: Option<String>,
@@ -56,10 +64,11 @@ impl Messages {
                 None
             }
             Message::BuildScriptExecuted(script) => {
-                let is_local = is_path_id(&script.package_id.repr);
-                let known =
-                    if is_local { &mut self.out_directories } else { &mut self.foreign_out_directories };
-                known.push(script.out_dir);
+                if is_path_id(&script.package_id.repr) {
+                    self.scripts.push(LocalScript { package: script.package_id, out: script.out_dir });
+                } else {
+                    self.foreign_out_directories.push(script.out_dir);
+                }
                 None
             }
             _ => None,
@@ -72,7 +81,7 @@ impl Messages {
         self.errors.extend(other.errors);
         self.kept.extend(other.kept.into_iter().filter(|text| !self.kept.contains(text)).collect::<Vec<_>>());
         self.foreign_out_directories.extend(other.foreign_out_directories);
-        self.out_directories.extend(other.out_directories);
+        self.scripts.extend(other.scripts);
         self.unreadable = self.unreadable.take().or(other.unreadable);
     }
 

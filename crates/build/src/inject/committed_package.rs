@@ -1,4 +1,6 @@
-//! Finds a package's folder in a commit, without checking it out.
+//! Finds the packages of a commit, without checking it out.
+
+use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{DocumentMut, Item};
@@ -8,6 +10,13 @@ use crate::git::repository::Repository;
 /// Returns the folder of the package of this name, relative to the repository's root; `None` if the
 /// commit has no such package.
 pub fn folder(repository: &Repository, commit: &str, name: &str) -> anyhow::Result<Option<Utf8PathBuf>> {
+    let packages = packages(repository, commit)?;
+    Ok(packages.into_iter().find(|(_, found)| found == name).map(|(folder, _)| folder))
+}
+
+/// Returns the names of all packages of a commit by their folders, relative to the repository's root.
+pub fn packages(repository: &Repository, commit: &str) -> anyhow::Result<BTreeMap<Utf8PathBuf, String>> {
+    let mut packages = BTreeMap::new();
     for path in repository.files(commit, "")? {
         let path = Utf8PathBuf::from(path);
         if path.file_name() != Some("Cargo.toml") {
@@ -15,17 +24,17 @@ pub fn folder(repository: &Repository, commit: &str, name: &str) -> anyhow::Resu
         }
         // A link or an LFS pointer is no manifest that cargo could read here.
         let Ok(Some(text)) = repository.show(commit, path.as_str()) else { continue };
-        if is_of_package(&String::from_utf8_lossy(&text), name) {
-            return Ok(Some(path.parent().unwrap_or(Utf8Path::new("")).to_owned()));
+        if let Some(name) = package_name(&String::from_utf8_lossy(&text)) {
+            packages.insert(path.parent().unwrap_or(Utf8Path::new("")).to_owned(), name);
         }
     }
-    Ok(None)
+    Ok(packages)
 }
 
-fn is_of_package(manifest: &str, name: &str) -> bool {
-    let Ok(document) = manifest.parse::<DocumentMut>() else { return false };
-    let package = document.get("package").or_else(|| document.get("project"));
-    package.and_then(|package| package.get("name")).and_then(Item::as_str) == Some(name)
+fn package_name(manifest: &str) -> Option<String> {
+    let document = manifest.parse::<DocumentMut>().ok()?;
+    let package = document.get("package").or_else(|| document.get("project"))?;
+    package.get("name").and_then(Item::as_str).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -34,9 +43,8 @@ mod tests {
 
     #[test]
     fn a_manifest_is_the_packages_by_its_name() {
-        assert!(is_of_package("[package]\nname = \"engine\"\n", "engine"));
-        assert!(!is_of_package("[package]\nname = \"engine\"\n", "other"));
-        assert!(!is_of_package("[workspace]\nmembers = [\"engine\"]\n", "engine"));
-        assert!(!is_of_package("not TOML at all [", "engine"));
+        assert_eq!(package_name("[package]\nname = \"engine\"\n").as_deref(), Some("engine"));
+        assert_eq!(package_name("[workspace]\nmembers = [\"engine\"]\n"), None);
+        assert_eq!(package_name("not TOML at all ["), None);
     }
 }

@@ -98,6 +98,11 @@ impl BuildFacts {
         self.0.get(&fact).map(String::as_str)
     }
 
+    /// Replaces a fact.
+    pub fn set(&mut self, fact: Fact, text: String) {
+        self.0.insert(fact, text);
+    }
+
     /// Returns what differs from another build of what must be equal, with its name in messages.
     pub fn differing(&self, other: &Self, purpose: Purpose) -> impl Iterator<Item = (Fact, &'static str)> {
         let differs = move |fact: Fact| self.get(fact) != other.get(fact);

@@ -1,0 +1,116 @@
+//! The files that cargo looks at to tell whether a build is fresh, apart from Rust sources: those that crates
+//! include, and those that build scripts name.
+
+use std::collections::BTreeSet;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use walkdir::WalkDir;
+
+use crate::cargo::messages::{self, LocalScript, Messages};
+use memprof_support::paths;
+use memprof_support::regular_file::followed;
+
+/// Returns the watched files and folders of the checkout, relative to it; `None` if they are not all known.
+/// Sources that are no Rust are in `included`.
+pub(crate) fn find(
+    included: &BTreeSet<Utf8PathBuf>,
+    messages: &Messages,
+    checkout: &Utf8Path,
+) -> Option<BTreeSet<Utf8PathBuf>> {
+    let checkout = checkout.canonicalize_utf8().ok()?;
+    let mut watched = BTreeSet::new();
+    for file in included {
+        watched.extend(places(file)?);
+    }
+    // What the build itself wrote does not change with the commit.
+    watched.retain(|path| path.starts_with(&checkout));
+    for script in &messages.scripts {
+        for path in named_by(script, messages)? {
+            watched.extend(places(&path)?);
+            watched.extend(linked_from(&path)?);
+        }
+    }
+    // A script that looks outside may look at git's own files, which change with each commit.
+    watched.into_iter().map(|path| Some(path.strip_prefix(&checkout).ok()?.to_owned())).collect()
+}
+
+/// Returns the files and folders whose change lets cargo run a build script again.
+fn named_by(script: &LocalScript, messages: &Messages) -> Option<Vec<Utf8PathBuf>> {
+    let artifact = messages.artifacts.iter().find(|artifact| artifact.package_id == script.package)?;
+    let output = followed::text(script.out.parent()?.join("output")).ok()?;
+    Some(named_in(&output, &messages::package_folder(artifact)))
+}
+
+/// Returns what the output of a build script names. A script that says nothing about it runs again if any file
+/// of its package changes.
+fn named_in(output: &str, package: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let told = output.lines().filter_map(|line| {
+        line.strip_prefix("cargo::").or_else(|| line.strip_prefix("cargo:"))?.strip_prefix("rerun-if-")
+    });
+    let told: Vec<&str> = told.collect();
+    if told.is_empty() {
+        return vec![package.to_owned()];
+    }
+    let changed = told.iter().filter_map(|one| one.strip_prefix("changed="));
+    changed.map(|path| package.join(path.trim())).collect()
+}
+
+/// Returns where a path is, and where it leads to if it is a link. `None` if nothing is there: cargo then never
+/// takes the build for fresh.
+fn places(path: &Utf8Path) -> Option<[Utf8PathBuf; 2]> {
+    let target = path.canonicalize_utf8().ok()?;
+    let own = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => folder.canonicalize_utf8().ok()?.join(name),
+        // It ends with `..`.
+        _ => target.clone(),
+    };
+    Some([own, target])
+}
+
+/// Returns where the links in a folder lead to.
+fn linked_from(folder: &Utf8Path) -> Option<Vec<Utf8PathBuf>> {
+    let mut targets = Vec::new();
+    for entry in WalkDir::new(folder).follow_root_links(true) {
+        let entry = entry.ok()?;
+        if entry.file_type().is_symlink() {
+            targets.push(paths::utf8(entry.into_path()).ok()?.canonicalize_utf8().ok()?);
+        }
+    }
+    Some(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_script_names_its_files_or_watches_its_package() {
+        let named = |output: &str| {
+            named_in(output, "p".into()).into_iter().map(Utf8PathBuf::into_string).collect::<Vec<_>>()
+        };
+        assert_eq!(named(""), ["p"]);
+        assert_eq!(named("cargo:rustc-cfg=x\nrerun-if-changed=a\n"), ["p"]);
+        assert_eq!(named("cargo:rerun-if-env-changed=X\n"), [""; 0]);
+        assert_eq!(named("cargo:rerun-if-changed=a\ncargo::rerun-if-changed=../b\n"), ["p/a", "p/../b"]);
+    }
+
+    #[test]
+    fn a_path_counts_where_it_is_and_where_its_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        fs_err::create_dir_all(root.join("p/src")).unwrap();
+        fs_err::write(root.join("README.md"), "").unwrap();
+        fs_err::os::unix::fs::symlink("../README.md", root.join("p/README.md")).unwrap();
+        let included = |path: &str| {
+            let files = BTreeSet::from([root.join(path)]);
+            let found = find(&files, &Messages::default(), &root)?;
+            Some(found.into_iter().map(Utf8PathBuf::into_string).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(included("p/src/../README.md").unwrap(), "README.md p/README.md");
+        assert_eq!(included("p/src/..").unwrap(), "p");
+        assert_eq!(included("p/absent.md"), None);
+        assert_eq!(linked_from(&root.join("p")).unwrap(), [root.join("README.md")]);
+        fs_err::remove_file(root.join("README.md")).unwrap();
+        assert_eq!(linked_from(&root.join("p")), None, "the link leads nowhere");
+    }
+}
