@@ -56,4 +56,5 @@ pub mod texts;
 mod toolchains;
 pub mod trace;
 mod traced_sources;
+mod typed_names;
 pub mod wrapper;
