@@ -36,8 +36,10 @@ pub struct WhyArguments {
         hide_possible_values = true
     )]
     pub why: Option<Why>,
-    /// What call sites have in common in a line: site, line, function, module, crate or hunk
+    /// What call sites have in common in a line: site, line, function, module, crate, hunk or type
     /// [default: line]
+    ///
+    /// `type` builds with names that have types (docs/why.md).
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
     /// Show only call stacks with a function or a file and line that match; the innermost match
@@ -97,6 +99,11 @@ impl WhyArguments {
     pub fn is_about_sites(&self) -> bool {
         let is_grouped = self.why_by.is_some() || self.focus.is_some() || self.frames.is_some();
         is_grouped || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+    }
+
+    /// Whether call sites are shown by type.
+    pub fn shows_types(&self) -> bool {
+        self.why_by == Some(GroupBy::Type)
     }
 
     /// Returns what is asked about the recorded tests.

@@ -81,6 +81,7 @@ pub fn reconcile(
         trace: trace(&arguments.trace, matrix.trace.as_ref())?,
         shard: None,
         alone_for: None,
+        typed_names: false,
     };
     request.build.jobs = arguments.build.jobs(&arguments.settings);
     if !request.settings.jobs.is_one() && request.settings.delay_milliseconds.is_some() {

@@ -91,7 +91,7 @@ pub(crate) fn explained(test: &str, candidate: usize, difference: Difference) ->
     Explained {
         cell: cell(test, &[]),
         candidate,
-        rows: vec![ExplainedRow { difference, agreements: [None, None] }],
+        rows: vec![ExplainedRow { difference, by_line: None, agreements: [None, None] }],
         limits: Vec::new(),
         is_asked: false,
         remarks: Vec::new(),
@@ -172,7 +172,7 @@ fn each_row_of_a_test_has_its_causes() {
         let mut difference = difference(sites);
         difference.checkpoints =
             [0, 1].map(|_| Some(CheckpointName { label: label.to_owned(), occurrence: 1 }));
-        ExplainedRow { difference, agreements: [None, None] }
+        ExplainedRow { difference, by_line: None, agreements: [None, None] }
     };
     let rows = vec![
         at("parsed", &[(9, 100 * KIB, changed(9))]),
@@ -226,7 +226,7 @@ fn tests_over_a_limit_have_a_cause_in_common() {
     let comparison = compare(&synthetic.results());
     let mut at_peak = difference(&[(9, 190 * KIB, changed(9)), (20, 10 * KIB, Class::Unchanged)]);
     (at_peak.checkpoints[0], at_peak.totals[0]) = (None, None);
-    let limits = vec![ExplainedRow { difference: at_peak, agreements: [None, None] }];
+    let limits = vec![ExplainedRow { difference: at_peak, by_line: None, agreements: [None, None] }];
     let explained = |test: &str| Explained {
         rows: Vec::new(),
         limits: limits.clone(),
@@ -426,7 +426,7 @@ fn what_was_live_where_an_assertion_does_not_hold_is_in_each_report() {
         difference(&[(9, 196 * KIB, changed(9)), (20, 3 * KIB, Class::Unchanged), (30, KIB, changed(30))]);
     (at_peak.checkpoints[0], at_peak.totals[0]) = (None, None);
     at_peak.groups.iter_mut().for_each(|group| group.figures[0] = Figures::default());
-    let limits = vec![ExplainedRow { difference: at_peak, agreements: [None, None] }];
+    let limits = vec![ExplainedRow { difference: at_peak, by_line: None, agreements: [None, None] }];
     let told = "at the peak, 200 KiB at 'done': 196 KiB a::grow_9 src/lib.rs:9 (changed in pr/7), \
                 3.00 KiB a::grow_20 src/lib.rs:20 (unchanged), 1.00 KiB elsewhere";
 

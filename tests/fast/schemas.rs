@@ -107,6 +107,7 @@ fn csv_has_its_columns() {
         ("csv=tensors", Format::CsvTensors),
         ("csv=layers", Format::CsvLayers),
         ("csv=causes", Format::CsvCauses),
+        ("csv=sites", Format::CsvSites),
     ] {
         let mut text = Vec::new();
         memprof_report::render::render(format, &comparison, &Options::default(), &mut text).unwrap();

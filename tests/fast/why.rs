@@ -380,6 +380,51 @@ fn memory_without_a_stack_and_a_full_table_are_said() {
 }
 
 #[test]
+fn types_are_compared_by_their_paths_and_what_has_none_has_a_reason() {
+    let side = |token: &str, size: u64, bytes: [i64; 3]| {
+        let vec =
+            [format!("alloc::vec::Vec<{token}>::push"), format!("alloc::raw_vec::RawVec<{token}>::grow_one")];
+        let text = ["alloc::string::String::push", "alloc::vec::Vec<u8>::reserve"];
+        let sites: [&[&str]; 3] = [
+            &["i::f@src/lib.rs:3", &vec[0], &vec[1], "alloc::alloc::realloc", "__rust_realloc"],
+            &["i::g@src/lib.rs:7", text[0], text[1], "alloc::alloc::alloc", "__rust_alloc"],
+            &["i::raw@src/lib.rs:9", "alloc::alloc::alloc", "__rust_alloc"],
+        ];
+        let figures: Vec<_> =
+            (1..).zip(bytes).map(|(site, bytes)| (site, [bytes, bytes, bytes, 1])).collect();
+        let run = Recorded::new(&sites, &[("done", &figures)]);
+        Recorded { stacks: run.stacks.with_sizes([(token.to_owned(), size)].into()), ..run }
+    };
+    let runs = [side("i::Token", 10, [100, 50, 10]), side("j::Token", 20, [160, 75, 10])];
+    let diff = diff(&runs);
+    let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    let difference = attribution.answer(&question("heap.peak"), &by(GroupBy::Type)).unwrap();
+    let expected = [
+        ("alloc::vec::Vec<j::Token>", 160),
+        ("alloc::vec::Vec<i::Token>", -100),
+        ("String", 25),
+        ("allocated by functions of no type", 0),
+    ];
+    assert_eq!(shown(&difference), expected.map(|(name, bytes)| (name.to_owned(), bytes)));
+    assert_adds_up(&difference);
+    assert_eq!(difference.typed(), Some([150, 235]));
+    let elements =
+        |index: usize| difference.elements(&difference.groups[index]).map(|side| side.unwrap().count);
+    assert_eq!([elements(0), elements(1)], [[0, 8], [10, 0]]);
+    assert_eq!(difference.elements(&difference.groups[2]), [None, None], "a text has no elements");
+    assert_eq!(difference.groups[0].location(), Some("src/lib.rs:3"));
+    assert_eq!(answer("heap.peak", &Grouping::default()).typed(), None);
+
+    let grown = [side("i::Token", 10, [100, 0, 0]), side("i::Token", 16, [160, 0, 0])];
+    let attribution = Attribution::new(grown[0].run(), grown[1].run(), &diff);
+    let difference = attribution.answer(&question("heap.peak"), &by(GroupBy::Type)).unwrap();
+    assert_eq!(shown(&difference)[0], ("Vec<Token>".to_owned(), 60));
+    let sizes =
+        difference.elements(&difference.groups[0]).map(|side| side.map(|side| (side.count, side.size)));
+    assert_eq!(sizes, [Some((10, 10)), Some((10, 16))], "the type became larger");
+}
+
+#[test]
 fn renamed_files_of_a_repository_are_pairs() {
     let mut repository = TestRepository::new();
     repository.write("src/lib.rs", OLD);

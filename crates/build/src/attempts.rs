@@ -2,12 +2,10 @@
 //! edits that failed, until all artifacts are proven to come from this source.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::{Diagnostic, DiagnosticSpan};
-use cargo_platform::Cfg;
 
 use crate::adapters;
 use crate::artifacts::{Artifacts, Collected};
@@ -290,13 +288,6 @@ fn runner(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let config = job.config()?;
     let target = job.target(&config)?;
     let target = target.as_deref();
-    // Asking the compiler takes as long as some tests.
-    let cfgs: Vec<Cfg> = if config.has_conditional_runner() {
-        let of_target = target.iter().flat_map(|target| ["--target", target]);
-        let printed = job.toolchain.rustc().args(["--print", "cfg"]).args(of_target).run()?;
-        printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect()
-    } else {
-        Vec::new()
-    };
+    let cfgs = job.cfgs(&config, target, "runner")?;
     Ok(config.runner(target.unwrap_or(job.toolchain.host()), &cfgs).unwrap_or_default())
 }

@@ -13,7 +13,7 @@ use crate::inject::patch;
 use crate::job::Job;
 use crate::line_tables;
 use crate::provenance::KeyInputs;
-use crate::{inserted_checkpoints, shim, started_programs, traced_sources};
+use crate::{inserted_checkpoints, shim, started_programs, traced_sources, typed_names};
 use memprof_plan::clean_env::{Child, own_variables};
 use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_support::regular_file::followed;
@@ -22,13 +22,16 @@ use memprof_support::regular_file::followed;
 pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     let inputs = job.inputs;
     let toolchain = job.toolchain;
+    let mut environment = build_environment(job);
+    let flags = typed_names::variable(job, &environment)?;
+    environment.extend(line_tables::variable(job)?.into_iter().chain(flags));
     Ok(KeyInputs {
         tree: job.revision().tree.clone(),
         workspace: inputs.plan.workspace.clone(),
         lock: job.injected_lockfile()?.map(|text| blake3::hash(&text).to_hex().to_string()),
         toolchain: format!("{}\n{}", toolchain.pinned.as_deref().unwrap_or_default(), toolchain.version),
         arguments: arguments(job, &traced_sources::target_folder(job)?),
-        environment: build_environment(job).into_iter().chain(line_tables::variable(job)?).collect(),
+        environment,
         configuration: outer_configuration(job),
         shim: shim::source_hash(),
         overlay: overlay_inputs(job),

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::bail;
 
 use crate::adapters;
+use crate::build_key::build_environment;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::messages::Messages;
@@ -21,6 +22,7 @@ use crate::prepared_source::PreparedSource;
 use crate::shim::{CompiledShim, MissingShim};
 use crate::trace::dependency_copies::EditedCopy;
 use crate::traced_sources;
+use crate::typed_names;
 use crate::wrapper;
 use memprof_plan::clean_env::{Child, own_variables};
 use memprof_support::event::Event;
@@ -205,6 +207,7 @@ fn cargo(
         .arg(&prepared.manifest)
         .envs(job.requested_environment())
         .envs(line_tables::variable(job)?)
+        .envs(typed_names::variable(job, &build_environment(job))?)
         .env("RUSTC_WORKSPACE_WRAPPER", links.join(call.wrapper))
         .env(command::runner_variable(triple), &note)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)

@@ -1,9 +1,11 @@
 //! One revision to build: the inputs that all revisions of a plan share, and its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
+use cargo_platform::Cfg;
 
 use crate::cargo::configuration::CargoConfig;
 use crate::cargo::lockfile::Lockfile;
@@ -181,5 +183,21 @@ impl<'a> Job<'a> {
         let requested = self.requested_environment().remove(VARIABLE);
         let variable = requested.or_else(|| std::env::var(VARIABLE).ok());
         config.build_target(variable, self.toolchain.host())
+    }
+
+    /// Returns the compiler's configuration for a target, if a key of cargo's configuration depends on it.
+    pub(crate) fn cfgs(
+        &self,
+        config: &CargoConfig,
+        target: Option<&str>,
+        key: &str,
+    ) -> anyhow::Result<Vec<Cfg>> {
+        // Asking the compiler takes as long as some tests.
+        if !config.is_conditional(key) {
+            return Ok(Vec::new());
+        }
+        let of_target = target.iter().flat_map(|target| ["--target", target]);
+        let printed = self.toolchain.rustc().args(["--print", "cfg"]).args(of_target).run()?;
+        Ok(printed.text().lines().filter_map(|line| Cfg::from_str(line).ok()).collect())
     }
 }

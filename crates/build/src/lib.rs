@@ -58,5 +58,6 @@ pub mod texts;
 mod toolchains;
 pub mod trace;
 mod traced_sources;
+mod typed_names;
 mod watched;
 pub mod wrapper;

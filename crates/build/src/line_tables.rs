@@ -1,5 +1,5 @@
-//! Line tables for profiles that have none, so that call sites have functions and lines. They change
-//! neither the code nor a figure.
+//! Line tables for profiles that have none, so that call sites have functions and lines, and layouts of
+//! types if a run asks for types. They change neither the code nor a figure.
 
 use toml_edit::{DocumentMut, Item};
 
@@ -19,8 +19,9 @@ pub(crate) fn variable(job: &Job<'_>) -> anyhow::Result<Option<(String, String)>
     let commit = &inputs.plan.revisions[job.index].commit;
     let manifest = inputs.repository.show(commit, path.as_str())?.unwrap_or_default();
     let manifest = String::from_utf8_lossy(&manifest).parse().unwrap_or_default();
-    // The number is what every cargo knows; `limited` came with 1.71.
-    Ok(lacks_lines(&manifest, profile).then(|| (variable, "1".to_owned())))
+    // The number is what every cargo knows; `limited` came with 1.71. Layouts of types need all.
+    let level = if inputs.plan.request.typed_names { "2" } else { "1" };
+    Ok(lacks_lines(&manifest, profile).then(|| (variable, level.to_owned())))
 }
 
 /// Whether a profile has no debug information, by its own settings and those that it inherits.

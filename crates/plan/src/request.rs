@@ -86,6 +86,9 @@ pub struct Request {
     /// The shown metric that depends on tests beside it, if there is one. Then each test runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_for: Option<String>,
+    /// Whether builds have names with types, for `--why-by type`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub typed_names: bool,
 }
 
 impl Request {

@@ -47,7 +47,9 @@ impl Format {
     /// Whether it shows what moved memory.
     pub fn shows_causes(self) -> bool {
         let is_report = matches!(self, Self::Table | Self::Markdown | Self::Html | Self::Json | Self::Junit);
-        is_report || matches!(self, Self::CsvCauses | Self::Sarif | Self::Gitlab) || self.is_of_call_sites()
+        is_report
+            || matches!(self, Self::CsvCauses | Self::CsvSites | Self::Sarif | Self::Gitlab)
+            || self.is_of_call_sites()
     }
 
     /// Whether it shows nothing but call sites.
@@ -125,6 +127,9 @@ pub enum Format {
     /// A row per cause, test and metric
     #[value(name = "csv=causes")]
     CsvCauses,
+    /// A row per call site, or per what `--why-by` puts together
+    #[value(name = "csv=sites")]
+    CsvSites,
     /// A page for the browser, in one file
     Html,
     /// The complete report, in a versioned format

@@ -57,6 +57,7 @@ pub fn render(
         Format::CsvTensors => csv::tensors::render(comparison, out),
         Format::CsvLayers => csv::layers::render(comparison, out),
         Format::CsvCauses => csv::causes::render(comparison, options, out),
+        Format::CsvSites => csv::sites::render(comparison, options, out),
         Format::Bencher => bencher::render(comparison, out),
         Format::Gitlab => gitlab::render(comparison, options, out),
         Format::Sarif => sarif::render(comparison, options, out),

@@ -1,7 +1,7 @@
 //! Runs changed tests once more with call stacks, from the same executables, and keeps what the
 //! stacks are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,12 @@ use memprof_judge::results::stored::{self, Results};
 use memprof_judge::symbols::code_place::{Paths, Place};
 use memprof_judge::symbols::resolver;
 use memprof_judge::symbols::resolver::{Detail, Resolver};
+use memprof_judge::symbols::type_sizes;
 use memprof_judge::why::chosen::{Chosen, Why, choose};
 use memprof_judge::why::explanations::read_log;
 use memprof_judge::why::frame;
 use memprof_judge::why::stored::{StoredSymbols, StoredTest, StoredTests};
+use memprof_judge::why::types;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::repeat::Repeat;
 use memprof_support::counted::counted;
@@ -284,7 +286,11 @@ impl Work<'_> {
         let (entry, executable) = self.runner.executable(cell)?;
         let paths = Paths::new(&entry.provenance.key_inputs.checkout);
         let executable = entry.folder.join(&executable.file);
-        sealed::write(&path, &symbols(log, &executable, &paths)?)
+        let mut stored = symbols(log, &executable, &paths)?;
+        if self.runner.plan.request.typed_names {
+            stored.sizes = type_sizes::sizes(&executable, &used_types(log, &stored))?;
+        }
+        sealed::write(&path, &stored)
     }
 }
 
@@ -321,6 +327,20 @@ fn symbols(log: &StackLog, executable: &Utf8Path, paths: &Paths) -> anyhow::Resu
         stored.note = missing(own);
     }
     Ok(stored)
+}
+
+/// Returns the types that are elements of containers, by the addresses of the executable that use them.
+fn used_types(log: &StackLog, symbols: &StoredSymbols) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut used: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    for node in log.nodes.iter().filter(|node| node.module == Some(0)) {
+        let frames = symbols.frames.get(&StoredSymbols::key(node.module, node.address));
+        let functions = frames.into_iter().flatten().filter_map(|frame| frame.function.as_deref());
+        let elements: BTreeSet<String> = functions.filter_map(types::elements).collect();
+        if !elements.is_empty() {
+            used.entry(node.address).or_default().extend(elements);
+        }
+    }
+    used
 }
 
 /// What is missing in an executable, and what provides it.

@@ -170,21 +170,37 @@ impl CargoConfig {
         if let Some((base, item)) = self.find(&keys) {
             return words(base, item);
         }
-        self.layers.iter().find_map(|layer| {
-            let targets = layer.document.get("target")?.as_table_like()?;
-            targets.iter().find_map(|(name, target)| {
-                let platform = Platform::from_str(name).ok()?;
-                let holds = matches!(platform, Platform::Cfg(_)) && platform.matches(triple, cfgs);
-                words(&layer.base, target.get("runner").filter(|_| holds)?)
-            })
+        self.conditional(triple, cfgs, "runner").find_map(|(base, item)| words(base, item))
+    }
+
+    /// Whether `rustflags` are set for a target. Cargo then takes them, and not those of `build`.
+    pub(crate) fn has_flags_of_target(&self, triple: &str, cfgs: &[Cfg]) -> bool {
+        self.find(&["target", triple, "rustflags"]).is_some()
+            || self.conditional(triple, cfgs, "rustflags").next().is_some()
+    }
+
+    /// The values of a key in the tables `target.'cfg(…)'` that hold.
+    fn conditional(&self, triple: &str, cfgs: &[Cfg], key: &str) -> impl Iterator<Item = (&Path, &Item)> {
+        self.tables_of_targets().filter_map(move |(base, name, target)| {
+            let platform = Platform::from_str(name).ok()?;
+            let holds = matches!(platform, Platform::Cfg(_)) && platform.matches(triple, cfgs);
+            Some((base, target.get(key).filter(|_| holds)?))
         })
     }
 
-    /// Whether a runner depends on a `cfg(…)`, so that [`Self::runner`] needs the compiler's.
-    pub(crate) fn has_conditional_runner(&self) -> bool {
-        let targets = self.layers.iter().filter_map(|layer| layer.document.get("target")?.as_table_like());
-        let mut targets = targets.flat_map(|targets| targets.iter());
-        targets.any(|(name, target)| name.starts_with("cfg(") && target.get("runner").is_some())
+    /// Whether a key of a target depends on a `cfg(…)`, so that [`Self::runner`] and
+    /// [`Self::has_flags_of_target`] need the compiler's.
+    pub(crate) fn is_conditional(&self, key: &str) -> bool {
+        self.tables_of_targets()
+            .any(|(_, name, target)| name.starts_with("cfg(") && target.get(key).is_some())
+    }
+
+    fn tables_of_targets(&self) -> impl Iterator<Item = (&Path, &str, &Item)> {
+        self.layers.iter().flat_map(|layer| {
+            let targets = layer.document.get("target").and_then(Item::as_table_like);
+            let targets = targets.into_iter().flat_map(|targets| targets.iter());
+            targets.map(|(name, target)| (layer.base.as_path(), name, target))
+        })
     }
 
     fn find(&self, keys: &[&str]) -> Option<(&Path, &Item)> {
@@ -304,7 +320,17 @@ mod tests {
         assert_eq!(config.runner("x86_64-unknown-linux-gnu", &unix).unwrap(), ["env", "B=2"]);
         assert_eq!(config.runner("aarch64-unknown-linux-gnu", &unix).unwrap(), ["env", "A=1"]);
         assert_eq!(config.runner("x86_64-pc-windows-msvc", &[]), None);
-        assert!(config.has_conditional_runner());
+        assert!(config.is_conditional("runner") && !config.is_conditional("rustflags"));
+    }
+
+    #[test]
+    fn flags_of_a_target_are_those_of_its_triple_or_of_a_cfg_that_holds() {
+        let triple = "x86_64-unknown-linux-gnu";
+        let unix = [Cfg::from_str("unix").unwrap()];
+        let has = |text: &str| config(text).1.has_flags_of_target(triple, &unix);
+        assert!(has("[target.x86_64-unknown-linux-gnu]\nrustflags = '-g'"));
+        assert!(has("[target.'cfg(unix)']\nrustflags = ['-g']"));
+        assert!(!has("[target.'cfg(windows)']\nrustflags = ['-g']\n[build]\nrustflags = ['-g']"));
     }
 
     #[test]

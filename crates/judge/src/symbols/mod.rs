@@ -8,5 +8,6 @@ mod function_name;
 pub mod kept_table;
 pub mod resolver;
 pub mod test_body;
+pub mod type_sizes;
 pub mod unwind_rule;
 pub mod unwind_table;

@@ -73,7 +73,7 @@ fn addresses(executable: &[u8], toolchain: &str) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the release of `rustc -vV`.
-fn release(toolchain: &str) -> Option<(u32, u32)> {
+pub fn release(toolchain: &str) -> Option<(u32, u32)> {
     let release = toolchain.lines().find_map(|line| line.strip_prefix("release: "))?;
     let mut numbers = release.split(['.', '-']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

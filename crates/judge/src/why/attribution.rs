@@ -13,6 +13,7 @@ use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
 use crate::why::releases::{Release, Releases};
 use crate::why::stacks::{StackFigures, Stacks};
+use crate::why::types::SiteType;
 use memprof_support::counted::grouped;
 
 /// One side: what a run recorded, with its functions.
@@ -199,7 +200,7 @@ impl Sheet<'_> {
             incomplete,
         };
         let mut drafts: BTreeMap<(u8, String), Draft> = BTreeMap::new();
-        for (index, pair) in pairs.iter().enumerate() {
+        for (index, pair) in self.settled_pairs(pairs).iter().enumerate() {
             let figures = [0, 1].map(|side| {
                 let of_side = sides[side].as_ref().zip(pair[side]);
                 of_side.and_then(|(of, node)| of.figures.of_node.get(&node)).copied().unwrap_or_default()
@@ -216,6 +217,7 @@ impl Sheet<'_> {
             }
         }
         difference.groups = drafts.into_values().map(|draft| self.settled(draft)).collect();
+        name_types(&mut difference.groups);
         let without_stack = sides
             .each_ref()
             .map(|side| side.as_ref().map_or_else(Figures::default, |side| side.figures.without_stack));
@@ -234,6 +236,20 @@ impl Sheet<'_> {
         Ok(difference)
     }
 
+    /// Code that is the same may allocate another type: then each side is a stack of its own.
+    fn settled_pairs(&self, pairs: &[[Option<u32>; 2]]) -> Vec<[Option<u32>; 2]> {
+        let split = |pair: &[Option<u32>; 2]| match *pair {
+            [Some(old), Some(new)]
+                if self.grouping.by == GroupBy::Type
+                    && self.stacks[0].type_of(old) != self.stacks[1].type_of(new) =>
+            {
+                vec![[Some(old), None], [None, Some(new)]]
+            }
+            pair => vec![pair],
+        };
+        pairs.iter().flat_map(split).collect()
+    }
+
     /// Returns the group of one stack.
     fn draft(&self, pair: [Option<u32>; 2], figures: [Figures; 2], index: usize, difference: i64) -> Draft {
         let stacks = [0, 1].map(|side| pair[side].map(|node| self.stacks[side].stack(node)));
@@ -248,8 +264,13 @@ impl Sheet<'_> {
                 let class = self.class(pair, &stacks);
                 let class = class.map(|class| self.with_release(class, pair, difference));
                 let (name, location) = by.title(frame, class.as_ref());
-                let key = by.key(side, frame, class.as_ref(), self.changes(), index);
-                (class, (0, key), GroupKind::Sites { name, location })
+                if let Some(node) = pair[side as usize].filter(|_| by == GroupBy::Type) {
+                    let (key, kind) = of_type(self.stacks[side as usize].type_of(node), location);
+                    (class, key, kind)
+                } else {
+                    let key = by.key(side, frame, class.as_ref(), self.changes(), index);
+                    (class, (0, key), GroupKind::Sites { name, location })
+                }
             }
             None => (None, (1, String::new()), GroupKind::OutOfFocus),
         };
@@ -263,6 +284,10 @@ impl Sheet<'_> {
         let Draft { mut group, stack, .. } = draft;
         if let Some((side, node)) = stack {
             group.stack = self.stacks[side].stack(node).into_iter().cloned().collect();
+        }
+        if let GroupKind::Type { of, sizes, .. } = &mut group.kind {
+            let element = of.element();
+            *sizes = self.stacks.map(|stacks| stacks.size_of(element.as_deref()?));
         }
         group.settled()
     }
@@ -329,6 +354,31 @@ impl Draft {
         self.group.stacks = stacks;
         if is_name {
             self.group.class = most;
+        }
+    }
+}
+
+/// Returns the key and the kind of the group of a type.
+fn of_type(found: SiteType, location: Option<String>) -> ((u8, String), GroupKind) {
+    match found {
+        Ok(of) => {
+            ((0, of.path().to_owned()), GroupKind::Type { name: of.short(), of, location, sizes: [None; 2] })
+        }
+        Err(reason) => ((2, reason.words().to_owned()), GroupKind::NoType(reason)),
+    }
+}
+
+/// Types with the same last name get their modules.
+fn name_types(groups: &mut [Group]) {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for group in groups.iter() {
+        *count.entry(group.name().to_owned()).or_default() += 1;
+    }
+    for group in groups {
+        if let GroupKind::Type { of, name, .. } = &mut group.kind
+            && count.get(name).is_some_and(|count| *count > 1)
+        {
+            of.path().clone_into(name);
         }
     }
 }

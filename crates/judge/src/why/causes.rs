@@ -10,7 +10,7 @@ use crate::compare::standing::Standing;
 use crate::why::chosen::{self, Alike, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
-use crate::why::explanations::{Explained, Explanations};
+use crate::why::explanations::{Explained, ExplainedRow, Explanations};
 use crate::why::hunks::Hunk;
 use crate::why::manifests;
 use crate::why::reasons::{Reason, shares};
@@ -257,7 +257,7 @@ fn of_rows(comparison: &Comparison, view: &PairView<'_>, cell: usize, explained:
         let (_, row) = rows.next()?;
         view.rows.iter().position(|one| one == *row)
     };
-    let rows = explained.rows.iter().map(|row| &row.difference);
+    let rows = explained.rows.iter().map(ExplainedRow::sites);
     let rows = rows.filter_map(|difference| Some((difference, index_of(difference)?)));
     let mut found: Vec<Found> = Vec::new();
     for (number, (difference, row)) in rows.enumerate() {
@@ -293,7 +293,7 @@ fn of_rows(comparison: &Comparison, view: &PairView<'_>, cell: usize, explained:
 /// Returns what was live, or was allocated, where a test broke limits: the largest part of each.
 fn of_limits(view: &PairView<'_>, cell: usize, explained: &Explained) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
-    for difference in explained.limits.iter().map(|limit| &limit.difference) {
+    for difference in explained.limits.iter().map(ExplainedRow::sites) {
         let at = |row: &Match| names(view, row)[1] == difference.checkpoints[1];
         let Some(row) = view.rows.iter().position(at) else { continue };
         let Some(share) = shares(difference).into_iter().next() else { continue };

@@ -4,6 +4,7 @@ use crate::results::stack_log::Figures;
 use crate::why::class::{Class, Existence};
 use crate::why::frame::Frame;
 use crate::why::grouping::GroupBy;
+use crate::why::types::{AllocatedType, NoType};
 
 /// Which of a site's figures explains a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,15 @@ pub struct Group {
     pub stacks: usize,
 }
 
+/// Elements of a type's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// How many the bytes have room for.
+    pub count: u64,
+    /// The bytes of one.
+    pub size: u64,
+}
+
 /// What a group is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKind {
@@ -75,6 +85,18 @@ pub enum GroupKind {
         /// The file, and the line where all have the same.
         location: Option<String>,
     },
+    /// Sites that allocate this type.
+    Type {
+        of: AllocatedType,
+        /// The type in words: with modules only if another one has the same name.
+        name: String,
+        /// The file and line of the site that differs most.
+        location: Option<String>,
+        /// The size of an element on each side, if the type's blocks hold nothing else.
+        sizes: [Option<u64>; 2],
+    },
+    /// Sites whose type is not known, by `--why-by type`.
+    NoType(NoType),
     /// Stacks without a match of `--focus`.
     OutOfFocus,
     /// Memory without a stack: allocated before recording began, or not in the sample.
@@ -129,6 +151,27 @@ impl Difference {
         Some(bytes.saturating_mul(self.sample?).isqrt())
     }
 
+    /// Returns what of each side's figure has a type; `None` unless groups are types.
+    pub fn typed(&self) -> Option<[i64; 2]> {
+        let groups = || self.groups.iter().filter(|group| matches!(group.kind, GroupKind::Type { .. }));
+        let of = |side: usize| groups().map(|group| self.measure.get(group.figures[side])).sum();
+        (self.by == GroupBy::Type).then(|| [of(0), of(1)])
+    }
+
+    /// Returns the number of elements of each side that a type's bytes have room for, with the size of one.
+    /// `None` if a side is not there, has no size, or other bytes.
+    pub fn elements(&self, group: &Group) -> [Option<Elements>; 2] {
+        let GroupKind::Type { sizes, .. } = &group.kind else { return [None; 2] };
+        let of = |side: usize| {
+            // A side without the type has no element of it.
+            let size = sizes[side].or(sizes[1 - side]).filter(|size| *size > 0)?;
+            let bytes = u64::try_from(self.measure.get(group.figures[side])).ok()?;
+            let is_of_elements = self.measure != Measure::Count && bytes % size == 0;
+            (self.totals[side].is_some() && is_of_elements).then(|| Elements { count: bytes / size, size })
+        };
+        [of(0), of(1)]
+    }
+
     /// Whether both are of one side, and of the same figure.
     pub(super) fn is_about_the_same(&self, other: &Self) -> bool {
         (&self.metric, &self.checkpoints) == (&other.metric, &other.checkpoints)
@@ -158,7 +201,8 @@ impl Group {
     /// Returns its name.
     pub fn name(&self) -> &str {
         match &self.kind {
-            GroupKind::Sites { name, .. } => name,
+            GroupKind::Sites { name, .. } | GroupKind::Type { name, .. } => name,
+            GroupKind::NoType(reason) => reason.words(),
             GroupKind::OutOfFocus => "outside of the focus",
             GroupKind::WithoutStack => "without a call stack",
         }
@@ -184,8 +228,8 @@ impl Group {
     /// Returns its file, and the line where all sites have the same.
     pub fn location(&self) -> Option<&str> {
         match &self.kind {
-            GroupKind::Sites { location, .. } => location.as_deref(),
-            GroupKind::OutOfFocus | GroupKind::WithoutStack => None,
+            GroupKind::Sites { location, .. } | GroupKind::Type { location, .. } => location.as_deref(),
+            GroupKind::NoType(_) | GroupKind::OutOfFocus | GroupKind::WithoutStack => None,
         }
     }
 }

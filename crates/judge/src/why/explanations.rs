@@ -21,7 +21,7 @@ use crate::why::chosen::{changed_rows, names};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::frame::{Address, Frame};
-use crate::why::grouping::Grouping;
+use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, Side};
 use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
@@ -72,6 +72,8 @@ pub struct Explained {
 pub struct ExplainedRow {
     /// The sites.
     pub difference: Difference,
+    /// The same by line, if types are shown: a type has no line, and a cause is a line.
+    pub by_line: Option<Difference>,
     /// Whether the recorded figures are those of the plain runs, by side.
     pub agreements: [Option<Agreement>; 2],
 }
@@ -101,6 +103,21 @@ pub struct Inquiry {
     pub at: Option<CheckpointName>,
     /// Asks for what became live from this checkpoint on.
     pub from: Option<CheckpointName>,
+}
+
+impl ExplainedRow {
+    /// Returns the sites by which causes are found.
+    pub fn sites(&self) -> &Difference {
+        self.by_line.as_ref().unwrap_or(&self.difference)
+    }
+}
+
+impl Inquiry {
+    /// Returns the grouping of what causes are found by, if it is not the one that is shown.
+    fn by_line(&self) -> Option<Grouping> {
+        let by_line = || Grouping { by: GroupBy::Line, focus: self.grouping.focus.clone() };
+        (self.grouping.by == GroupBy::Type).then(by_line)
+    }
 }
 
 impl Explanations {
@@ -226,7 +243,7 @@ impl Reader<'_> {
         let log = read_log(&path)?;
         anyhow::ensure!(log.recording.is_some(), "{path} does not say how call stacks were recorded");
         let stacks = Stacks::new(&log, |module, address| functions(&symbols, module, address));
-        Ok(Some(Recorded { log, stacks, note: symbols.note }))
+        Ok(Some(Recorded { log, stacks: stacks.with_sizes(symbols.sizes), note: symbols.note }))
     }
 
     /// The rows that changed, the one that the test is reported with first.
@@ -249,7 +266,9 @@ impl Reader<'_> {
                         agreement(metric, &difference, 0, figures.baseline),
                         agreement(metric, &difference, 1, figures.candidate),
                     ];
-                    rows.push(ExplainedRow { difference, agreements });
+                    let by_line =
+                        self.inquiry.by_line().map(|by_line| attribution.answer(&question, &by_line));
+                    rows.push(ExplainedRow { difference, by_line: by_line.and_then(Result::ok), agreements });
                 }
                 Err(reason) => {
                     remarks.insert(reason.to_string());
@@ -279,7 +298,7 @@ impl Reader<'_> {
                         let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&name));
                         let figure = row.and_then(|row| view.column(&metric).at(row).candidate);
                         let agreement = agreement(&metric, &difference, 1, figure);
-                        rows.push(ExplainedRow { difference, agreements: [None, agreement] });
+                        rows.push(ExplainedRow { difference, by_line: None, agreements: [None, agreement] });
                     }
                     Err(reason) => remarks.push(reason.to_string()),
                 }
@@ -296,21 +315,22 @@ impl Reader<'_> {
         new: &Recorded,
     ) -> (Vec<ExplainedRow>, Option<String>) {
         let diff = old.map(|old| (old, self.diff(view.pair.candidate, old, new)));
-        let answer = |limit: &BrokenLimit, at: &CheckpointName| match &diff {
+        let answer = |limit: &BrokenLimit, at: &CheckpointName, grouping: &Grouping| match &diff {
             Some((old, diff)) => {
                 let question =
                     Question { metric: limit.metric.clone(), checkpoints: [None, Some(at.clone())] };
-                Attribution::new(old.run(), new.run(), diff).answer(&question, &self.inquiry.grouping)
+                Attribution::new(old.run(), new.run(), diff).answer(&question, grouping)
             }
-            None => new.run().answer(&limit.metric, at, &self.inquiry.grouping),
+            None => new.run().answer(&limit.metric, at, grouping),
         };
         let explain = |limit: BrokenLimit| {
             let at = limit.checkpoint(&new.log)?;
-            let difference = answer(&limit, &at).ok()?;
+            let difference = answer(&limit, &at, &self.inquiry.grouping).ok()?;
+            let by_line = self.inquiry.by_line().and_then(|by_line| answer(&limit, &at, &by_line).ok());
             let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&at));
             let figure = row.and_then(|row| view.column(&limit.metric).at(row).candidate);
             let agreement = agreement(&limit.metric, &difference, 1, figure);
-            Some(ExplainedRow { difference, agreements: [None, agreement] })
+            Some(ExplainedRow { difference, by_line, agreements: [None, agreement] })
         };
         let broken = BrokenLimit::all(self.comparison, view);
         let is_elsewhere = |limit: &BrokenLimit| limit.checkpoint(&new.log).is_none();
@@ -344,7 +364,9 @@ impl Reader<'_> {
                 (None, ..) => new.run().answer(&metric, at, grouping),
             };
             match answer {
-                Ok(difference) => rows.push(ExplainedRow { difference, agreements: [None, None] }),
+                Ok(difference) => {
+                    rows.push(ExplainedRow { difference, by_line: None, agreements: [None, None] });
+                }
                 Err(reason) => remarks.push(reason.to_string()),
             }
         }

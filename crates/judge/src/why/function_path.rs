@@ -196,7 +196,7 @@ fn name_at_start(text: &str) -> &str {
 }
 
 /// Returns the length of `<…>`, whose `->` closes nothing.
-fn length_of_arguments(text: &str) -> usize {
+pub(super) fn length_of_arguments(text: &str) -> usize {
     let (mut depth, mut before) = (0_usize, ' ');
     for (index, character) in text.char_indices() {
         match character {
@@ -212,7 +212,7 @@ fn length_of_arguments(text: &str) -> usize {
     text.len()
 }
 
-fn length_of_braces(text: &str) -> usize {
+pub(super) fn length_of_braces(text: &str) -> usize {
     let mut depth = 0_usize;
     for (index, character) in text.char_indices() {
         match character {

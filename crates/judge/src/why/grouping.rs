@@ -1,4 +1,4 @@
-//! How sites are put together: by stack, line, function, module, crate or hunk.
+//! How sites are put together: by stack, line, function, module, crate, hunk or type.
 
 use regex::Regex;
 
@@ -24,6 +24,8 @@ pub enum GroupBy {
     Crate,
     /// The hunk of the diff
     Hunk,
+    /// The type that allocates, such as `Vec<Token>`
+    Type,
 }
 
 /// How to group sites, and which ones.
@@ -45,11 +47,12 @@ impl GroupBy {
             Self::Module => "module",
             Self::Crate => "crate",
             Self::Hunk => "hunk",
+            Self::Type => "type",
         }
     }
 
-    /// Returns a text that all sites of a group have. `frame` names the site; `index` is the number
-    /// of its stack.
+    /// Returns a text that all sites of a group have, unless it is a type. `frame` names the site; `index` is
+    /// the number of its stack.
     pub(super) fn key(
         self,
         side: Side,
@@ -59,7 +62,7 @@ impl GroupBy {
         index: usize,
     ) -> String {
         match self {
-            Self::Site => index.to_string(),
+            Self::Site | Self::Type => index.to_string(),
             Self::Line => line(side, frame, changes),
             Self::Function => function(frame),
             Self::Module => frame.module(),
@@ -71,7 +74,7 @@ impl GroupBy {
     /// Returns the name of the group of a frame, and its place.
     pub(super) fn title(self, frame: &Frame, class: Option<&Class>) -> (String, Option<String>) {
         match self {
-            Self::Site | Self::Line => (frame.name(), frame.location()),
+            Self::Site | Self::Line | Self::Type => (frame.name(), frame.location()),
             Self::Function => {
                 let name = frame.name();
                 let file = frame.place.as_ref().map(Place::to_string);

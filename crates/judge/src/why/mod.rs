@@ -21,4 +21,5 @@ pub mod reasons;
 mod releases;
 pub mod stacks;
 pub mod stored;
+pub mod types;
 pub mod versions;

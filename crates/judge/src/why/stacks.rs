@@ -9,6 +9,7 @@ use indexmap::IndexSet;
 
 use crate::results::stack_log::{Figures, Module, Node, StackLog};
 use crate::why::frame::{Frame, Owner};
+use crate::why::types::{self, NoType, SiteType};
 
 /// The stacks of a run as a tree. Node 0 is the root; the outermost frames are its children.
 #[derive(Clone, Debug)]
@@ -17,6 +18,10 @@ pub struct Stacks {
     nodes: Vec<TreeNode>,
     /// The node of each site, at its number minus 1; 0 if the stack is empty.
     sites: Vec<u32>,
+    /// The type that allocates at each node of a site.
+    types: FxHashMap<u32, SiteType>,
+    /// The sizes of types, by their paths.
+    sizes: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +46,13 @@ impl Stacks {
     /// inlined into, the innermost first; nothing if it knows none.
     pub fn new(log: &StackLog, mut resolve: impl FnMut(Option<&Module>, u64) -> Vec<Frame>) -> Self {
         let root = TreeNode { parent: 0, frame: 0, children: Vec::new() };
-        let mut stacks = Self { frames: IndexSet::default(), nodes: vec![root], sites: Vec::new() };
+        let mut stacks = Self {
+            frames: IndexSet::default(),
+            nodes: vec![root],
+            sites: Vec::new(),
+            types: FxHashMap::default(),
+            sizes: BTreeMap::new(),
+        };
         let mut resolved: FxHashMap<(Option<u32>, u64), Vec<u32>> = FxHashMap::default();
         let mut known: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         // The new node of each node of the log.
@@ -67,8 +78,29 @@ impl Stacks {
                 });
             innermost.push(node);
         }
-        stacks.sites = log.sites.iter().map(|&node| stacks.cut(innermost[node as usize])).collect();
+        for &node in &log.sites {
+            let whole = innermost[node as usize];
+            let node = stacks.cut(whole);
+            let found = types::of_stack(&stacks.stack(whole));
+            // The allocator's own frames, which are cut, may be those of different types.
+            let known = stacks.types.entry(node).or_insert_with(|| found.clone());
+            if *known != found {
+                *known = Err(NoType::Inlined);
+            }
+            stacks.sites.push(node);
+        }
         stacks
+    }
+
+    /// Adds what is known about the sizes of types.
+    #[must_use]
+    pub fn with_sizes(self, sizes: BTreeMap<String, u64>) -> Self {
+        Self { sizes, ..self }
+    }
+
+    /// Returns the size of a type, by its path.
+    pub(super) fn size_of(&self, path: &str) -> Option<u64> {
+        self.sizes.get(path).copied()
     }
 
     fn frame_number(&mut self, frame: Frame) -> u32 {
@@ -135,6 +167,11 @@ impl Stacks {
     pub(crate) fn node_of(&self, site: u32) -> Option<u32> {
         let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
         node.filter(|node| *node != 0)
+    }
+
+    /// Returns the type that allocates at a site's innermost node, or why it is not known.
+    pub fn type_of(&self, node: u32) -> SiteType {
+        self.types.get(&node).cloned().unwrap_or(Err(NoType::NoName))
     }
 
     /// Adds up the figures of sites with the same stack.

@@ -36,6 +36,9 @@ pub struct StoredSymbols {
     /// By module and address, as in the log: `0 4711`, and `- 4711` without a module. The innermost
     /// inlined function is the first.
     pub frames: BTreeMap<String, Vec<Frame>>,
+    /// The sizes of types that are elements of containers, in bytes, by their paths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<String, u64>,
 }
 
 impl StoredSymbols {

@@ -1,4 +1,4 @@
-//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers.
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers, sites.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub(crate) mod causes;
@@ -7,6 +7,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod layers;
 pub(crate) mod long;
 mod pivot;
+pub(crate) mod sites;
 pub(crate) mod tensors;
 pub(crate) mod text;
 pub(crate) mod traced;

@@ -91,7 +91,8 @@ pub struct WhyRow {
     pub candidate: Option<WhySide>,
     /// Candidate minus baseline; of a single side, its figure.
     pub difference: i64,
-    /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`.
+    /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`,
+    /// `type`.
     pub by: String,
     /// Whether it is what the candidate had where it broke a limit. There is no baseline then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -119,6 +120,9 @@ pub struct WhySide {
     pub agreement: String,
     /// What it has more than the nearest plain run.
     pub differs_by: i64,
+    /// By type: what of the row's figure has a type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed: Option<i64>,
 }
 
 /// The figures of sites.
@@ -138,11 +142,19 @@ pub struct WhyFigures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyGroup {
     /// `sites`; `out_of_focus` for stacks that `--focus` leaves out; `without_stack` for memory that
-    /// has no call stack.
+    /// has no call stack. By type: `type`, and `no_type` for sites whose type is not known.
     pub kind: String,
-    /// The function, module, crate or hunk.
+    /// The function, module, crate, hunk or type; of `no_type`, the reason.
     pub name: String,
-    /// The file, and the line if all sites have the same; `null` if unknown.
+    /// The type with its modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    /// The bytes of an element at the baseline and at the candidate, if the type's blocks hold nothing else
+    /// and its layout is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element_bytes: Option<[Option<u64>; 2]>,
+    /// The file, and the line if all sites have the same; of a type, those of the site that differs most;
+    /// `null` if unknown.
     pub location: Option<String>,
     /// What the diff has to do with it; `null` without a diff, or without line tables.
     pub class: Option<WhyClass>,
@@ -254,6 +266,7 @@ impl WhyRow {
                 figures: difference.totals[side].unwrap_or_default().into(),
                 agreement: word(agreement).to_owned(),
                 differs_by,
+                typed: difference.typed().map(|sides| sides[side]),
             })
         };
         Self {
@@ -289,12 +302,22 @@ fn word(agreement: Agreement) -> &'static str {
 fn entry(difference: &Difference, group: &Group) -> WhyGroup {
     let kind = match &group.kind {
         GroupKind::Sites { .. } => "sites",
+        GroupKind::Type { .. } => "type",
+        GroupKind::NoType(_) => "no_type",
         GroupKind::OutOfFocus => "out_of_focus",
         GroupKind::WithoutStack => "without_stack",
     };
     WhyGroup {
         kind: kind.to_owned(),
         name: group.name().to_owned(),
+        r#type: match &group.kind {
+            GroupKind::Type { of, .. } => Some(of.path().to_owned()),
+            _ => None,
+        },
+        element_bytes: match &group.kind {
+            GroupKind::Type { sizes, .. } if *sizes != [None; 2] => Some(*sizes),
+            _ => None,
+        },
         location: group.location().map(str::to_owned),
         class: group.class.as_ref().map(WhyClass::from),
         baseline: group.figures[0].into(),

@@ -4,12 +4,13 @@ use crate::text::{difference as signed, figure};
 use crate::why::words;
 use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::Class;
-use memprof_judge::why::difference::{Difference, Group};
+use memprof_judge::why::difference::{Difference, Elements, Group, GroupKind, Measure};
 use memprof_judge::why::frame::Frame;
 use memprof_judge::why::grouping::GroupBy;
 use memprof_judge::why::hunks::HunkAt;
 use memprof_judge::why::stacks::displayed_from;
 use memprof_plan::metric::Unit;
+use memprof_support::counted::grouped;
 use memprof_support::labels::one_line;
 
 /// How much to show of a row's sites.
@@ -27,7 +28,7 @@ pub struct Sites<'a> {
 
 /// The sites that differ most, and the rest in one row.
 pub(crate) struct SiteRows<'a> {
-    /// What each row is: `function`, `module`, `crate`, `hunk`.
+    /// What each row is: `function`, `module`, `crate`, `hunk`, `type`.
     pub by: &'static str,
     pub rows: Vec<SiteRow<'a>>,
     /// What limits the answer.
@@ -81,7 +82,10 @@ impl<'a> SiteRow<'a> {
             [frame.name(), frame.location().unwrap_or_default()].map(|text| one_line(&text).into_owned())
         };
         Self {
-            name: one_line(group.name()).into_owned(),
+            name: match &group.kind {
+                GroupKind::NoType(reason) => format!("no type: {}", reason.words()),
+                _ => format!("{}{}", one_line(group.name()), elements(difference, group)),
+            },
             location: one_line(group.location().unwrap_or_default()).into_owned(),
             class: one_line(&words::class(group, sites.candidate)).into_owned(),
             hunk: group.class.as_ref().and_then(Class::hunk),
@@ -132,9 +136,40 @@ pub(crate) fn estimate(difference: &Difference) -> Option<String> {
     Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
 }
 
+/// Returns the elements of a type: ` (1,000 → 3,000 × 24 B)`, ` (8 × 24 → 32 B)`.
+fn elements(difference: &Difference, group: &Group) -> String {
+    let sides = difference.elements(group);
+    let words = |of: fn(Elements) -> u64| match sides.map(|side| side.map(of)) {
+        [Some(old), Some(new)] if old != new => format!("{} → {}", grouped(old.into()), grouped(new.into())),
+        [Some(one), _] | [None, Some(one)] => grouped(one.into()),
+        [None, None] => String::new(),
+    };
+    if sides == [None; 2] {
+        return String::new();
+    }
+    format!(" ({} × {} B)", words(|side| side.count), words(|side| side.size))
+}
+
+/// Returns how much of the figures has a type: `97 % of the bytes have a type (baseline 96 %)`.
+fn typed_share(difference: &Difference) -> Option<String> {
+    let typed = difference.typed()?;
+    let share = |side: usize| {
+        let whole = difference.measure.get(difference.totals[side]?);
+        // Not rounded up, so that 100 % is all.
+        (whole > 0).then(|| 100 * i128::from(typed[side]) / i128::from(whole))
+    };
+    let what = if difference.measure == Measure::Count { "allocations" } else { "bytes" };
+    match [share(0), share(1)] {
+        [Some(old), Some(new)] => Some(format!("{new} % of the {what} have a type (baseline {old} %)")),
+        [Some(one), None] | [None, Some(one)] => Some(format!("{one} % of the {what} have a type")),
+        [None, None] => None,
+    }
+}
+
 /// Returns what limits the answer, each sentence once.
 fn remarks(difference: &Difference, agreements: &[Agreement]) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(typed_share(difference));
     remarks.extend(estimate(difference));
     for agreement in agreements.iter().filter(|agreement| !agreement.is_fine()) {
         let remark = format!("the run with call stacks {agreement}");
