@@ -28,12 +28,7 @@ mod miri;
 mod platform {
     #[path = "../../../tests/shim/own_memory.rs"]
     pub(crate) mod own_memory;
-    #[expect(
-        dead_code,
-        unsafe_code,
-        clippy::pedantic,
-        reason = "the shim's own file, of which the ledger uses a part"
-    )]
+    #[expect(dead_code, unsafe_code, reason = "the shim's own file, of which the ledger uses a part")]
     pub(crate) mod untracked;
 }
 mod pools;
