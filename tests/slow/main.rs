@@ -42,6 +42,7 @@ mod spans;
 mod tensors;
 mod traced_builds;
 mod tracing;
+mod types;
 mod untrusted_builds;
 mod why;
 mod zoo;

@@ -195,34 +195,34 @@ fn name_at_start(text: &str) -> &str {
     &text[..end]
 }
 
-/// Returns the length of `<…>`, whose `->` closes nothing.
+/// Returns the length of `<…>`.
 pub(super) fn length_of_arguments(text: &str) -> usize {
+    length_to_end(text, "<", ">")
+}
+
+/// Returns the length of `{…}`.
+pub(super) fn length_of_braces(text: &str) -> usize {
+    length_to_end(text, "{", "}")
+}
+
+/// Returns the length of `(…)` or `[…]`.
+pub(super) fn length_of_brackets(text: &str) -> usize {
+    length_to_end(text, "([", ")]")
+}
+
+/// Returns the length up to where the bracket at the start is closed. The `>` of `->` closes nothing.
+fn length_to_end(text: &str, opening: &str, closing: &str) -> usize {
     let (mut depth, mut before) = (0_usize, ' ');
     for (index, character) in text.char_indices() {
-        match character {
-            '<' => depth += 1,
-            '>' if before != '-' => depth -= 1,
-            _ => {}
+        if opening.contains(character) {
+            depth += 1;
+        } else if closing.contains(character) && (before, character) != ('-', '>') {
+            depth -= 1;
         }
         if depth == 0 {
             return index + 1;
         }
         before = character;
-    }
-    text.len()
-}
-
-pub(super) fn length_of_braces(text: &str) -> usize {
-    let mut depth = 0_usize;
-    for (index, character) in text.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return index + 1;
-        }
     }
     text.len()
 }

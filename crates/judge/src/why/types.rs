@@ -1,8 +1,9 @@
 //! The type that allocates: from the names of the innermost functions on a stack, with their generic
 //! arguments. What the names do not say has no type, and a reason.
 
+use crate::why::containers::{Container, Kind, container, container_of, self_type};
 use crate::why::frame::{Frame, Owner};
-use crate::why::function_path::{length_of_arguments, length_of_braces};
+use crate::why::type_path::{PRIMITIVES, cleaned, is_known, split_at, without_modules};
 
 /// What allocates at a site.
 pub type SiteType = Result<AllocatedType, NoType>;
@@ -30,7 +31,7 @@ impl NoType {
     /// Returns the reason in words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::OldNames => "names without generic arguments: run again with --why-by type",
+            Self::OldNames => "names without generic arguments (docs/why.md#types)",
             Self::Inlined => "inlined functions that debug information does not name",
             Self::NoName => "functions without names",
             Self::InPlace => "made in place by the compiler, such as by `vec![1, 2]`",
@@ -158,222 +159,7 @@ impl Inner {
     }
 }
 
-/// A type of the standard library that owns a block, or one that a block of it is known by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Container {
-    kind: Kind,
-    /// The path.
-    path: String,
-    /// The generic arguments, apart from allocators and hashers.
-    arguments: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    RawVec,
-    Vec,
-    VecDeque,
-    BinaryHeap,
-    /// `String`, `OsString` and others of bytes.
-    Text,
-    /// `Box`, `Rc` and `Arc`.
-    Pointer,
-    RawTable,
-    Map,
-    Set,
-    BTree,
-    LinkedList,
-}
-
-/// The containers: crate, name, kind, and the number of arguments that count.
-const CONTAINERS: [(&str, &str, Kind, usize); 32] = [
-    ("alloc", "RawVec", Kind::RawVec, 1),
-    ("alloc", "Vec", Kind::Vec, 1),
-    ("alloc", "VecDeque", Kind::VecDeque, 1),
-    ("alloc", "BinaryHeap", Kind::BinaryHeap, 1),
-    ("alloc", "String", Kind::Text, 0),
-    ("alloc", "CString", Kind::Text, 0),
-    ("std", "CString", Kind::Text, 0),
-    ("std", "OsString", Kind::Text, 0),
-    ("std", "PathBuf", Kind::Text, 0),
-    ("std", "OsStr", Kind::Text, 0),
-    ("std", "Path", Kind::Text, 0),
-    ("core", "CStr", Kind::Text, 0),
-    ("alloc", "Box", Kind::Pointer, 1),
-    ("alloc", "Rc", Kind::Pointer, 1),
-    ("alloc", "Arc", Kind::Pointer, 1),
-    ("alloc", "UniqueRcUninit", Kind::Pointer, 1),
-    ("alloc", "UniqueArcUninit", Kind::Pointer, 1),
-    ("hashbrown", "RawTable", Kind::RawTable, 1),
-    ("hashbrown", "HashTable", Kind::RawTable, 1),
-    ("hashbrown", "HashMap", Kind::Map, 2),
-    ("std", "HashMap", Kind::Map, 2),
-    ("hashbrown", "HashSet", Kind::Set, 1),
-    ("std", "HashSet", Kind::Set, 1),
-    ("alloc", "LeafNode", Kind::BTree, 2),
-    ("alloc", "InternalNode", Kind::BTree, 2),
-    ("alloc", "BTreeMap", Kind::BTree, 2),
-    ("alloc", "BTreeSet", Kind::BTree, 1),
-    ("alloc", "LinkedList", Kind::LinkedList, 1),
-    ("alloc", "RcBox", Kind::Pointer, 1),
-    ("alloc", "RcInner", Kind::Pointer, 1),
-    ("alloc", "ArcInner", Kind::Pointer, 1),
-    ("alloc", "Node", Kind::LinkedList, 1),
-];
-
-/// Returns the container whose function this is.
-fn container_of(function: &str) -> Option<Container> {
-    // What these allocate is a `String`.
-    const OF_STR: [&str; 4] = [
-        "str::",
-        "<str as alloc::borrow::ToOwned>::",
-        "alloc::str::<impl str>::",
-        "alloc::str::<impl alloc::borrow::ToOwned for str>::",
-    ];
-    let is_joined = || {
-        let words = [" as alloc::slice::Join<&str>>::join", " as alloc::slice::Concat<str>>::concat"];
-        function.starts_with("<[") && words.iter().any(|words| function.contains(words))
-    };
-    if OF_STR.iter().any(|start| function.starts_with(start)) || is_joined() {
-        return container("alloc::string::String");
-    }
-    let (own, name) = self_type(function)?;
-    let of_name = match name {
-        "into_boxed_slice" => {
-            let vec = container(&own).filter(|container| container.kind == Kind::Vec)?;
-            let slice = vec.arguments.first().map(|argument| format!("[{argument}]"));
-            Some(("alloc::boxed::Box", slice))
-        }
-        "into_boxed_str" => Some(("alloc::boxed::Box", Some("str".to_owned()))),
-        _ => None,
-    };
-    match of_name {
-        Some((path, argument)) => {
-            let arguments = argument.into_iter().collect();
-            Some(Container { kind: Kind::Pointer, path: path.to_owned(), arguments })
-        }
-        None => container(&own),
-    }
-}
-
-fn container(path: &str) -> Option<Container> {
-    let open = path.find('<').unwrap_or(path.len());
-    let (own, behind) = path.split_at(open);
-    let own = own.trim_end_matches("::");
-    let (of, name) = (own.split("::").next()?, own.rsplit("::").next()?);
-    let (.., kind, count) =
-        CONTAINERS.into_iter().find(|(in_crate, its_name, ..)| *in_crate == of && *its_name == name)?;
-    // `Node` and `Inner` are common names.
-    if kind == Kind::LinkedList && !own.contains("linked_list") {
-        return None;
-    }
-    let arguments = split(behind.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(""));
-    let arguments = arguments.into_iter().take(count).map(str::to_owned).collect();
-    Some(Container { kind, path: own.to_owned(), arguments }.settled())
-}
-
 impl Container {
-    /// Returns the type that the user knows: `BTreeMap<K, V>` for a node of it.
-    fn settled(mut self) -> Self {
-        let name = self.path.rsplit("::").next().unwrap_or_default().to_owned();
-        let known = match name.as_str() {
-            "RawVec" => "alloc::vec::Vec",
-            "LeafNode" | "InternalNode" | "BTreeMap" => "alloc::collections::btree::map::BTreeMap",
-            "RcBox" | "RcInner" | "UniqueRcUninit" => "alloc::rc::Rc",
-            "ArcInner" | "UniqueArcUninit" => "alloc::sync::Arc",
-            "Node" | "LinkedList" => "alloc::collections::linked_list::LinkedList",
-            "HashMap" => "std::collections::HashMap",
-            "HashSet" => "std::collections::HashSet",
-            "RawTable" => "hashbrown::HashTable",
-            "OsStr" => "std::ffi::os_str::OsString",
-            "Path" => "std::path::PathBuf",
-            "CStr" | "CString" => "alloc::ffi::c_str::CString",
-            // A box of one of these is that.
-            "Box" => {
-                let inner = self.arguments.first().and_then(|inner| container(inner));
-                let is_part = |inner: &Container| {
-                    let path = self.arguments[0].split('<').next().unwrap_or_default();
-                    let name = path.rsplit("::").next().unwrap_or_default();
-                    let is_inner = matches!(name, "RcBox" | "RcInner" | "ArcInner");
-                    let is_node = matches!(name, "LeafNode" | "InternalNode" | "Node");
-                    is_inner && inner.kind == Kind::Pointer || is_node
-                };
-                return match inner.filter(is_part) {
-                    Some(inner) => inner,
-                    None => self,
-                };
-            }
-            _ => return self,
-        };
-        known.clone_into(&mut self.path);
-        let is_set = self.arguments.get(1).is_some_and(|value| value.ends_with("::SetValZST"));
-        if self.kind == Kind::BTree && (is_set || name == "BTreeSet") {
-            "alloc::collections::btree::set::BTreeSet".clone_into(&mut self.path);
-            self.arguments.truncate(1);
-        }
-        self
-    }
-
-    /// Whether a block of the inner one is a block of this one.
-    fn holds(&self, inner: &Self) -> bool {
-        let same = self.arguments == inner.arguments;
-        let element = inner.arguments.first().map(String::as_str);
-        let is_of_bytes = element.is_none_or(|element| element == "u8" || !is_known(element));
-        match (inner.kind, self.kind) {
-            // Only these use it, so a name that differs is that of a merged function.
-            (Kind::RawVec, Kind::Vec | Kind::VecDeque) => true,
-            (Kind::RawVec, Kind::Pointer) => {
-                self.arguments.first().is_some_and(|of| of.starts_with('[') || of == "str")
-            }
-            (Kind::Vec, Kind::BinaryHeap) => same,
-            (Kind::RawVec | Kind::Vec, Kind::Text) => is_of_bytes,
-            (Kind::Vec, Kind::Pointer) => {
-                let slice = self.arguments.first().and_then(|of| of.strip_prefix('[')?.strip_suffix(']'));
-                slice.is_some_and(|slice| Some(slice) == element) || self.is_text_pointer() && is_of_bytes
-            }
-            (Kind::Text, Kind::Text) => {
-                inner.path.ends_with("::OsString") && self.path.ends_with("::PathBuf")
-            }
-            (Kind::Text, Kind::Pointer) => self.is_text_pointer(),
-            (Kind::Pointer, Kind::Pointer) => {
-                self.path == inner.path && self.is_text_pointer() && element == Some("[u8]")
-            }
-            (Kind::RawTable, Kind::Map) => {
-                let pair = format!("({})", self.arguments.join(", "));
-                element.is_none_or(|element| element == pair || !is_known(element))
-            }
-            (Kind::RawTable, Kind::Set) => {
-                let pair = self.arguments.first().map(|of| format!("({of}, ())"));
-                element == pair.as_deref() || element.is_none_or(|element| !is_known(element))
-            }
-            (Kind::Map, Kind::Set) => {
-                inner.arguments.first() == self.arguments.first()
-                    && inner.arguments.get(1).is_none_or(|value| value == "()")
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether this one's function calls one of the inner type that has the same code as its own: of functions
-    /// with the same code, the compiler keeps one, under one of their names.
-    fn is_merged(&self, inner: &Self) -> bool {
-        let is_wrapper = inner.kind == Kind::RawTable && matches!(self.kind, Kind::Map | Kind::Set);
-        let is_own = self.kind == inner.kind
-            && self.path == inner.path
-            && matches!(self.kind, Kind::Vec | Kind::VecDeque | Kind::BinaryHeap | Kind::RawTable);
-        // A vector of vectors calls functions of the inner ones.
-        let has_inside =
-            inner.arguments.iter().any(|argument| self.arguments.iter().any(|own| own.contains(argument)));
-        is_wrapper || is_own && !has_inside
-    }
-
-    /// Whether it is a pointer to a text: `Arc<str>`.
-    fn is_text_pointer(&self) -> bool {
-        let of = self.arguments.first().map(String::as_str);
-        let name = of.and_then(|of| of.rsplit("::").next());
-        self.kind == Kind::Pointer && matches!(name, Some("str" | "OsStr" | "Path" | "CStr"))
-    }
-
     /// Returns the type, unless its arguments are lost.
     fn named(mut self) -> SiteType {
         let expected = match self.kind {
@@ -399,27 +185,6 @@ fn own_type(function: &str) -> SiteType {
     if is_known(&own) { Ok(AllocatedType(cleaned(&own))) } else { Err(NoType::OldNames) }
 }
 
-/// Returns the type that a function belongs to, and the function's own name: `a::Type<u8>` and `f` of
-/// `<a::Type<u8> as b::Trait>::f::<u16>::{closure#0}`.
-fn self_type(function: &str) -> Option<(String, &str)> {
-    let parts = segments(function);
-    let first = *parts.first()?;
-    let name = |index: usize| parts.get(index).copied().unwrap_or_default();
-    if first.starts_with('<') {
-        let inner = first.strip_prefix('<')?.strip_suffix('>')?;
-        let own = split_at(inner, " as ").map_or(inner, |(own, _)| own);
-        let is_path = segments(own).len() > 1 && !own.starts_with(['&', '*', '[', '(', '<']);
-        return is_path.then(|| (own.to_owned(), name(1)));
-    }
-    let is_type = |part: &str| part.starts_with(char::is_uppercase);
-    let last = parts.iter().position(|part| is_type(part))?;
-    // A type's arguments may be a part of their own: `Type::<u8>::f`.
-    let end = last + 1 + usize::from(name(last + 1).starts_with('<'));
-    let path = parts[..end].join("::").replace("::<", "<");
-    // `a::Enum` alone is a function that makes a value.
-    (end < parts.len() && !name(end).starts_with('{')).then(|| (path, name(end)))
-}
-
 /// Whether a function is written in the standard library, or for one of its traits.
 fn is_of_std(function: &str) -> bool {
     let own = function.trim_start_matches(['<', '&', '[', '(', '*']);
@@ -439,147 +204,6 @@ fn is_of_std(function: &str) -> bool {
         || (is_primitive || is_slice) && is_std_trait
         || is_primitive && !function.starts_with('<')
         || is_slice && of_trait.is_empty()
-}
-
-const PRIMITIVES: [&str; 19] = [
-    "bool", "char", "str", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
-    "isize", "f16", "f32", "f64", "f128",
-];
-
-/// Whether a type names no generic parameter. Symbols of the old format have `T` for each type.
-fn is_known(path: &str) -> bool {
-    const WORDS: [&str; 12] =
-        ["dyn", "mut", "const", "fn", "for", "as", "unsafe", "extern", "impl", "true", "false", "C"];
-    let mut rest = path;
-    while let Some(character) = rest.chars().next() {
-        if character == '{' {
-            rest = &rest[length_of_braces(rest)..];
-            continue;
-        }
-        if character == '\'' {
-            // A lifetime, or a constant of type `char`.
-            rest = rest[1..].trim_start_matches(|one: char| one.is_alphanumeric() || one == '_');
-            continue;
-        }
-        let length = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
-        if length == 0 {
-            rest = &rest[character.len_utf8()..];
-            continue;
-        }
-        let (word, behind) = rest.split_at(length);
-        let before = &path[..path.len() - rest.len()];
-        let is_in_path = before.ends_with("::") || behind.starts_with("::");
-        let is_binding = behind.starts_with(" = ");
-        let is_number = word.starts_with(|one: char| one.is_ascii_digit());
-        if !(is_in_path || is_binding || is_number || PRIMITIVES.contains(&word) || WORDS.contains(&word)) {
-            return false;
-        }
-        rest = behind;
-    }
-    true
-}
-
-/// Returns a type without the default allocator and the numbers of closures, which change between
-/// revisions.
-fn cleaned(path: &str) -> String {
-    let mut text = path.replace(", alloc::alloc::Global>", ">");
-    while let Some(at) = text.find("{closure#") {
-        let end = text[at..].find('}').map_or(text.len(), |end| at + end);
-        text.replace_range(at..end, "{closure");
-    }
-    text
-}
-
-/// Returns a type with the last name of each path: `Vec<(u8, Token)>`. A closure keeps its function.
-fn without_modules(path: &str) -> String {
-    let is_name = |one: char| one.is_alphanumeric() || one == '_';
-    let mut text = String::new();
-    let mut rest = path;
-    // Where the path begins that `text` ends with.
-    let mut start = 0;
-    while let Some(character) = rest.chars().next() {
-        if rest.starts_with("::") {
-            rest = &rest[2..];
-            if rest.starts_with(['{', '<']) || text.ends_with('>') {
-                text.push_str("::");
-            } else {
-                text.truncate(start);
-            }
-        } else if character == '{' {
-            let length = length_of_braces(rest);
-            text.push_str(&rest[..length]);
-            rest = &rest[length..];
-        } else if is_name(character) {
-            let length = rest.find(|one: char| !is_name(one)).unwrap_or(rest.len());
-            start = text.len();
-            text.push_str(&rest[..length]);
-            rest = &rest[length..];
-        } else {
-            text.push(character);
-            rest = &rest[character.len_utf8()..];
-            start = text.len();
-        }
-    }
-    text
-}
-
-/// Splits a path at `::` outside of brackets.
-fn segments(path: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let mut rest = path;
-    while let Some((part, behind)) = split_at(rest, "::") {
-        parts.push(part);
-        rest = behind;
-    }
-    parts.push(rest);
-    parts
-}
-
-/// Splits generic arguments at commas outside of brackets.
-fn split(arguments: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let mut rest = arguments;
-    while let Some((part, behind)) = split_at(rest, ",") {
-        parts.push(part.trim());
-        rest = behind;
-    }
-    parts.push(rest.trim());
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
-/// Splits a text at the first separator outside of brackets.
-fn split_at<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
-    let mut at = 0;
-    while let Some(character) = text[at..].chars().next() {
-        let rest = &text[at..];
-        if let Some(behind) = rest.strip_prefix(separator) {
-            return Some((&text[..at], behind));
-        }
-        at += match character {
-            '<' => length_of_arguments(rest),
-            '{' => length_of_braces(rest),
-            '(' | '[' => length_of_brackets(rest),
-            _ => character.len_utf8(),
-        };
-    }
-    None
-}
-
-/// Returns the length of `(…)` or `[…]`.
-fn length_of_brackets(text: &str) -> usize {
-    let mut depth = 0_usize;
-    for (index, character) in text.char_indices() {
-        match character {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return index + 1;
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
@@ -809,25 +433,6 @@ mod tests {
         }
         assert_eq!(elements("alloc::vec::Vec<a::Token>::push").as_deref(), Some("a::Token"));
         assert_eq!(elements("alloc::vec::Vec<T,A>::push"), None);
-    }
-
-    #[test]
-    fn a_type_is_shown_without_modules() {
-        for (path, shown) in [
-            ("alloc::vec::Vec<(u32, a::b::Token)>", "Vec<(u32, Token)>"),
-            ("alloc::boxed::Box<a::main::{closure}>", "Box<main::{closure}>"),
-            ("alloc::boxed::Box<dyn core::ops::Fn(a::X) -> b::Y>", "Box<dyn Fn(X) -> Y>"),
-            ("alloc::vec::Vec<<a::X as b::T>::C>", "Vec<<X as T>::C>"),
-            ("alloc::vec::Vec<&'a [core::option::Option<f64>; 3]>", "Vec<&'a [Option<f64>; 3]>"),
-        ] {
-            assert!(is_known(path), "{path}");
-            assert_eq!(without_modules(path), shown);
-        }
-        for path in ["alloc::vec::Vec<T>", "(K,V)", "[T; 3]", "_"] {
-            assert!(!is_known(path), "{path}");
-        }
-        let closure = cleaned("a::f::{closure#12}::{closure#0}");
-        assert_eq!(closure, "a::f::{closure}::{closure}", "numbers change between revisions");
     }
 
     proptest::proptest! {

@@ -1,0 +1,151 @@
+//! Call sites by type: the bytes of each type are known, and the names of functions have types.
+
+use crate::why::{Subject, assert_exact, rows};
+
+/// Functions that allocate blocks of known types; `N` is another number at each revision.
+const TYPED: &str = r#"
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+#[cfg(not(marked))]
+compile_error!("the user's flags are lost");
+pub struct Token(pub u64, pub u64, pub u64);
+pub struct Arena(*mut u8, usize);
+impl Arena {
+    #[inline(never)]
+    pub fn new(size: usize) -> Self {
+        Self(unsafe { std::alloc::alloc(std::alloc::Layout::from_size_align(size, 8).unwrap()) }, size)
+    }
+}
+pub fn tokens() -> Vec<Token> {
+    let mut tokens = Vec::with_capacity(N);
+    tokens.push(Token(1, 2, 3));
+    tokens
+}
+pub fn pushed() -> Vec<u16> {
+    let mut all = Vec::new();
+    (0..N as u16).for_each(|one| all.push(one));
+    all
+}
+pub fn bytes() -> Box<[u8]> { Box::from(vec![1; N].as_slice()) }
+pub fn text() -> Arc<str> { Arc::from("t".repeat(N).as_str()) }
+pub fn map() -> HashMap<u32, Token> { HashMap::with_capacity(N) }
+pub fn set() -> HashSet<u64> { HashSet::with_capacity(N) }
+pub fn tree() -> BTreeMap<u64, Token> {
+    let mut tree = BTreeMap::new();
+    (0..N as u64).for_each(|one| drop(tree.insert(one, Token(one, 0, 0))));
+    tree
+}
+pub fn tree_set() -> BTreeSet<u64> {
+    let mut tree = BTreeSet::new();
+    (0..N as u64).for_each(|one| drop(tree.insert(one)));
+    tree
+}
+pub fn string() -> String { "s".repeat(N) }
+pub fn path() -> PathBuf { PathBuf::from("p".repeat(N)).join("q") }
+pub fn c_string() -> CString { CString::new("c".repeat(N)).unwrap() }
+pub fn deque() -> VecDeque<(u32, u32)> { VecDeque::with_capacity(N) }
+pub fn heap() -> BinaryHeap<i64> { BinaryHeap::with_capacity(N) }
+pub fn boxed() -> Box<Token> { Box::new(Token(N as u64, 0, 0)) }
+pub fn counted() -> Rc<Token> { Rc::new(Token(N as u64, 0, 0)) }
+pub fn arena() -> Arena { Arena::new(N) }
+"#;
+
+/// The types of `TYPED`, with their bytes for `n` elements.
+fn typed(n: i64) -> Vec<(&'static str, i64)> {
+    let doubled = 2 * u64::try_from(n).expect("a number").next_power_of_two();
+    let doubled = i64::try_from(doubled).expect("a number");
+    // hashbrown has a byte for each bucket, and 16 more; it fills seven eighths of its buckets.
+    let buckets = u64::try_from(n * 8 / 7).expect("a number").next_power_of_two();
+    let buckets = i64::try_from(buckets).expect("a number");
+    vec![
+        ("Vec<Token>", 24 * n),
+        ("Vec<u16>", doubled),
+        ("Box<[u8]>", n),
+        // Two counts of references come before the text, and blocks are multiples of their alignment.
+        ("Arc<str>", (16 + n + 7) / 8 * 8),
+        ("HashMap<u32, Token>", 32 * buckets + buckets + 16),
+        ("HashSet<u64>", 8 * buckets + buckets + 16),
+        ("String", n),
+        ("CString", n + 1),
+        ("VecDeque<(u32, u32)>", 8 * n),
+        ("BinaryHeap<i64>", 8 * n),
+        ("Box<Token>", 24),
+        ("Rc<Token>", 40),
+        ("Arena", n),
+    ]
+}
+
+/// Everything is live at once at the peak.
+const HOLDS: &str = r#"
+#[test]
+fn holds() {
+    let all = (
+        (tokens(), pushed(), bytes(), text(), map(), set(), tree(), tree_set()),
+        (string(), path(), c_string(), deque(), heap(), boxed(), counted(), arena()),
+    );
+    memprof::checkpoint!("held");
+    std::hint::black_box(&all);
+}
+"#;
+
+#[test]
+fn the_bytes_of_each_type_are_exact() {
+    let sources = [1000, 3000].map(|n| TYPED.replace('N', &n.to_string()));
+    let subject = Subject::of_sources("", HOLDS, &sources);
+    // Wherever the user has flags, these stay.
+    for profile in [
+        &["--config", "build.rustflags=['--cfg', 'marked']"][..],
+        &["--release", "--config", "target.'cfg(unix)'.rustflags=['--cfg', 'marked']"],
+        &["--env", "RUSTFLAGS=--cfg marked"],
+    ] {
+        let printed = subject.compare(&[&["--why-by", "type"], profile].concat());
+        assert_eq!(printed.code, 1, "{}", printed.everything());
+        let report = subject.report();
+        assert_exact(&report);
+        let rows = rows(&report, "holds");
+        let row = rows
+            .iter()
+            .find(|row| row["metric"] == "heap.live" && row["candidate"]["checkpoint"] == "held")
+            .unwrap_or_else(|| panic!("{report:#}"));
+        let groups = row["groups"].as_array().expect("groups");
+        let of = |name: &str| groups.iter().find(|group| group["name"] == name);
+        for ((name, old), (_, new)) in typed(1000).into_iter().zip(typed(3000)) {
+            let group = of(name).unwrap_or_else(|| panic!("{name} {profile:?} in {row:#}"));
+            let live = |side: &str| group[side]["live"].as_i64().expect("bytes");
+            assert_eq!((live("baseline"), live("candidate")), (old, new), "{name} {profile:?}");
+        }
+        assert_eq!(of("Vec<Token>").expect("a group")["element_bytes"], serde_json::json!([24, 24]));
+        for name in ["BTreeMap<u64, Token>", "BTreeSet<u64>", "PathBuf"] {
+            let group = of(name).unwrap_or_else(|| panic!("{name} {profile:?} in {row:#}"));
+            assert!(group["difference"].as_i64() > Some(1000), "{group:#}");
+        }
+        for side in ["baseline", "candidate"] {
+            let typed = row[side]["typed"].as_i64().expect("typed bytes");
+            let whole = row[side]["figures"]["live"].as_i64().expect("bytes");
+            assert!(typed * 100 >= whole * 99, "{typed} of {whole} {profile:?}: {row:#}");
+        }
+        let page = subject.memprof(&["report", "--why-by", "type", "--format", "html"]).stdout;
+        let markdown = subject.memprof(&["report", "--why-by", "type", "--format", "markdown"]).stdout;
+        for (text, element) in [(&printed.stdout, "Vec<"), (&markdown, "Vec"), (&page, "Vec&lt;")] {
+            assert!(text.contains("% of the bytes have a type (baseline "), "{text}");
+            assert!(text.contains(element), "{text}");
+        }
+        // The cause is still a line of the diff.
+        assert!(printed.stdout.contains("src/lib.rs:"), "{}", printed.everything());
+    }
+}
+
+#[test]
+fn without_types_in_names_the_reason_is_given() {
+    let sources = [1000, 3000].map(|n| TYPED.replace('N', &n.to_string()));
+    let subject = Subject::of_sources("", HOLDS, &sources);
+    assert_eq!(subject.compare(&["--env", "RUSTFLAGS=--cfg marked"]).code, 1);
+    let printed = subject.memprof(&["report", "--why-by", "type"]);
+    assert!(printed.stdout.contains("names without generic arguments"), "{}", printed.everything());
+    let sites = subject.memprof(&["report", "--why-by", "type", "--format", "csv=sites"]).stdout;
+    assert!(sites.contains(",type,no_type,"), "{sites}");
+    assert!(!sites.contains("Vec<T"), "{sites}");
+}
