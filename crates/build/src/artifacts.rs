@@ -16,8 +16,9 @@ use crate::library_listing::{self, Start};
 use crate::noting_runner;
 use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget};
+use crate::shared_files::SharedFiles;
 use crate::stand_in;
-use crate::store::{self, Draft, Shared, Unproven};
+use crate::store::{self, Draft, Unproven};
 use crate::test_listing::{self, Listing};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
@@ -34,7 +35,7 @@ pub(crate) struct Artifacts<'a> {
     /// Cargo's messages about its artifacts.
     pub messages: &'a Messages,
     /// The executables of other builds.
-    pub shared: &'a Shared,
+    pub shared: &'a SharedFiles,
     /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
     /// The root of the checkout.
@@ -434,7 +435,7 @@ mod tests {
             let artifacts = Artifacts {
                 draft,
                 messages: &self.messages,
-                shared: &Shared::default(),
+                shared: &SharedFiles::default(),
                 notes: self.folder.path(),
                 checkout: &self.root(),
                 target: &self.root(),

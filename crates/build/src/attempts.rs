@@ -20,7 +20,8 @@ use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
 use crate::provenance::{self, KeyInputs, Provenance};
-use crate::store::{self, Draft, Entry, Shared};
+use crate::shared_files::SharedFiles;
+use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
 use crate::wrapper;
@@ -231,7 +232,7 @@ fn store_artifacts(
     let artifacts = Artifacts {
         draft: &draft,
         messages: &compiled.messages,
-        shared: &Shared::of_builds(&job.inputs.used_builds),
+        shared: &SharedFiles::of_builds(&job.inputs.used_builds),
         notes: compiled.notes.path(),
         checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,

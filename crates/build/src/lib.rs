@@ -45,6 +45,7 @@ mod provided_side;
 mod same_sources;
 mod selected_failures;
 pub mod selected_targets;
+mod shared_files;
 mod shared_lockfile;
 pub mod shim;
 mod shim_lock;

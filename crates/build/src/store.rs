@@ -4,12 +4,13 @@
 //! The key is a hash of everything that affects the build, so that the same build is never made
 //! twice.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::provenance::{Executable, FailedTarget, Provenance, VERSION};
+use crate::shared_files::SharedFiles;
 use crate::test_listing;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
@@ -131,34 +132,6 @@ pub(crate) struct Copied {
     pub bytes: Vec<u8>,
 }
 
-/// The executables of stored builds, by the hash of the file as it was linked. A build with the same code shares the
-/// file: most of a workspace is the same after a change, and copies of it fill the disk.
-#[derive(Default)]
-pub(crate) struct Shared(HashMap<String, SharedFile>);
-
-struct SharedFile {
-    path: Utf8PathBuf,
-    hash: String,
-    key: String,
-}
-
-impl Shared {
-    /// Reads the builds in these folders, whose files were checked.
-    pub fn of_builds(folders: &[Utf8PathBuf]) -> Self {
-        let mut files = HashMap::new();
-        for folder in folders {
-            let Stored::Complete(entry) = find_in(folder) else { continue };
-            for executable in &entry.provenance.executables {
-                let Some(code) = executable.code.clone() else { continue };
-                let key = entry.provenance.key_in(executable).to_owned();
-                let path = folder.join(&executable.file);
-                files.insert(code, SharedFile { path, hash: executable.hash.clone(), key });
-            }
-        }
-        Self(files)
-    }
-}
-
 /// What the store has for a key.
 #[derive(Debug)]
 pub enum Stored {
@@ -264,15 +237,14 @@ impl Draft {
         built: &Utf8Path,
         file: &Utf8Path,
         key: &str,
-        shared: &Shared,
+        shared: &SharedFiles,
     ) -> anyhow::Result<Result<Copied, Unproven>> {
         let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
         let code = blake3::hash(&bytes).to_hex().to_string();
         let path = self.partial.join(file);
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
-        // Some file systems have no hard links.
-        if let Some(same) = shared.0.get(&code).filter(|same| std::fs::hard_link(&same.path, &path).is_ok()) {
+        if let Some(same) = shared.link(&code, &path) {
             let key = (same.key != key).then(|| same.key.clone());
             return Ok(Ok(Copied { hash: same.hash.clone(), key, code, bytes }));
         }
@@ -500,12 +472,14 @@ mod tests {
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
         let file = Utf8Path::new("t");
-        let missing = draft.add_executable(&store.join("built"), file, KEY, &Shared::default()).unwrap_err();
+        let missing =
+            draft.add_executable(&store.join("built"), file, KEY, &SharedFiles::default()).unwrap_err();
         assert!(missing.is::<UnreadableArtifact>() && missing.to_string().contains("/built"), "{missing}");
         fs_err::write(store.join("built"), linked()).unwrap();
         // Like a full disk, a folder in its place keeps the copy from being written.
         fs_err::create_dir(draft.path(file)).unwrap();
-        let blocked = draft.add_executable(&store.join("built"), file, KEY, &Shared::default()).unwrap_err();
+        let blocked =
+            draft.add_executable(&store.join("built"), file, KEY, &SharedFiles::default()).unwrap_err();
         assert!(blocked.to_string().contains(draft.path(file).as_str()), "{blocked}");
     }
 
@@ -517,7 +491,7 @@ mod tests {
         let built = store.join("built");
         fs_err::write(&built, linked()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let copied = draft.add_executable(&built, Utf8Path::new("t"), KEY, &Shared::default());
+        let copied = draft.add_executable(&built, Utf8Path::new("t"), KEY, &SharedFiles::default());
         let Copied { hash, code, .. } = copied.unwrap().unwrap();
         let mut provenance = provenance(Executable { hash, code: Some(code), ..executable() });
         let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
@@ -536,7 +510,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let first = entry(store);
-        let shared = Shared::of_builds(std::slice::from_ref(&first.folder));
+        let shared = SharedFiles::of_builds(std::slice::from_ref(&first.folder));
         let key = KEY.replace('0', "1");
         let draft = Draft::new(store, &key).unwrap();
         let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared).unwrap().unwrap();
@@ -552,7 +526,7 @@ mod tests {
         // Other code gets a file of its own.
         fs_err::write(store.join("built"), [&linked()[..], b"more"].concat()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let shared = Shared::of_builds(&[first.folder, second.folder]);
+        let shared = SharedFiles::of_builds(&[first.folder, second.folder]);
         let copied = draft.add_executable(&store.join("built"), "t".into(), KEY, &shared).unwrap().unwrap();
         assert_eq!(copied.key, None);
     }
