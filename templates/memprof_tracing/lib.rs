@@ -1,7 +1,7 @@
 //! Makes each span of `tracing` a traced function: what its polls consume, on whatever thread they run.
 //!
 //! ```ignore
-//! assert!(memprof_tracing::spans()); // in a program without a subscriber
+//! memprof_tracing::spans(); // in a program without a subscriber
 //! tracing_subscriber::registry().with(memprof_tracing::layer()).init(); // beside others
 //! ```
 //!

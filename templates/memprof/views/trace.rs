@@ -8,9 +8,11 @@
 //! Spans of a program have no guard: they are entered and exited by number, in any order.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 
 use crate::lines::traced_function::{NONE, Site};
 use crate::platform::process;
+use crate::platform::untracked::Untracked;
 use crate::views::call_log;
 use crate::views::scope;
 
@@ -102,41 +104,34 @@ impl Drop for Block<'_> {
     }
 }
 
-/// Most spans that are open on a thread at once. Further ones are not measured.
-const MOST_SPANS: usize = 64;
-
 thread_local! {
-    /// The numbers of the spans that are open on this thread, with the frames of their calls, and how many there are.
-    /// Nothing is dropped: registering a destructor would allocate.
-    static SPANS: RefCell<([(u64, u32); MOST_SPANS], usize)> =
-        const { RefCell::new(([(0, NONE); MOST_SPANS], 0)) };
+    /// The numbers of the spans that are open on this thread, with the frames of their calls. Nothing is dropped:
+    /// registering a destructor would allocate.
+    static SPANS: RefCell<ManuallyDrop<Untracked<(u64, u32)>>> =
+        const { RefCell::new(ManuallyDrop::new(Untracked::new())) };
 }
 
 /// A span is entered on this thread. This is a call of its site, until [`exit_span`] of the same number.
 pub fn enter_span(site: &'static Site, number: u64) {
-    if !process::is_recording() {
-        return;
+    if process::is_recording() {
+        let frame = begin(site).0;
+        let _ = SPANS.try_with(|spans| spans.borrow_mut().push((number, frame)));
     }
-    let _ = SPANS.try_with(|spans| {
-        let (open, length) = &mut *spans.borrow_mut();
-        if let Some(place) = open.get_mut(*length) {
-            *place = (number, begin(site).0);
-            *length += 1;
-        }
-    });
 }
 
 /// A span is exited on this thread. It does nothing for a span that is not open here.
 pub fn exit_span(number: u64) {
-    let _ = SPANS.try_with(|spans| {
-        let (open, length) = &mut *spans.borrow_mut();
-        if let Some(place) = open[..*length].iter().rposition(|span| span.0 == number) {
-            let frame = open[place].1;
-            open.copy_within(place + 1..*length, place);
-            *length -= 1;
-            if frame != NONE {
-                end(frame);
-            }
-        }
+    let frame = SPANS.try_with(|spans| {
+        let open = &mut *spans.borrow_mut();
+        let place = open.iter().rposition(|span| span.0 == number)?;
+        let frame = open[place].1;
+        open.as_mut().copy_within(place + 1.., place);
+        open.pop();
+        Some(frame)
     });
+    if let Ok(Some(frame)) = frame {
+        if frame != NONE {
+            end(frame);
+        }
+    }
 }
