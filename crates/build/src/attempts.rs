@@ -20,7 +20,6 @@ use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
 use crate::provenance::{self, KeyInputs, Provenance};
-use crate::shared_files::SharedFiles;
 use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
@@ -232,7 +231,7 @@ fn store_artifacts(
     let artifacts = Artifacts {
         draft: &draft,
         messages: &compiled.messages,
-        shared: &SharedFiles::of_builds(&job.inputs.used_builds),
+        shared: &store::shared_files(&job.inputs.used_builds),
         notes: compiled.notes.path(),
         checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,

@@ -156,6 +156,17 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
     }
 }
 
+/// Returns the executables of the builds in these folders, whose files were checked.
+pub(crate) fn shared_files(folders: &[Utf8PathBuf]) -> SharedFiles {
+    let mut shared = SharedFiles::default();
+    for folder in folders {
+        if let Stored::Complete(entry) = find_in(folder) {
+            shared.add(folder, &entry.provenance);
+        }
+    }
+    shared
+}
+
 /// Reads the build in a folder of the store, without reading its executables.
 pub(crate) fn find_in(folder: &Utf8Path) -> Stored {
     match read_provenance(&folder.join(PROVENANCE)) {
@@ -510,7 +521,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let first = entry(store);
-        let shared = SharedFiles::of_builds(std::slice::from_ref(&first.folder));
+        let shared = shared_files(std::slice::from_ref(&first.folder));
         let key = KEY.replace('0', "1");
         let draft = Draft::new(store, &key).unwrap();
         let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared).unwrap().unwrap();
@@ -526,7 +537,7 @@ mod tests {
         // Other code gets a file of its own.
         fs_err::write(store.join("built"), [&linked()[..], b"more"].concat()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let shared = SharedFiles::of_builds(&[first.folder, second.folder]);
+        let shared = shared_files(&[first.folder, second.folder]);
         let copied = draft.add_executable(&store.join("built"), "t".into(), KEY, &shared).unwrap().unwrap();
         assert_eq!(copied.key, None);
     }
