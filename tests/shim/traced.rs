@@ -191,10 +191,11 @@ fn lines_have_levels_and_time_too() {
     // The most at the end of the line: with the scratch of the last round, and without it.
     assert_eq!(live(45) - live(46), 7000);
     assert_eq!(live(44) - live(42), 40 + 7000);
-    assert!(lines.iter().all(|line| figure(line, "time") > 0), "{lines:#?}");
+    // A line may take less than the clock can tell.
+    let time_of_lines: i64 = lines.iter().map(|line| figure(line, "time")).sum();
     let node = nodes(&record)[0];
     let time = node["metrics"]["time"].as_i64().unwrap();
-    assert!(time >= lines.iter().map(|line| figure(line, "time")).sum() && node["most"]["time"] == time);
+    assert!(time > 0 && time >= time_of_lines && node["most"]["time"] == time, "{lines:#?}");
     assert!(traced("lines", "0").events("line").iter().all(|line| line["metrics"]["time"].is_null()));
 }
 

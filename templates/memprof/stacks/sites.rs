@@ -229,13 +229,14 @@ unsafe fn agree(table: &UnwindTable, start: Registers, first: usize) -> bool {
     let mut done = 0;
     loop {
         // A part at a time, because nothing here may allocate.
-        let (mut part, mut count, mut passed) = ([0; PART], 0, 0);
+        let (mut part, mut count, mut passed, mut last) = ([0; PART], 0, 0, 0);
         stack_walk::with_table(table, start, |address| {
             if passed >= done && count < PART {
                 part[count] = address;
                 count += 1;
             }
             passed += 1;
+            last = address;
         });
         let (mut at, mut is_equal) = (0_usize, true);
         from_first(first, &mut |address| {
@@ -247,7 +248,7 @@ unsafe fn agree(table: &UnwindTable, start: Registers, first: usize) -> bool {
             }
             at += 1;
         });
-        if !is_equal || at < passed {
+        if !is_equal || at + usize::from(table.is_undescribed(last)) < passed {
             return false;
         }
         done += count;
@@ -315,7 +316,7 @@ fn is_outermost(table: &UnwindTable, outside: usize) -> bool {
         is_behind |= address == outside;
         true
     });
-    let is_outermost = is_behind && !more;
+    let is_outermost = (is_behind || table.is_undescribed(outside)) && !more;
     let known = if is_outermost { &OUTERMOST } else { &IN_BETWEEN };
     known[slot_of(outside)].store(outside, Ordering::Relaxed);
     is_outermost
@@ -533,5 +534,5 @@ fn probe(table: &UnwindTable, depth: u32) -> bool {
         }
         at < count
     });
-    count > 4 && at == count
+    count > 4 && (at == count || at + 1 == count && table.is_undescribed(by_table[at]))
 }

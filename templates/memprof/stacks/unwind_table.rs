@@ -59,6 +59,10 @@ impl Rule {
         self.0 == END
     }
 
+    fn is_nowhere(self) -> bool {
+        self.0 == NOWHERE
+    }
+
     /// Whether the frame address is counted from the stack pointer, and not from the frame pointer.
     #[inline(always)]
     pub(crate) fn is_by_stack_pointer(self) -> bool {
@@ -132,6 +136,13 @@ impl UnwindTable {
     pub(crate) fn place(&self, address: usize) -> Option<usize> {
         let place = address.wrapping_sub(self.begin);
         if place < self.length { Some(place) } else { None }
+    }
+
+    /// Whether the executable has the code before this address, but does not describe its frame, such as
+    /// musl's start code. Here, libgcc's unwinder ends with this address, and LLVM's before it.
+    #[cold]
+    pub(crate) fn is_undescribed(&self, address: usize) -> bool {
+        self.place(address.wrapping_sub(1)).map_or(false, |place| self.rule(place).is_nowhere())
     }
 
     /// The rule for a place.
