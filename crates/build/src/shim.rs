@@ -261,11 +261,11 @@ fn compile_all(folder: &Utf8Path, toolchain: &Toolchain, target: Option<&str>) -
 /// The compiler's arguments for one of the crates.
 fn arguments(name: &str, folder: &Utf8Path, target: Option<&str>) -> Vec<String> {
     let source = folder.join("source");
-    // Not as one code generation unit: the first comparison waits for this compiler, and units are
-    // compiled side by side. Counting takes as many instructions.
+    // In several code generation units, which are compiled side by side and not optimised across: the
+    // first comparison waits for this compiler. Counting and walking take as many instructions.
     let mut arguments: Vec<String> = ["--crate-name", name, "--crate-type", "rlib", "--edition", "2021"]
         .into_iter()
-        .chain(["-C", "opt-level=3", "-C", "metadata=cargo-memprof-shim"])
+        .chain(["-C", "opt-level=3", "-C", "lto=off", "-C", "metadata=cargo-memprof-shim"])
         .chain(["--cap-lints", "warn", "--remap-path-prefix"])
         .map(str::to_owned)
         .collect();
