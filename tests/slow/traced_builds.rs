@@ -95,7 +95,9 @@ fn what_runs_in_the_build_may_be_of_another_target_than_what_is_traced() {
         repository.write(".cargo/config.toml", format!("[build]\ntarget = '{musl}'\n"));
         repository.commit("musl");
         let arguments = [&["--refs", "old=HEAD~1,new=HEAD"], &arguments[2..]].concat();
-        let report = report(&repository, &arguments);
+        let printed = memprof(&repository, &[&arguments[..], &["--format", "json"]].concat());
+        assert_eq!(printed.code, 3, "figures for two targets are not compared: {}", printed.stderr);
+        let report: Value = serde_json::from_str(&printed.stdout).unwrap();
         for name in ["old", "new"] {
             assert_eq!(calls(&report, name, "kernels::scale"), (1, 700, 0), "{name}");
             assert_eq!(calls(&report, name, "itoa::Buffer::format").0, 1, "{name}");
