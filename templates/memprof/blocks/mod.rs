@@ -6,6 +6,7 @@ pub(crate) mod block_table;
 pub(crate) mod harness;
 pub(crate) mod live;
 pub(crate) mod live_sizes;
+pub(crate) mod own_thread;
 #[cfg_attr(
     not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
     path = "owner_elsewhere.rs"

@@ -13,6 +13,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::blocks::live_sizes;
+use crate::blocks::own_thread;
 use crate::blocks::owner::{self, Owner};
 use crate::heap::counts::{self, Account};
 use crate::shared::heap::Heap;
@@ -188,6 +189,9 @@ impl Account {
         if block.is_null() {
             return block;
         }
+        if owner != Owner::Harness {
+            own_thread::count_in(size);
+        }
         match owner {
             Owner::Test if is_large(size) => live_sizes::add(size, NO_SITE),
             Owner::Test => {}
@@ -266,6 +270,9 @@ unsafe fn realloc_rarely<A: GlobalAlloc>(
         set_apart(if moved.is_null() { block } else { moved });
     }
     account.count_moved(moved, layout.size(), new_size);
+    if !moved.is_null() {
+        own_thread::count_moved(layout.size(), new_size);
+    }
     if !moved.is_null() && !is_apart {
         live_sizes::change((layout.size(), NO_SITE), (new_size, NO_SITE));
     }
@@ -287,6 +294,7 @@ unsafe fn dealloc_rarely<A: GlobalAlloc>(
     let is_apart = is_set_apart(block);
     if !(is_apart && owner::has_ended()) {
         account.counts.live.subtract(size);
+        own_thread::count_out(size);
     }
     if is_large(size) && !is_apart {
         live_sizes::subtract(size, NO_SITE);

@@ -16,6 +16,7 @@ use std::thread::LocalKey;
 
 use crate::blocks::harness;
 use crate::blocks::live::{Epoch, Live};
+use crate::blocks::own_thread;
 use crate::blocks::owner;
 use crate::blocks::tally::{CAN_BE_OWNED, Claimed, Slot, Tally, Totals};
 use crate::stacks::stack_recording;
@@ -64,6 +65,9 @@ impl Account {
         harness::settle();
         let counts = self.counts as *const Counts as *mut Counts;
         let _ = READ.compare_exchange(ptr::null_mut(), counts, Ordering::AcqRel, Ordering::Relaxed);
+        if let Some(slot) = own_thread::slot_of_followed() {
+            return slot;
+        }
         if !owner::may_claim() {
             if owner::looks_at_each_block() {
                 self.counts.live.count_out_rarely();
@@ -73,7 +77,11 @@ impl Account {
         CLAIMED_IN
             .store(self.claimed as *const LocalKey<Claimed> as *mut LocalKey<Claimed>, Ordering::Release);
         if CAN_BE_OWNED {
-            self.claimed.with(|claimed| self.counts.tally.claim(Some(claimed)))
+            let slot = self.claimed.with(|claimed| self.counts.tally.claim(Some(claimed)));
+            if own_thread::is_followed() {
+                put_aside();
+            }
+            slot
         } else {
             self.counts.tally.claim(None)
         }
@@ -91,6 +99,40 @@ pub(crate) fn forget_claim() {
     // SAFETY: null, or from the reference to a static in `Account::claim`.
     if let Some(claimed) = unsafe { CLAIMED_IN.load(Ordering::Acquire).as_ref() } {
         let _ = claimed.try_with(|claimed| claimed.set(None));
+    }
+}
+
+/// Puts the slot of this thread aside, so that each of its blocks takes the rare path. That one goes on
+/// with the slot.
+fn put_aside() {
+    // SAFETY: as above.
+    if let Some(claimed) = unsafe { CLAIMED_IN.load(Ordering::Acquire).as_ref() } {
+        let _ = claimed.try_with(|claimed| {
+            if let Some(slot) = claimed.take() {
+                own_thread::slot().with(|kept| kept.set(Some(slot)));
+            }
+        });
+    }
+}
+
+/// Follows what this thread allocates and frees, while a span is open on it. In runs that record call
+/// stacks, each block takes another path, and nothing is followed.
+pub(crate) fn open_span() {
+    if !stack_recording::are_recorded() && own_thread::open() {
+        put_aside();
+    }
+}
+
+/// A span ends on this thread.
+pub(crate) fn close_span() {
+    if stack_recording::are_recorded() || !own_thread::close() {
+        return;
+    }
+    let slot = own_thread::slot().with(Cell::take);
+    // SAFETY: as above.
+    let claimed = unsafe { CLAIMED_IN.load(Ordering::Acquire).as_ref() };
+    if let (Some(claimed), true) = (claimed, owner::may_claim()) {
+        let _ = claimed.try_with(|claimed| claimed.set(slot));
     }
 }
 
@@ -136,7 +178,7 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     if stack_recording::are_recorded() {
         return stack_recording::mark();
     }
-    let rarely = owner::looks_at_each_block();
+    let rarely = owner::looks_at_each_block() || own_thread::are_followed();
     read().map(|counts| (counts.live.end_epoch(rarely), counts.tally.totals()))
 }
 

@@ -70,6 +70,9 @@ fn write_node(json: &mut Json<'_>, calls: &Calls, number: u32) {
     json.figure("recursive", node.recursive);
     json.number("open", format_args!("{}", node.open()));
     json.figure("overlapped", node.overlapped);
+    if node.by_thread != 0 {
+        json.figure("by_thread", node.by_thread);
+    }
 }
 
 fn write_sums(json: &mut Json<'_>, calls: &Calls, node: u32) {

@@ -30,6 +30,8 @@ pub(crate) struct Node {
     /// Calls during which a traced function ran on another thread. Their figures include that
     /// thread's.
     pub(crate) overlapped: u64,
+    /// Calls whose heap figures are those of their own thread.
+    pub(crate) by_thread: u64,
     /// The time of calls that are not recursive, if it is read: the sum, and the longest.
     pub(crate) nanoseconds: u64,
     pub(crate) longest: u64,
@@ -93,10 +95,11 @@ impl CallTree {
     }
 
     /// A call of this node ends.
-    pub(crate) fn end(&mut self, node: u32, overlapped: bool) {
+    pub(crate) fn end(&mut self, node: u32, overlapped: bool, by_thread: bool) {
         let node = &mut self.nodes.as_mut()[node as usize];
         node.ended += 1;
         node.overlapped += u64::from(overlapped);
+        node.by_thread += u64::from(by_thread);
         node.is_changed = true;
     }
 
@@ -153,6 +156,7 @@ impl CallTree {
             recursive: 0,
             ended: 0,
             overlapped: 0,
+            by_thread: 0,
             nanoseconds: 0,
             longest: 0,
             is_changed: false,

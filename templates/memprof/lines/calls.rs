@@ -9,6 +9,7 @@
 // difference of two figures is taken modulo 2^64 and read as signed.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
+use crate::blocks::own_thread::OwnFigures;
 use crate::lines::call_tree::{CallTree, ELSEWHERE, ROOT, SLOTS};
 use crate::lines::traced_function::{NONE, Site};
 use crate::metrics::columns::Columns;
@@ -34,6 +35,13 @@ pub(crate) struct Slot {
     pub(crate) name: &'static str,
     /// The name of a peak's level.
     pub(crate) level_name: Option<&'static str>,
+}
+
+impl Slot {
+    /// Whether the tracking allocator counts it.
+    fn is_of_heap(&self) -> bool {
+        self.name.starts_with("heap.")
+    }
 }
 
 /// Readings at a moment, by slot.
@@ -78,6 +86,9 @@ pub(crate) struct Frame {
     pub(crate) is_logged: bool,
     /// The 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
+    /// The thread's own figures when it began, if they are followed, and the thread's highest level since.
+    own: Option<OwnFigures>,
+    own_peak: i64,
     is_recursive: bool,
     /// Whether its lines are measured.
     has_lines: bool,
@@ -86,6 +97,26 @@ pub(crate) struct Frame {
     line_mark: u64,
     line_nanoseconds: u64,
     line_start: Readings,
+}
+
+impl Frame {
+    /// Whether a slot has what the call's thread did itself, and not what the whole process did.
+    pub(crate) fn is_by_thread(&self, slot: &Slot) -> bool {
+        self.own.is_some() && slot.is_of_heap()
+    }
+
+    /// How much a slot of the call's thread grew, and its peak above that.
+    pub(crate) fn of_thread(&self, slot: &Slot, own: Option<OwnFigures>) -> Option<(i64, u64)> {
+        let (began, now) = (self.own?, own?);
+        Some(match slot.name {
+            "heap.allocated" => (now.bytes.wrapping_sub(began.bytes) as i64, 0),
+            "heap.count" => (now.blocks.wrapping_sub(began.blocks) as i64, 0),
+            _ => {
+                let above = self.own_peak.saturating_sub(began.level.max(now.level));
+                (now.level - began.level, above.max(0) as u64)
+            }
+        })
+    }
 }
 
 /// One metric's figures on one line: the highest peak while it ran, the highest level at its end, and
@@ -328,15 +359,44 @@ impl Calls {
         None
     }
 
+    /// The thread's level reached `own.peak` while this was its innermost call.
+    pub(crate) fn note_peak(&mut self, frame: u32, own: Option<OwnFigures>) {
+        if let (true, Some(own)) = (frame != NONE, own) {
+            let frame = self.frame_mut(frame);
+            frame.own_peak = frame.own_peak.max(own.peak);
+        }
+    }
+
+    /// Tells a call that ends the highest level in it. Returns the call directly inside of it that is still
+    /// open, if it ends before that one, as spans may.
+    pub(crate) fn note_peaks(&mut self, frame: u32, innermost: u32, own: Option<OwnFigures>) -> Option<u32> {
+        self.note_peak(innermost, own);
+        let (mut inside, mut peak) = (innermost, i64::MIN);
+        // As in `open_above`, the way may be that of another call.
+        for _ in 0..self.frames.len() {
+            if inside == NONE || inside == frame {
+                break;
+            }
+            let Frame { caller, own_peak, .. } = *self.frame(inside);
+            peak = peak.max(own_peak);
+            if caller == frame {
+                self.note_peak(frame, own.map(|own| OwnFigures { peak, ..own }));
+                return Some(inside);
+            }
+            inside = caller;
+        }
+        None
+    }
+
     /// Begins a call and returns its frame. `values` were read at this mark; mark 0 means that none
     /// were read.
     pub(crate) fn enter(
         &mut self,
         site: &'static Site,
         caller: u32,
-        mark: u64,
-        nanoseconds: u64,
+        (mark, nanoseconds): (u64, u64),
         values: &Values,
+        own: Option<OwnFigures>,
     ) -> u32 {
         let number = self.known(site);
         let open = self.open_above(number, caller);
@@ -370,6 +430,8 @@ impl Calls {
             start: if mark == 0 { Readings::NONE } else { Readings::from_values(values, &self.slots) },
             is_logged,
             occurrence: 0,
+            own,
+            own_peak: own.map_or(0, |own| own.level),
             is_recursive: open.is_some(),
             has_lines,
             line: 0,
@@ -395,14 +457,15 @@ impl Calls {
         frame.is_logged || !frame.is_recursive
     }
 
-    /// Ends a call. `peaks` returns the highest value of a slot's metric since a mark. Returns the
-    /// frame that was open before it.
+    /// Ends a call. `peaks` returns the highest value of a slot's metric since a mark; `inside` is the call
+    /// from [`Self::note_peaks`]. Returns the frame that was open before it.
     pub(crate) fn leave(
         &mut self,
         place: u32,
-        mark: u64,
-        nanoseconds: u64,
+        (mark, nanoseconds): (u64, u64),
         values: &Values,
+        own: Option<OwnFigures>,
+        inside: Option<u32>,
         peaks: impl Fn(Index, u64) -> Option<u64>,
     ) -> u32 {
         if self.frame(place).line != 0 {
@@ -411,13 +474,22 @@ impl Calls {
         let frame = *self.frame(place);
         self.free.push(place);
         self.sites.as_mut()[frame.site as usize].open -= 1;
-        let overlapped = self.threads > 1 || (frame.mark != 0 && self.several_until >= frame.mark);
-        self.tree.end(frame.node, overlapped && !frame.is_recursive);
+        if frame.caller != NONE && own.is_some() {
+            let caller = self.frame_mut(frame.caller);
+            caller.own_peak = caller.own_peak.max(frame.own_peak);
+        }
+        let is_of_process = frame.own.is_none() || !self.slots.iter().all(Slot::is_of_heap);
+        let is_beside = self.threads > 1 || (frame.mark != 0 && self.several_until >= frame.mark);
+        let overlapped = is_of_process && is_beside;
+        let by_thread = frame.own.is_some() && own.is_some();
+        self.tree.end(frame.node, overlapped && !frame.is_recursive, by_thread && !frame.is_recursive);
         if !frame.is_recursive {
             self.tree.add_time(frame.node, nanoseconds.saturating_sub(frame.nanoseconds));
-            self.add_up(&frame, values, peaks);
+            self.add_up(&frame, values, own, peaks);
         }
-        if frame.caller == NONE {
+        if let Some(inside) = inside {
+            self.frame_mut(inside).caller = frame.caller;
+        } else if frame.caller == NONE {
             if self.threads > 1 {
                 self.several_until = mark.max(self.several_until);
             }
@@ -426,8 +498,20 @@ impl Calls {
         frame.caller
     }
 
-    fn add_up(&mut self, frame: &Frame, values: &Values, peaks: impl Fn(Index, u64) -> Option<u64>) {
+    fn add_up(
+        &mut self,
+        frame: &Frame,
+        values: &Values,
+        own: Option<OwnFigures>,
+        peaks: impl Fn(Index, u64) -> Option<u64>,
+    ) {
         for (number, slot) in self.slots.iter().enumerate() {
+            if frame.is_by_thread(slot) {
+                if let Some((grown, peaked)) = frame.of_thread(slot, own) {
+                    self.tree.add(frame.node, number, grown, peaked);
+                }
+                continue;
+            }
             let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => continue,

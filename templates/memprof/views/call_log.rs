@@ -5,6 +5,7 @@
 //! sums are logged about once a second. Single calls of a function are logged up to a number that
 //! the runner sets.
 
+use crate::blocks::own_thread::{self, OwnFigures};
 use crate::lines::calls::{Frame, Reached};
 use crate::lines::occurrences::Logged;
 use crate::lines::traced_function::{NONE, Site};
@@ -26,10 +27,10 @@ pub(crate) fn enter_call(site: &'static Site, caller: u32) -> (u32, bool) {
     }
 }
 
-/// Ends a call. Returns its caller's frame.
-pub(crate) fn leave_call(frame: u32, depth: u64) -> u32 {
+/// Ends a call. `innermost` is the thread's innermost open call. Returns the one after that.
+pub(crate) fn leave_call(frame: u32, innermost: u32, depth: u64) -> u32 {
     match hold_for_calls() {
-        Some(mut recorder) => recorder.leave_call(frame, depth),
+        Some(mut recorder) => recorder.leave_call(frame, innermost, depth),
         // In a forked child, open calls belong to nobody.
         None => NONE,
     }
@@ -47,14 +48,16 @@ impl Recorder {
         if self.log.is_none() {
             return NONE;
         }
+        let own = own_thread::read();
+        self.calls.note_peak(caller, own);
         if !self.calls.needs_figures(site, caller) {
-            return self.calls.enter(site, caller, 0, 0, &Values::new());
+            return self.calls.enter(site, caller, (0, 0), &Values::new(), own);
         }
         self.open_scopes += 1;
         let needs_time = self.calls.maximum_events != 0 || self.calls.columns.time;
         let nanoseconds = if needs_time { self.nanoseconds() } else { 0 };
         let (mark, values) = self.mark_for_calls();
-        let frame = self.calls.enter(site, caller, mark, nanoseconds, &values);
+        let frame = self.calls.enter(site, caller, (mark, nanoseconds), &values, own);
         if self.calls.frame(frame).is_logged {
             self.calls.frame_mut(frame).occurrence = self.occurrences.next(Logged::Call, site.label);
         }
@@ -63,7 +66,9 @@ impl Recorder {
         frame
     }
 
-    fn leave_call(&mut self, frame: u32, depth: u64) -> u32 {
+    fn leave_call(&mut self, frame: u32, innermost: u32, depth: u64) -> u32 {
+        let own = own_thread::read();
+        let inside = self.calls.note_peaks(frame, innermost, own);
         let (mark, values) = if self.calls.needs_figures_at_end(frame) {
             self.mark_for_calls()
         } else {
@@ -74,19 +79,19 @@ impl Recorder {
             self.open_scopes = self.open_scopes.saturating_sub(1);
         }
         if began.is_logged {
-            self.log_call(frame, depth, &values);
+            self.log_call(frame, depth, &values, own);
         }
         let nanoseconds = self.nanoseconds_for_calls();
         let histories = &self.histories;
         let peaks = |index: Index, since| histories.get(index).since(since);
         let has_table = self.calls.lines_per_call && self.calls.has_lines(frame);
-        let caller = self.calls.leave(frame, mark, nanoseconds, &values, peaks);
+        let caller = self.calls.leave(frame, (mark, nanoseconds), &values, own, inside, peaks);
         if has_table {
             self.log_lines_of(began.site as usize);
             self.calls.clear_lines(began.site);
         }
         self.tell();
-        caller
+        if inside.is_some() { innermost } else { caller }
     }
 
     /// The time, if traced functions read it.
@@ -140,7 +145,7 @@ impl Recorder {
     }
 
     /// Logs one call as a scope, marked as traced: the code itself has no such scope.
-    fn log_call(&mut self, frame: u32, depth: u64, values: &Values) {
+    fn log_call(&mut self, frame: u32, depth: u64, values: &Values, own: Option<OwnFigures>) {
         let call = *self.calls.frame(frame);
         let site = self.calls.site(call.site);
         let end = self.nanoseconds();
@@ -152,15 +157,24 @@ impl Recorder {
                 json.text("at", site.at);
                 json.figure("depth", depth);
                 json.object("metrics", |json| {
-                    recorder.call_figures(json, &call, values);
+                    recorder.call_figures(json, &call, values, own);
                     json.figure("time", end - call.nanoseconds);
                 });
             })
         });
     }
 
-    fn call_figures(&self, json: &mut Json<'_>, call: &Frame, values: &Values) {
+    fn call_figures(&self, json: &mut Json<'_>, call: &Frame, values: &Values, own: Option<OwnFigures>) {
         for (place, slot) in self.calls.slots().iter().enumerate() {
+            if call.is_by_thread(slot) {
+                if let Some((grown, peaked)) = call.of_thread(slot, own) {
+                    match slot.family {
+                        Some(family) => scope_log::write_own_figures(json, family, grown, peaked),
+                        None => json.number(slot.name, format_args!("{grown}")),
+                    }
+                }
+                continue;
+            }
             let (before, after) = match (call.start.get(place), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => continue,

@@ -210,6 +210,13 @@ pub(crate) fn write_figures(
     json.figure(name("used").as_str(), after.wrapping_sub(base));
 }
 
+/// Writes what the calling thread itself did. It has no level since the test began.
+pub(crate) fn write_own_figures(json: &mut Json<'_>, family: &str, consumed: i64, peaked: u64) {
+    let name = |part: &str| Text::format(format_args!("{family}.{part}"));
+    json.number(name("consumed").as_str(), format_args!("{consumed}"));
+    json.number(name("peaked").as_str(), format_args!("{peaked}"));
+}
+
 impl ScopeStart {
     fn value(&self, index: Index, metric: &Metric) -> Option<u64> {
         match self.values.get(index.place()) {

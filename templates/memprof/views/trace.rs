@@ -10,6 +10,7 @@
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 
+use crate::heap::counts;
 use crate::lines::traced_function::{NONE, Site};
 use crate::platform::process;
 use crate::platform::untracked::Untracked;
@@ -82,7 +83,8 @@ impl Drop for Traced {
 #[cold]
 fn end(frame: u32) {
     let depth = scope::less_deep();
-    let caller = call_log::leave_call(frame, depth);
+    let innermost = CURRENT.try_with(Cell::get).unwrap_or(NONE);
+    let caller = call_log::leave_call(frame, innermost, depth);
     let _ = CURRENT.try_with(|current| current.set(caller));
 }
 
@@ -114,6 +116,7 @@ thread_local! {
 /// A span is entered on this thread. This is a call of its site, until [`exit_span`] of the same number.
 pub fn enter_span(site: &'static Site, number: u64) {
     if process::is_recording() {
+        counts::open_span();
         let frame = begin(site).0;
         let _ = SPANS.try_with(|spans| spans.borrow_mut().push((number, frame)));
     }
@@ -133,5 +136,6 @@ pub fn exit_span(number: u64) {
         if frame != NONE {
             end(frame);
         }
+        counts::close_span();
     }
 }

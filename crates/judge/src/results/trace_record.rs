@@ -43,10 +43,18 @@ pub struct CallNode {
     pub open: u64,
     /// Calls during which a traced function ran on another thread.
     pub overlapped: u64,
+    /// Calls in spans: their heap figures are those of their own thread. Absent if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_thread: u64,
     /// The sums over all calls that ended.
     pub metrics: BTreeMap<String, i64>,
     /// The largest figures of a single call.
     pub most: BTreeMap<String, i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A line of a traced function.
