@@ -60,6 +60,7 @@ pub(crate) fn difference(sites: &[(u32, i64, Class)]) -> Difference {
             stack: Vec::new(),
             first: 0,
             stacks: 1,
+            resized: None,
         });
     }
     let total =
@@ -115,6 +116,7 @@ fn shown(comparison: &Comparison, causes: &[Cause]) -> Vec<String> {
         (_, Some((path, line))) => format!("{path}:{line} {}", cause.function()),
         (Reason::Dependency(changed), None) => changed.name.clone(),
         (Reason::Code(place), None) => place.clone(),
+        (Reason::Type(resized), None) => resized.name.clone(),
         (Reason::Hunk(_), None) => unreachable!("a hunk has a place"),
     };
     causes.iter().map(|cause| format!("{}: {}", place(cause), test(cause))).collect()

@@ -149,3 +149,38 @@ fn without_types_in_names_the_reason_is_given() {
     assert!(sites.contains(",type,no_type,"), "{sites}");
     assert!(!sites.contains("Vec<T"), "{sites}");
 }
+
+/// Two functions that allocate 1,500 elements of a type, to which a revision adds fields.
+const GROWING: &str = "
+#[derive(Clone, Default)]
+pub struct Posting { pub document: u64FIELDS }
+pub fn filled() -> Vec<Posting> { vec![Posting::default(); 1000] }
+pub fn reserved() -> Vec<Posting> {
+    let mut all = Vec::with_capacity(500);
+    all.push(Posting::default());
+    all
+}
+";
+
+#[test]
+fn a_type_that_became_larger_is_a_cause() {
+    let sources = ["", ", pub start: u64, pub end: u64"].map(|fields| GROWING.replace("FIELDS", fields));
+    let test = "#[test]\nfn holds() {\n    let all = (filled(), reserved());\n    memprof::checkpoint!(\"held\");\n    \
+                std::hint::black_box(&all);\n    std::hint::black_box(&all);\n}\n";
+    let subject = Subject::of_sources("", test, &sources);
+    let printed = subject.compare(&["--why-by", "type"]);
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    let causes = printed.stdout.lines().find(|line| line.contains("Posting 8 → 24 B"));
+    assert!(
+        causes.is_some_and(|line| line.contains("allocated at src/lib.rs:4")),
+        "{}",
+        printed.everything()
+    );
+    assert!(printed.stdout.contains("1 test regressed, by one change"), "{}", printed.everything());
+    let report = subject.report();
+    let entries = report["causes"]["entries"].as_array().expect("causes");
+    let cause = entries.iter().find(|entry| entry["kind"] == "type").unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!((entries.len(), cause["amount"].as_i64()), (1, Some(1500 * 16)), "{entries:#?}");
+    let of = serde_json::json!({ "type": "subject::Posting", "old": 8, "new": 24 });
+    assert_eq!(cause["resized"], of, "{cause:#}");
+}

@@ -6,13 +6,14 @@ use std::collections::btree_map::Entry;
 
 use crate::results::stack_log::{Family, Figures, StackLog};
 use crate::why::class::{Class, Diff, FrameFacts};
-use crate::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure};
+use crate::why::difference::{CheckpointName, Difference, Group, GroupKind, Measure, Resized};
 use crate::why::frame::Frame;
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
 use crate::why::releases::{Release, Releases};
 use crate::why::stacks::{StackFigures, Stacks};
+use crate::why::type_path;
 use crate::why::types::SiteType;
 use memprof_support::counted::grouped;
 
@@ -216,7 +217,8 @@ impl Sheet<'_> {
                 Entry::Occupied(mut entry) => entry.get_mut().add(draft, self.grouping.by),
             }
         }
-        difference.groups = drafts.into_values().map(|draft| self.settled(draft)).collect();
+        difference.groups =
+            drafts.into_values().map(|draft| self.settled(draft, difference.measure)).collect();
         name_types(&mut difference.groups);
         let without_stack = sides
             .each_ref()
@@ -229,6 +231,7 @@ impl Sheet<'_> {
                 stack: Vec::new(),
                 first: 0,
                 stacks: 0,
+                resized: None,
             });
         }
         check_sums(&difference)?;
@@ -276,20 +279,33 @@ impl Sheet<'_> {
         };
         let stack = frame.and(pair[side as usize]).map(|node| (side as usize, node));
         let first = first.unwrap_or(0);
-        let group = Group { kind, figures, class, stack: Vec::new(), first, stacks: 1 };
+        let group = Group { kind, figures, class, stack: Vec::new(), first, stacks: 1, resized: None };
         Draft { group, key, largest: 0, stack }
     }
 
-    fn settled(&self, draft: Draft) -> Group {
+    fn settled(&self, draft: Draft, measure: Measure) -> Group {
         let Draft { mut group, stack, .. } = draft;
         if let Some((side, node)) = stack {
             group.stack = self.stacks[side].stack(node).into_iter().cloned().collect();
+            if matches!(group.kind, GroupKind::Sites { .. }) {
+                let resized = self.resized(side, node);
+                group.resized = resized.filter(|resized| group.has_as_many(resized.sizes, measure));
+            }
         }
         if let GroupKind::Type { of, sizes, .. } = &mut group.kind {
             let element = of.element();
             *sizes = self.stacks.map(|stacks| stacks.size_of(element.as_deref()?));
         }
         group.settled()
+    }
+
+    /// Returns the type of the elements that are allocated on a stack, if its size differs.
+    fn resized(&self, side: usize, node: u32) -> Option<Resized> {
+        let element = self.stacks[side].type_of(node).ok()?.element()?;
+        let sizes = self.stacks.map(|stacks| stacks.size_of(&element));
+        let [Some(old), Some(new)] = sizes else { return None };
+        let name = type_path::without_modules(&element);
+        (old != new).then_some(Resized { path: element, name, sizes: [old, new] })
     }
 
     fn changes(&self) -> &Changes {

@@ -119,10 +119,8 @@ impl Cause {
         match &self.reason {
             Reason::Hunk(_) => self.place(),
             Reason::Dependency(_) => self.manifest.as_ref().map(|(path, line)| (path.as_str(), *line)),
-            Reason::Code(location) => {
-                let (path, line) = location.rsplit_once(':')?;
-                Some((path, line.parse().ok()?))
-            }
+            Reason::Type(_) => line_of(self.site.location()?),
+            Reason::Code(location) => line_of(location),
         }
     }
 
@@ -149,6 +147,11 @@ fn first_line(hunk: &Hunk) -> u32 {
         &hunk.new
     };
     range.start.max(1)
+}
+
+fn line_of(location: &str) -> Option<(&str, u32)> {
+    let (path, line) = location.rsplit_once(':')?;
+    Some((path, line.parse().ok()?))
 }
 
 /// Causes that are still being put together.

@@ -65,6 +65,19 @@ pub struct Group {
     pub first: usize,
     /// The number of its stacks.
     pub stacks: usize,
+    /// The type that it allocates as many of as before, if that alone explains the difference.
+    pub resized: Option<Resized>,
+}
+
+/// A type that has another size at each revision.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resized {
+    /// Its whole path.
+    pub path: String,
+    /// As in sources.
+    pub name: String,
+    /// Its bytes at the baseline and the candidate.
+    pub sizes: [u64; 2],
 }
 
 /// Elements of a type's blocks.
@@ -213,6 +226,15 @@ impl Group {
     pub fn has_other_sizes(&self) -> bool {
         let [old, new] = self.figures;
         old.count == new.count && old.count > 0 && old.allocated != new.allocated
+    }
+
+    /// Whether both sides have room for as many elements of these sizes.
+    pub(super) fn has_as_many(&self, sizes: [u64; 2], measure: Measure) -> bool {
+        let [old, new] = [0, 1].map(|side| {
+            let bytes = u64::try_from(measure.get(self.figures[side])).ok().filter(|bytes| *bytes > 0)?;
+            (bytes.checked_rem(sizes[side])? == 0).then(|| bytes / sizes[side])
+        });
+        measure != Measure::Count && old.is_some() && old == new
     }
 
     /// A function that both sides have under different names is neither new nor deleted.

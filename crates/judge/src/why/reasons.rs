@@ -1,7 +1,7 @@
 //! The reasons of a row's difference: the parts of the diff that move its memory.
 
 use crate::why::class::Class;
-use crate::why::difference::{Difference, Group, GroupKind};
+use crate::why::difference::{Difference, Group, GroupKind, Resized};
 use crate::why::hunks::HunkAt;
 use crate::why::versions::ChangedDependency;
 
@@ -15,6 +15,8 @@ pub enum Reason {
     Hunk(HunkAt),
     /// Another version of a dependency.
     Dependency(ChangedDependency),
+    /// A type became larger or smaller, and as many of it are allocated.
+    Type(Resized),
     /// Neither is known. This code, a file and line or else a function, has other memory.
     Code(String),
 }
@@ -36,8 +38,9 @@ impl Reason {
         let class = group.class.as_ref();
         let hunk = class.and_then(Class::hunk).cloned().map(Self::Hunk);
         let dependency = || class.and_then(Class::dependency).cloned().map(Self::Dependency);
+        let resized = || group.resized.clone().map(Self::Type);
         let code = || Self::Code(location.clone().unwrap_or_else(|| name.clone()));
-        Some(hunk.or_else(dependency).unwrap_or_else(code))
+        Some(hunk.or_else(dependency).or_else(resized).unwrap_or_else(code))
     }
 }
 
@@ -105,6 +108,7 @@ pub(crate) mod tests {
             stack: Vec::new(),
             first: 0,
             stacks: 1,
+            resized: None,
         };
         let groups: Vec<Group> = sites.iter().map(group).collect();
         let total = |side: usize| groups.iter().map(|group| group.figures[side].at_peak).sum::<i64>();

@@ -193,6 +193,7 @@ fn place(cause: &Cause) -> String {
     match (&cause.reason, cause.place()) {
         (_, Some((path, line))) => format!("{path}:{line}"),
         (Reason::Dependency(changed), None) => words::dependency(changed),
+        (Reason::Type(resized), None) => words::resized(resized),
         (Reason::Code(place), None) => place.clone(),
         (Reason::Hunk(at), None) => at.path.clone(),
     }
@@ -208,6 +209,9 @@ fn said(comparison: &Comparison, cause: &Cause) -> String {
             format!("changed in {}, allocated in {allocates}", words::name_of(candidate))
         }
         Some(Class::Dependency(_)) => String::new(),
+        _ if matches!(cause.reason, Reason::Type(_)) => {
+            cause.site.location().map_or_else(String::new, |location| format!("allocated at {location}"))
+        }
         _ => words::class(&cause.site, candidate),
     }
 }

@@ -8,6 +8,7 @@ use crate::causes::sheet::CauseSheet;
 use crate::why::json::{WhyClass, WhyDependency, WhyHunk};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
+use memprof_judge::why::difference::Resized;
 use memprof_judge::why::reasons::Reason;
 use memprof_support::labels::one_line;
 
@@ -29,8 +30,8 @@ pub struct CausesReport {
 pub struct CauseEntry {
     /// The name of the candidate.
     pub r#ref: String,
-    /// `hunk` for a place in the diff; `dependency` for another version of one; `code` for code that the
-    /// diff has nothing to do with, or without a known diff.
+    /// `hunk` for a place in the diff; `dependency` for another version of one; `type` for a type of another
+    /// size; `code` for code that the diff has nothing to do with, or without a known diff.
     pub kind: String,
     /// `growth`, `shrinkage`, or `limit` for what was live where tests exceed a limit.
     pub effect: String,
@@ -52,6 +53,9 @@ pub struct CauseEntry {
     /// The dependency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency: Option<WhyDependency>,
+    /// The type that became larger or smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resized: Option<ResizedEntry>,
     /// The function that allocates at the site that differs most.
     pub site: String,
     /// The file and line; `null` if unknown.
@@ -64,6 +68,17 @@ pub struct CauseEntry {
     pub amount: i64,
     /// The tests in which it shows, the worst first.
     pub tests: Vec<CauseTestEntry>,
+}
+
+/// A type of another size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResizedEntry {
+    /// The type's whole path.
+    pub r#type: String,
+    /// Its bytes at the baseline.
+    pub old: u64,
+    /// Its bytes at the candidate.
+    pub new: u64,
 }
 
 /// A test in which a cause shows.
@@ -113,12 +128,20 @@ impl CauseEntry {
         let (kind, hunk, dependency) = match &cause.reason {
             Reason::Hunk(at) => ("hunk", Some(WhyHunk::from(at)), None),
             Reason::Dependency(changed) => ("dependency", None, Some(WhyDependency::from(changed))),
+            Reason::Type(_) => ("type", None, None),
             Reason::Code(_) => ("code", None, None),
+        };
+        let resized = match &cause.reason {
+            Reason::Type(Resized { path, sizes: [old, new], .. }) => {
+                Some(ResizedEntry { r#type: path.clone(), old: *old, new: *new })
+            }
+            _ => None,
         };
         let (path, line) = cause.location().unzip();
         let has_other_words = !entry.words.is_empty();
         let text = match &dependency {
             Some(_) if has_other_words => format!("{}; {}", entry.place, entry.words),
+            None if resized.is_some() => format!("{}, {}", entry.place, entry.words),
             _ if has_other_words => entry.words.clone(),
             _ => entry.place.clone(),
         };
@@ -138,6 +161,7 @@ impl CauseEntry {
             proven: entry.is_proven,
             hunk,
             dependency,
+            resized,
             site: cause.site.name().to_owned(),
             location: cause.site.location().map(str::to_owned),
             class: cause.site.class.as_ref().map(WhyClass::from),

@@ -53,6 +53,6 @@ fn is_of(cause: &Cause, hunk: &HunkPlace) -> bool {
             hunk.is_at(&at.path, &(line(at.hunk.new.start)..line(at.hunk.new.end)))
         }
         Reason::Dependency(changed) => hunk.is_of_package(&changed.name),
-        Reason::Code(_) => false,
+        Reason::Type(_) | Reason::Code(_) => false,
     }
 }

@@ -155,7 +155,7 @@ impl<'a> CauseSheet<'a> {
         let reasons: BTreeSet<String> = own.clone().filter_map(|cause| named(&cause.reason)).collect();
         let is_line = |cause: &Cause| match &cause.reason {
             Reason::Hunk(at) => at.hunk.old.len().max(at.hunk.new.len()) <= 1,
-            Reason::Dependency(_) => false,
+            Reason::Dependency(_) | Reason::Type(_) => false,
             Reason::Code(_) => true,
         };
         let what = if own.clone().all(is_line) { "line" } else { "change" };
@@ -173,6 +173,7 @@ fn named(reason: &Reason) -> Option<String> {
     match reason {
         Reason::Hunk(at) => Some(format!("{} {}", at.path, at.hunk)),
         Reason::Dependency(changed) => Some(changed.name.clone()),
+        Reason::Type(resized) => Some(resized.path.clone()),
         Reason::Code(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The words for what a change has to do with a site.
 
 use memprof_judge::why::class::{ChangedEnd, Class, Ended};
-use memprof_judge::why::difference::Group;
+use memprof_judge::why::difference::{Group, Resized};
 use memprof_judge::why::function_path::{own_name, shortened};
 use memprof_judge::why::hunks::Side;
 use memprof_judge::why::versions::ChangedDependency;
@@ -26,6 +26,9 @@ pub(crate) fn class(group: &Group, candidate: &str) -> String {
         Class::Unchanged => "unchanged".to_owned(),
     };
     let is_of_other_code = matches!(class, Class::CalledFrom(..) | Class::Unchanged);
+    if let (true, Some(of)) = (is_of_other_code, &group.resized) {
+        return format!("{words}, {}", resized(of));
+    }
     if is_of_other_code && group.has_other_sizes() {
         return format!("{words}, blocks of another size");
     }
@@ -35,6 +38,12 @@ pub(crate) fn class(group: &Group, candidate: &str) -> String {
 /// Returns the name of a ref in a sentence.
 pub(crate) fn name_of(candidate: &str) -> &str {
     if candidate == "." { "the working tree" } else { candidate }
+}
+
+/// Returns `Token 24 → 32 B`.
+pub(crate) fn resized(resized: &Resized) -> String {
+    let [old, new] = resized.sizes;
+    format!("{} {old} → {new} B", resized.name)
 }
 
 /// Returns `serde 1.0.180 → 1.0.200`.
@@ -85,7 +94,7 @@ mod tests {
 
     fn group(class: Class, figures: [Figures; 2]) -> Group {
         let kind = GroupKind::OutOfFocus;
-        Group { kind, figures, class: Some(class), stack: Vec::new(), first: 0, stacks: 1 }
+        Group { kind, figures, class: Some(class), stack: Vec::new(), first: 0, stacks: 1, resized: None }
     }
 
     /// All classes. A new one does not compile without a place here.
