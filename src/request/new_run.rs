@@ -54,8 +54,7 @@ impl NewRun {
             Target::find(file)?;
         }
         let mut asked = Asked::read(request, presentation, repository, needed(arguments))?;
-        // Nothing runs with call stacks beside a saved baseline, which has names of its own.
-        asked.request.typed_names = presentation.why.shows_types() && execution.baseline_run.is_none();
+        asked.request.typed_names = presentation.why.shows_types();
         if presentation.is_test {
             sides::refuse(request, "test")?;
             // The baseline of memprof.yaml is for comparisons.

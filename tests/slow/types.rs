@@ -184,3 +184,17 @@ fn a_type_that_became_larger_is_a_cause() {
     let of = serde_json::json!({ "type": "subject::Posting", "old": 8, "new": 24 });
     assert_eq!(cause["resized"], of, "{cause:#}");
 }
+
+#[test]
+fn a_baseline_that_was_saved_with_types_fits() {
+    let sources = [100_000, 300_000].map(|n| format!("pub fn numbers() -> Vec<u64> {{ vec![7; {n}] }}"));
+    let test = "#[test]\nfn holds() {\n    std::hint::black_box(&numbers());\n}\n";
+    let subject = Subject::of_sources("", test, &sources);
+    let saved = subject.memprof(&["old", "--save-baseline", "typed", "--why-by", "type"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    for asked in [&[][..], &["--why-by", "type"]] {
+        let printed = subject.memprof(&[&["new", "--baseline-run", "typed"], asked].concat());
+        assert_eq!(printed.code, 1, "{}", printed.everything());
+        assert!(printed.stdout.contains("781 KiB"), "{}", printed.everything());
+    }
+}

@@ -78,6 +78,8 @@ impl KeptRun {
             self.take_place_of(plan)?;
         }
         self.check(plan)?;
+        // Builds are compared with those of the baseline, so they get the same names.
+        plan.request.typed_names = self.plan.request.typed_names;
         let mut revision = self.revision().clone();
         if plan.revisions.iter().any(|one| one.name == revision.name) {
             revision.name = format!("{} ({})", revision.name, self.record.name);
