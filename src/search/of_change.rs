@@ -116,7 +116,7 @@ impl Change {
             sealed::write(&folder.search(), &search.sealed())?;
             SearchPlan { search, plan }
         };
-        let attribution = Attribution { why: Why::Changed, ..means.attribution };
+        let attribution = Attribution { why: Why::Changed, ..means.attribution.clone() };
         let session = SearchSession { repository, folder: &folder, context, attribution };
         let mut restored = ExitCode::Success;
         session.run(search, &means, &mut restored)?;

@@ -56,7 +56,8 @@ pub fn search(
         (search, folder)
     };
     let attribution = explanation::of_search(why, &outputs);
-    let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
+    let session =
+        SearchSession { repository: &repository, folder: &folder, context, attribution: attribution.clone() };
     let means = Means { waiting: measuring.waiting, courtesy: measuring.courtesy.as_ref(), attribution };
     let mut restored = ExitCode::Success;
     let plan = search.plan.clone();

@@ -28,6 +28,7 @@ use crate::platform::loaded;
 use crate::platform::own_memory;
 use crate::stacks::events;
 use crate::stacks::sites;
+use crate::stacks::snapshot;
 use crate::stacks::unwind_table::UnwindTable;
 
 /// How call stacks are recorded in this process.
@@ -106,6 +107,13 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     events::mark()
 }
 
+/// A checkpoint was logged. `is_own` if the shim made it, and not the test.
+pub(crate) fn after_checkpoint(label: &str, occurrence: u64, is_own: bool) {
+    if mode() == TABLE {
+        snapshot::after_checkpoint(label, occurrence, is_own);
+    }
+}
+
 /// The site of an allocation on a GPU. The injection library calls this from CUPTI's callback.
 pub(crate) extern "C" fn current_site_of_gpu() -> u32 {
     if are_recorded() { sites::current() } else { sites::NOT_ATTRIBUTED }
@@ -168,6 +176,7 @@ fn set_up() -> Result<(), &'static str> {
         Err(reason) => without_table(reason),
     };
     sites::set_up(table)?;
+    snapshot::set_up();
     // SAFETY: the function only changes a static, and it is never unloaded.
     unsafe { pthread_atfork(None, None, Some(in_child)) };
     Ok(())
@@ -225,6 +234,7 @@ pub(crate) unsafe fn alloc<A: GlobalAlloc>(inner: &A, size: usize, align: usize,
             block
         }
         _ => {
+            snapshot::before_call();
             let block = ask(Layout::from_size_align_unchecked(size, align));
             if !block.is_null() && mode() == TABLE {
                 let site = site_of_new(size);
@@ -251,6 +261,7 @@ pub(crate) unsafe fn dealloc<A: GlobalAlloc>(inner: &A, block: *mut u8, size: us
         },
         _ => {
             if mode() == TABLE {
+                snapshot::before_call();
                 if let Some((site, size)) = block_table::remove(block as usize) {
                     record_gone(site, size);
                 }
@@ -271,6 +282,7 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
     match mode() {
         HEADERS | HEADERS_IN_CHILD => realloc_with_header(inner, block, layout, new_size),
         TABLE => {
+            snapshot::before_call();
             // Removed first: another thread may get the old address while this one still reallocates.
             let old = block_table::remove(block as usize);
             let moved = inner.realloc(block, layout, new_size);
