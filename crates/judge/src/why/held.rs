@@ -73,7 +73,8 @@ pub fn compare(trees: [Option<&OwnerTree>; 2], changes: &Changes) -> HeldMemory 
     let below = trees.map(|tree| {
         let groups = tree.map_or(&[][..], |tree| tree.groups.as_slice());
         let mut below = vec![Vec::new(); groups.len()];
-        for (at, group) in groups.iter().enumerate().skip(1) {
+        // A group comes behind its parent.
+        for (at, group) in groups.iter().enumerate().skip(1).filter(|(at, of)| (of.parent as usize) < *at) {
             below[group.parent as usize].push(u32::try_from(at).unwrap_or(0));
         }
         below

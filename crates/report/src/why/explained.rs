@@ -130,6 +130,7 @@ pub(crate) fn markdown(view: &PairView<'_>, options: &Options) -> String {
         _ = writeln!(text, "\n**Call sites** of {}, {}\n", code(&title), escape(&row_name));
         text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
     }
+    text.extend(explained.held.as_ref().map(held::markdown));
     for remark in &explained.remarks {
         _ = writeln!(text, "\n{}", escape(&one_line(remark)));
     }

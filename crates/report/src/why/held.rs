@@ -1,5 +1,9 @@
 //! Who holds the memory, in lines: an owner each, and how much has one.
 
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::markdown_text::{code_in_cell, escape};
 use crate::page::{self, Page, Tone};
 use crate::text::{difference, figure};
 use memprof_judge::why::held::{HeldMemory, HeldSide, Owner};
@@ -7,7 +11,6 @@ use memprof_judge::why::roots::short_function;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::grouped;
 use memprof_support::labels::{one_line, padded, width};
-use std::io::{self, Write};
 
 /// Owners on a terminal and in markdown.
 pub(crate) const MOST: usize = 3;
@@ -91,4 +94,18 @@ pub(crate) fn write_text(
     let remarks = share(held).into_iter().chain(held.remarks.iter().map(|text| one_line(text).into_owned()));
     let start = if owners.is_empty() { "held: " } else { "      " };
     remarks.into_iter().try_for_each(|remark| page.line(&remark, start, Tone::Quiet, out))
+}
+
+/// Returns the owners as a table.
+pub(crate) fn markdown(held: &HeldMemory) -> String {
+    let sign = if held.sides.iter().all(Option::is_some) { "Δ " } else { "" };
+    let mut text = format!("\n| {sign}{} | held by | |\n|---:|---|---|\n", escape(&heading(held)));
+    for owner in shown(held) {
+        let name = code_in_cell(&one_line(&owner.name));
+        _ = writeln!(text, "| {} | {name} | {} |", escape(&amount(held, owner)), escape(&place(owner)));
+    }
+    for remark in share(held).iter().chain(&held.remarks) {
+        _ = writeln!(text, "\n{}", escape(&one_line(remark)));
+    }
+    text
 }
