@@ -23,7 +23,20 @@ struct Page {
     first: u32,
 }
 
+/// Where a block was before it was reallocated. Its owner still has the old address.
+#[derive(Clone, Copy)]
+pub(crate) struct Moved {
+    pub(crate) from: usize,
+    pub(crate) size: usize,
+    pub(crate) to: usize,
+}
+
+impl Moved {
+    pub(crate) const NOTHING: Self = Self { from: 0, size: 0, to: 0 };
+}
+
 pub(crate) struct Pointers {
+    moved: Moved,
     blocks: Untracked<Block>,
     pages: Untracked<Page>,
     /// The first address, and the one behind the last.
@@ -36,7 +49,7 @@ pub(crate) struct Pointers {
 
 impl Pointers {
     /// Takes all blocks, in any order.
-    pub(crate) fn new(mut blocks: Untracked<Block>) -> Self {
+    pub(crate) fn new(mut blocks: Untracked<Block>, moved: Moved) -> Self {
         blocks.as_mut().sort_unstable_by_key(|block| block.address);
         let mut count = 0;
         each_page(&blocks, |_, _| count += 1);
@@ -55,7 +68,7 @@ impl Pointers {
         });
         let low = blocks.first().map_or(0, |block| block.address);
         let high = blocks.last().map_or(0, |block| block.address + block.size);
-        Self { blocks, pages, low, high, words: 0, by_chance: 0 }
+        Self { moved, blocks, pages, low, high, words: 0, by_chance: 0 }
     }
 
     pub(crate) fn blocks(&self) -> &[Block] {
@@ -88,7 +101,10 @@ impl Pointers {
     #[inline]
     pub(crate) fn look(&mut self, word: usize) -> Option<u32> {
         self.words += 1;
-        let found = self.find(word);
+        let mut found = self.find(word);
+        if found.is_none() && word.wrapping_sub(self.moved.from) < self.moved.size {
+            found = self.find(self.moved.to);
+        }
         if found.is_none() && word >= AWAY && self.find(word - AWAY).is_some() {
             self.by_chance += 1;
         }

@@ -1,8 +1,8 @@
 //! Who points to which block, at one moment of a run that is asked for it: the peak, or a checkpoint.
 //!
 //! The runner gives the number of allocations and deallocations until the peak. The thread of the last one
-//! stops at its next call of the allocator, because only then the new block's address is where the program
-//! keeps it. No other thread can make or free a block meanwhile. Every aligned word of the live blocks, the
+//! stops there. If the new block is a large part of all memory, it stops at its next call of the allocator:
+//! only then the block's address is where the program keeps it. No other thread can make or free a block meanwhile. Every aligned word of the live blocks, the
 //! statics, the thread-locals and the stacks that is an address inside a block counts as a pointer to it.
 //!
 //! Blocks, pointers and places go to a file of their own; `judge::why::owners` reads it.
@@ -20,7 +20,7 @@ use crate::platform::loaded;
 use crate::platform::process::is_own_process;
 use crate::platform::untracked::{Untracked, kept, kept_value};
 use crate::stacks::events;
-use crate::stacks::pointers::Pointers;
+use crate::stacks::pointers::{Moved, Pointers};
 use crate::stacks::sites;
 use crate::stacks::snapshot_file::SnapshotFile;
 use crate::stacks::stack_walk::{self, Registers};
@@ -43,6 +43,9 @@ const STATIC: u64 = 0;
 const THREAD_LOCAL: u64 = 1;
 const FRAME: u64 = 2;
 const STACK: u64 = 3;
+
+/// A block that is a tenth of all memory, or more, is large.
+const LARGE_PART: u64 = 10;
 
 /// When to write, and where.
 struct Wanted {
@@ -83,13 +86,31 @@ fn read(path: &str, at: &'static str) -> Option<()> {
 #[allow(clippy::inline_always)] // At each call of the allocator.
 pub(crate) fn before_call() {
     if events::is_any_stopped() {
-        stop();
+        stop(Moved::NOTHING);
+    }
+}
+
+/// The allocator has made a block of this size, and its caller does not have it yet.
+#[inline(always)]
+#[allow(clippy::inline_always)] // At each call of the allocator.
+pub(crate) fn after_call(size: usize, moved: Moved) {
+    if events::is_any_stopped() {
+        stop_early(size, moved);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn stop() {
+fn stop_early(size: usize, moved: Moved) {
+    let peak = wanted().and_then(|wanted| wanted.peak).unwrap_or(0);
+    if (size as u64) < peak / LARGE_PART && events::stops_here() {
+        stop(moved);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn stop(moved: Moved) {
     if !events::stops_here() {
         return;
     }
@@ -104,7 +125,7 @@ fn stop() {
         _ => return,
     };
     if live.abs_diff(peak) <= peak / 100 {
-        take(wanted);
+        take(wanted, moved);
     }
 }
 
@@ -118,7 +139,7 @@ pub(crate) fn after_checkpoint(label: &str, occurrence: u64, is_own: bool) {
         && (is_own || !matches!(label, "start" | "done"));
     if is_meant || events::is_any_stopped() {
         events::go_on();
-        take(wanted);
+        take(wanted, Moved::NOTHING);
     }
 }
 
@@ -152,24 +173,24 @@ fn registers() -> [usize; 6] {
 
 #[cold]
 #[inline(never)]
-fn take(wanted: &'static Wanted) {
+fn take(wanted: &'static Wanted, moved: Moved) {
     let (registers, start) = (registers(), stack_walk::here());
     WANTED.store(std::ptr::null_mut(), Ordering::Release);
     if is_own_process() {
         // A function of its own, so that what it keeps on the stack is not read.
-        write(wanted, registers, start);
+        write(wanted, moved, registers, start);
     }
 }
 
 #[inline(never)]
-fn write(wanted: &Wanted, registers: [usize; 6], start: Registers) -> Option<()> {
+fn write(wanted: &Wanted, moved: Moved, registers: [usize; 6], start: Registers) -> Option<()> {
     let begin = Instant::now();
     let live = events::live()?;
     let frozen = block_table::freeze()?;
     let mut file = SnapshotFile::create(wanted.path)?;
     let mut blocks = Untracked::new();
     frozen.copy(&mut blocks);
-    let mut pointers = Pointers::new(blocks);
+    let mut pointers = Pointers::new(blocks, moved);
     file.push_all(&[MAGIC, live, wanted.peak.unwrap_or(NO_MORE)]);
     file.push(BLOCKS);
     file.push(pointers.blocks().len() as u64);

@@ -27,6 +27,7 @@ use crate::platform::first_variables::variable;
 use crate::platform::loaded;
 use crate::platform::own_memory;
 use crate::stacks::events;
+use crate::stacks::pointers::Moved;
 use crate::stacks::sites;
 use crate::stacks::snapshot;
 use crate::stacks::unwind_table::UnwindTable;
@@ -240,6 +241,7 @@ pub(crate) unsafe fn alloc<A: GlobalAlloc>(inner: &A, size: usize, align: usize,
                 let site = site_of_new(size);
                 block_table::insert(block as usize, site, size);
                 record_new(site, size);
+                snapshot::after_call(size, Moved::NOTHING);
             }
             block
         }
@@ -293,6 +295,8 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
                 }
             } else {
                 block_table::insert(moved as usize, record_moved(old, site, new_size), new_size);
+                let size = old.map_or(0, |(_, size)| size);
+                snapshot::after_call(new_size, Moved { from: block as usize, size, to: moved as usize });
             }
             moved
         }

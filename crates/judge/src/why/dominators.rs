@@ -52,19 +52,19 @@ impl Graph {
         Self::new(self.len(), self.edges().map(|(from, to)| (to, from)))
     }
 
-    /// Marks what these nodes reach, through nodes that were not marked before.
-    pub(crate) fn mark(&self, from: impl Iterator<Item = u32>, marked: &mut [bool]) {
+    /// Marks what these nodes reach with a number, through nodes that have `NONE` so far.
+    pub(crate) fn mark(&self, from: impl Iterator<Item = u32>, number: u32, marks: &mut [u32]) {
         let mut open: Vec<u32> = Vec::new();
-        for node in from {
-            if !std::mem::replace(&mut marked[node as usize], true) {
+        let mut mark = |node: u32, open: &mut Vec<u32>| {
+            if marks[node as usize] == NONE {
+                marks[node as usize] = number;
                 open.push(node);
             }
+        };
+        for node in from {
+            mark(node, &mut open);
             while let Some(node) = open.pop() {
-                for &to in self.successors(node) {
-                    if !std::mem::replace(&mut marked[to as usize], true) {
-                        open.push(to);
-                    }
-                }
+                self.successors(node).iter().for_each(|to| mark(*to, &mut open));
             }
         }
     }
@@ -254,11 +254,10 @@ mod tests {
     fn slow_dominators(graph: &Graph, root: u32) -> Vec<(u32, u32)> {
         let count = u32::try_from(graph.len()).unwrap();
         let reached = |without: Option<u32>| {
-            let mut marked = vec![false; graph.len()];
-            without.into_iter().for_each(|node| marked[node as usize] = true);
-            graph.mark(std::iter::once(root), &mut marked);
-            without.into_iter().for_each(|node| marked[node as usize] = false);
-            marked
+            let mut marks = vec![NONE; graph.len()];
+            without.into_iter().for_each(|node| marks[node as usize] = 1);
+            graph.mark(std::iter::once(root), 0, &mut marks);
+            marks.into_iter().map(|mark| mark == 0).collect::<Vec<_>>()
         };
         let all = reached(None);
         let dominates: Vec<Vec<bool>> = (0..count)

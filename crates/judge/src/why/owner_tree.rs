@@ -176,8 +176,8 @@ impl Held {
         let blocks = Graph::new(count, snapshot.pointers.iter().copied());
         let (mut names, mut edges) = (Vec::new(), Vec::new());
         let mut numbers: FxHashMap<RootName, u32> = FxHashMap::default();
-        let mut reached = vec![false; count];
-        for (holder, block) in kept_roots(snapshot, kinds, &blocks, roots, &mut reached) {
+        let (kept, claims) = kept_roots(snapshot, kinds, &blocks, roots);
+        for (holder, block) in kept {
             let number = *numbers.entry(holder).or_insert_with_key(|holder| {
                 names.push(holder.clone());
                 u32::try_from(names.len() - 1).unwrap_or(NONE)
@@ -185,7 +185,7 @@ impl Held {
             edges.push((number, block));
         }
         // What is left has no pointer to it, or holds itself.
-        let left: Vec<bool> = reached.iter().map(|reached| !reached).collect();
+        let left: Vec<bool> = claims.iter().map(|claim| *claim == NONE).collect();
         for (nodes, is_entered) in blocks.components(&left) {
             if is_entered {
                 continue;
@@ -211,86 +211,69 @@ impl Held {
         let first = u32::try_from(count).unwrap_or(NONE);
         let root = first + u32::try_from(names.len()).unwrap_or(0);
         let of_roots = edges.iter().map(|(number, block)| (first + number, *block));
-        let all = snapshot.pointers.iter().copied().chain(of_roots).chain((first..root).map(|of| (root, of)));
+        // What an earlier root has is not that of a later one's blocks either.
+        let of_blocks = snapshot.pointers.iter().copied().filter(|(from, to)| {
+            let claim = claims[*to as usize];
+            claims[*from as usize] <= claim
+                || claim == OF_THREADS && kinds.is_shared(snapshot.blocks[*to as usize].site)
+        });
+        let all = of_blocks.chain(of_roots).chain((first..root).map(|of| (root, of)));
         Self { graph: Graph::new(root as usize + 1, all), names, root }
     }
 }
 
-/// Which pointers from outside of the heap count. A block that a static reaches stays when a function returns,
-/// so pointers from stacks to it say nothing. What a function passes on to the ones that it calls is its own.
-/// What a thread was given may still be on the stack of the function that started it.
+/// The first roots that reach blocks: statics and thread-locals, and then other threads.
+const OF_STATICS: u32 = 0;
+const OF_THREADS: u32 = 1;
+
+/// Which pointers from outside of the heap count, and which root each block belongs to first: the number of one,
+/// or `NONE`. A block that a static reaches stays when a function returns, so pointers from stacks to it say
+/// nothing. What a function passes on to the ones that it calls is its own. What a thread was given may still be on
+/// the stack of the function that started it.
 fn kept_roots(
     snapshot: &HeapSnapshot,
     kinds: &Kinds,
     blocks: &Graph,
     roots: &mut Roots<'_>,
-    reached: &mut [bool],
-) -> Vec<(RootName, u32)> {
+) -> (Vec<(RootName, u32)>, Vec<u32>) {
     let mut by_holder: Vec<(Holder, u32)> =
         snapshot.roots.iter().map(|root| (root.holder, root.block)).collect();
     by_holder.sort_unstable();
     by_holder.dedup();
-    let targets = |holders: &[Holder]| -> Vec<(Holder, u32)> {
-        let of = |holder: &Holder| {
-            let from = by_holder.partition_point(|(one, _)| one < holder);
-            let to = by_holder.partition_point(|(one, _)| one <= holder);
-            by_holder[from..to].to_vec()
-        };
-        holders.iter().flat_map(of).collect()
-    };
-    let mut holders: Vec<Holder> = by_holder.iter().map(|(holder, _)| *holder).collect();
-    holders.dedup();
-    let is_main = |number: u32| number == 0 && !snapshot.threads[0].is_own;
-    let of = |is_meant: &dyn Fn(&Holder) -> bool| -> Vec<Holder> {
-        holders.iter().copied().filter(|holder| is_meant(holder)).collect()
-    };
-    let mut kept = Vec::new();
-    let global = of(&|holder| matches!(holder, Holder::Static(_) | Holder::ThreadLocal(_)));
-    for (holder, block) in targets(&global) {
-        if let Some(name) = roots.name(holder) {
-            kept.push((name, block));
-        }
-    }
-    blocks.mark(kept.iter().map(|(_, block)| *block), reached);
     let is_own = |number: u32| snapshot.threads[number as usize].is_own;
-    let others =
-        of(&|holder| matches!(holder, Holder::Stack(number) if !is_main(*number) && !is_own(*number)));
-    let of_others = targets(&others);
-    let mut by_others = reached.to_vec();
-    for (holder, block) in of_others {
-        if let Some(name) = roots.name(holder).filter(|_| !reached[block as usize]) {
-            kept.push((name, block));
-            blocks.mark(std::iter::once(block), &mut by_others);
+    // The main thread waits for the test, unless it runs it.
+    let is_main = |number: u32| number == 0 && !is_own(number);
+    let of = |is_meant: &dyn Fn(Holder) -> bool| -> Vec<(Holder, u32)> {
+        by_holder.iter().copied().filter(|(holder, _)| is_meant(*holder)).collect()
+    };
+    let mut claims = vec![NONE; blocks.len()];
+    let mut kept: Vec<(RootName, u32)> = Vec::new();
+    let mut add = |targets: Vec<(Holder, u32)>, number: u32, claims: &mut [u32]| {
+        let mut new = Vec::new();
+        for (holder, block) in targets {
+            let claim = claims[block as usize];
+            let is_shared = claim == OF_THREADS && kinds.is_shared(snapshot.blocks[block as usize].site);
+            if let Some(name) = roots.name(holder).filter(|_| claim == NONE || is_shared) {
+                kept.push((name, block));
+                new.push(block);
+            }
         }
+        blocks.mark(new.into_iter(), number, claims);
+    };
+    let global = of(&|holder| matches!(holder, Holder::Static(_) | Holder::ThreadLocal(_)));
+    add(global, OF_STATICS, &mut claims);
+    let others = of(&|holder| matches!(holder, Holder::Stack(number) if !is_own(number) && !is_main(number)));
+    add(others, OF_THREADS, &mut claims);
+    let mut number = OF_THREADS + 1;
+    add(of(&|holder| matches!(holder, Holder::Stack(number) if is_own(number))), number, &mut claims);
+    // The outermost frame is the last.
+    let frames = of(&|holder| matches!(holder, Holder::Frame(_)));
+    for frame in frames.chunk_by(|(one, _), (next, _)| one == next).rev() {
+        number += 1;
+        add(frame.to_vec(), number, &mut claims);
     }
-    let mut own = of(&|holder| matches!(holder, Holder::Frame(_)));
-    own.reverse();
-    own.splice(0..0, of(&|holder| matches!(holder, Holder::Stack(number) if is_own(*number))));
-    for holder in own {
-        let new: Vec<u32> = targets(&[holder])
-            .into_iter()
-            .map(|(_, block)| block)
-            .filter(|block| !reached[*block as usize])
-            .filter(|block| {
-                !by_others[*block as usize] || kinds.is_shared(snapshot.blocks[*block as usize].site)
-            })
-            .collect();
-        if let Some(name) = roots.name(holder) {
-            kept.extend(new.iter().map(|block| (name.clone(), *block)));
-            blocks.mark(new.into_iter(), reached);
-        }
-    }
-    for (reached, by_others) in reached.iter_mut().zip(&by_others) {
-        *reached |= by_others;
-    }
-    let main = of(&|holder| matches!(holder, Holder::Stack(number) if is_main(*number)));
-    for (holder, block) in targets(&main) {
-        if let Some(name) = roots.name(holder).filter(|_| !reached[block as usize]) {
-            kept.push((name, block));
-        }
-    }
-    blocks.mark(kept.iter().map(|(_, block)| *block).collect::<Vec<_>>().into_iter(), reached);
-    kept
+    add(of(&|holder| matches!(holder, Holder::Stack(number) if is_main(number))), number + 1, &mut claims);
+    (kept, claims)
 }
 
 /// Returns a type as in sources.
