@@ -9,6 +9,7 @@ use crate::recorded_log::{log_of, symbols};
 use crate::recording::{Blocks, Moment, Recording};
 use crate::runner::{Completion, Runner};
 use memprof_build::test_tree::TestTree;
+use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::{Interval, StackLog};
 use memprof_judge::symbols::code_place::Paths;
@@ -191,6 +192,8 @@ impl Owners<'_> {
         let CheckpointName { label, occurrence } = question.checkpoint.clone();
         (tree.metric, tree.label, tree.occurrence) = (question.metric.to_owned(), label, occurrence);
         tree.expected = question.expected;
+        let record: RunRecord = sealed::read(&own.join(file::OUTCOME))?;
+        tree.run_nanoseconds = record.outcome.wall_nanoseconds;
         if i64::try_from(tree.bytes).ok() != Some(question.expected) {
             let [found, expected] = [i128::from(tree.bytes), i128::from(question.expected)].map(grouped);
             let name = &self.runner.plan.revisions[cell.revision].name;

@@ -1,7 +1,7 @@
 //! Finds the block that a word points into. Pure but for the memory that it is asked to read.
 //!
-//! Blocks are sorted by address. A hash table has the first block of each page, so that a word needs a
-//! look there and a search among the blocks of one page.
+//! Blocks are sorted by address. A hash table has the blocks of each page, so that a word needs a look there
+//! and a search among few blocks.
 
 // The cast values are parts of hashes, and positions.
 #![allow(clippy::cast_possible_truncation)]
@@ -10,8 +10,6 @@ use crate::blocks::block_table::Block;
 use crate::platform::untracked::Untracked;
 
 const PAGE_BITS: u32 = 12;
-/// Most blocks that touch a page.
-const MOST_OF_PAGE: usize = (1 << PAGE_BITS) + 1;
 /// No block lies at an address that is so much larger: user space ends below. What seems to point there
 /// does so by chance.
 const AWAY: usize = 1 << 45;
@@ -20,7 +18,9 @@ const AWAY: usize = 1 << 45;
 #[derive(Clone, Copy)]
 struct Page {
     number: usize,
+    /// The blocks that it has parts of.
     first: u32,
+    end: u32,
 }
 
 /// Where a block was before it was reallocated. Its owner still has the old address.
@@ -51,21 +51,20 @@ impl Pointers {
     /// Takes all blocks, in any order.
     pub(crate) fn new(mut blocks: Untracked<Block>, moved: Moved) -> Self {
         blocks.as_mut().sort_unstable_by_key(|block| block.address);
-        let mut count = 0;
-        each_page(&blocks, |_, _| count += 1);
-        let length = (count * 2_usize).next_power_of_two().max(2);
+        let in_order = pages_of(&blocks);
+        let length = (in_order.len() * 2).next_power_of_two().max(2);
         let mut pages = Untracked::new();
         pages.reserve(length);
         for _ in 0..length {
-            pages.push(Page { number: 0, first: 0 });
+            pages.push(Page { number: 0, first: 0, end: 0 });
         }
-        each_page(&blocks, |number, first| {
-            let mut place = first_place(number, length);
+        for page in in_order.iter() {
+            let mut place = first_place(page.number, length);
             while pages[place].number != 0 {
                 place = (place + 1) & (length - 1);
             }
-            pages.as_mut()[place] = Page { number, first };
-        });
+            pages.as_mut()[place] = *page;
+        }
         let low = blocks.first().map_or(0, |block| block.address);
         let high = blocks.last().map_or(0, |block| block.address + block.size);
         Self { moved, blocks, pages, low, high, words: 0, by_chance: 0 }
@@ -89,8 +88,7 @@ impl Pointers {
             }
             place = (place + 1) & (self.pages.len() - 1);
         }
-        let first = self.pages[place].first as usize;
-        let end = (first + MOST_OF_PAGE).min(self.blocks.len());
+        let (first, end) = (self.pages[place].first as usize, self.pages[place].end as usize);
         let behind = self.blocks[first..end].partition_point(|block| block.address <= word);
         let found = (first + behind).checked_sub(1)?;
         let block = &self.blocks[found];
@@ -134,14 +132,19 @@ fn first_place(number: usize, length: usize) -> usize {
     (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 20 & (length - 1)
 }
 
-/// Calls `each` with every page that holds a part of a block, and the position of the first such block.
-fn each_page(blocks: &[Block], mut each: impl FnMut(usize, u32)) {
-    let mut done = 0;
+/// Every page that holds a part of a block, in order.
+fn pages_of(blocks: &[Block]) -> Untracked<Page> {
+    let mut pages: Untracked<Page> = Untracked::new();
     for (position, block) in blocks.iter().enumerate().filter(|(_, block)| block.size != 0) {
-        let last = (block.address + block.size - 1) >> PAGE_BITS;
-        for number in (block.address >> PAGE_BITS).max(done + 1)..=last {
-            each(number, position as u32);
+        let (mut number, last) = (block.address >> PAGE_BITS, (block.address + block.size - 1) >> PAGE_BITS);
+        let (first, end) = (position as u32, position as u32 + 1);
+        if let Some(page) = pages.as_mut().last_mut().filter(|page| page.number == number) {
+            page.end = end;
+            number += 1;
         }
-        done = done.max(last);
+        for number in number..=last {
+            pages.push(Page { number, first, end });
+        }
     }
+    pages
 }

@@ -11,7 +11,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::time::Instant;
 
 use crate::blocks::block_table;
@@ -59,6 +59,25 @@ struct Wanted {
 /// Null if there is nothing to write, or nothing any more.
 static WANTED: AtomicPtr<Wanted> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Whether there is something to write in this run, and whether it is written.
+static STATE: AtomicU8 = AtomicU8::new(NOT_ASKED);
+
+const NOT_ASKED: u8 = 0;
+const ASKED: u8 = 1;
+const WRITTEN: u8 = 2;
+
+/// Whether this run is about the blocks of one moment, so that nobody asks where blocks end.
+#[inline]
+pub(crate) fn is_asked() -> bool {
+    STATE.load(Ordering::Relaxed) != NOT_ASKED
+}
+
+/// Whether that moment is over, so that nobody asks who makes a block.
+#[inline]
+pub(crate) fn is_written() -> bool {
+    STATE.load(Ordering::Relaxed) == WRITTEN
+}
+
 /// Reads what is asked for: a path, and `EVENTS BYTES OCCURRENCE LABEL`, with `-` for the first two if only
 /// the checkpoint is meant.
 pub(crate) fn set_up() {
@@ -77,6 +96,7 @@ fn read(path: &str, at: &'static str) -> Option<()> {
     let path = CStr::from_bytes_with_nul(kept(format_args!("{path}\0")).as_bytes()).ok()?;
     let wanted = Wanted { path, peak: events.and(bytes), occurrence, label };
     WANTED.store(kept_value(wanted) as *const Wanted as *mut Wanted, Ordering::Release);
+    STATE.store(ASKED, Ordering::Relaxed);
     events.into_iter().for_each(events::stop_after);
     Some(())
 }
@@ -176,6 +196,7 @@ fn registers() -> [usize; 6] {
 fn take(wanted: &'static Wanted, moved: Moved) {
     let (registers, start) = (registers(), stack_walk::here());
     WANTED.store(std::ptr::null_mut(), Ordering::Release);
+    STATE.store(WRITTEN, Ordering::Relaxed);
     if is_own_process() {
         // A function of its own, so that what it keeps on the stack is not read.
         write(wanted, moved, registers, start);

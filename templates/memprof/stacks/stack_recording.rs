@@ -338,6 +338,9 @@ fn site_of_new(size: usize) -> u32 {
     if owner::owner_of_new() != Owner::Test {
         return sites::OF_HARNESS;
     }
+    if snapshot::is_written() {
+        return sites::NOT_ATTRIBUTED;
+    }
     let sample = SAMPLE.load(Ordering::Relaxed);
     if sample == 0 || is_sampled(size, sample) { sites::current() } else { sites::NOT_ATTRIBUTED }
 }
@@ -425,7 +428,8 @@ fn record_gone(site: u32, size: usize) {
 /// The site that frees a block, unless it is not known who made it.
 #[inline(always)]
 fn site_that_frees(made_by: u32) -> u32 {
-    if made_by == sites::NOT_ATTRIBUTED || owner::owner_of_new() != Owner::Test {
+    let is_unknown = made_by == sites::NOT_ATTRIBUTED || snapshot::is_asked();
+    if is_unknown || owner::owner_of_new() != Owner::Test {
         sites::NOT_ATTRIBUTED
     } else {
         sites::current_that_frees()

@@ -37,8 +37,9 @@ pub struct OwnerTree {
     pub by_chance: u64,
     /// The number of pointers between blocks, and to blocks.
     pub pointers: u64,
-    /// How long the program stood still, in nanoseconds.
+    /// How long the program stood still, and how long the whole run took, in nanoseconds.
     pub nanoseconds: u64,
+    pub run_nanoseconds: Option<u64>,
     /// What was not read.
     pub remarks: Vec<String>,
 }
@@ -98,6 +99,7 @@ impl OwnerTree {
         if !ran.is_empty() {
             tree.remarks.push(format!("the stacks of running threads were not read: {}", ran.join(", ")));
         }
+        tree.remarks.extend(recorded.log.incomplete.iter().cloned());
         if snapshot.frames.is_empty() {
             tree.remarks.push("the stack could not be divided into functions".to_owned());
         }
