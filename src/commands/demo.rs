@@ -113,7 +113,7 @@ fn measure(
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, console, interrupt);
     let mut conditions = Conditions::new(&plan, past_times(&folder), devices, console, interrupt);
-    prepared.run(&plan, &folder, &mut conditions, attribution, Vec::new())?;
+    prepared.run(&plan, &folder, &mut conditions, &attribution, Vec::new())?;
     drop((prepared, conditions, lock));
     Ok(folder)
 }

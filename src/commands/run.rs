@@ -101,7 +101,7 @@ impl Run<'_> {
         conditions.follow = execution.follow();
         let guards: Vec<Box<dyn Guard>> =
             vec![Box::new(kept), Box::new(PairsOfTests(request)), Box::new(courtesy)];
-        let ended = prepared.run(plan, folder, &mut conditions, attribution.clone(), guards);
+        let ended = prepared.run(plan, folder, &mut conditions, &attribution, guards);
         let is_built = prepared.is_built();
         drop((prepared, conditions, lock));
         let presentation = Presentation { arguments: presentation, outputs: self.outputs, metrics };
@@ -129,7 +129,7 @@ impl Run<'_> {
         let execution = &self.arguments.execution;
         let means = Means { waiting: execution.waiting, courtesy: execution.courtesy.as_ref(), attribution };
         let proven = Change::of_comparison(folder).and_then(|change| match change {
-            Some(change) => change.prove(plan, folder, self.repository, self.context, means),
+            Some(change) => change.prove(plan, folder, self.repository, self.context, &means),
             None => Err(UserError::new("no test changed by something in the diff").into()),
         });
         or_warning(proven, "--why proven", self.context.console)

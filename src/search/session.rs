@@ -169,7 +169,7 @@ impl SearchSession<'_> {
             }
             let time = self.attribution.time.saturating_sub(begin.elapsed());
             let attribution = Attribution { tests: 1, time, ..self.attribution.clone() };
-            match runner.explain(&pair, attribution) {
+            match runner.explain(&pair, &attribution) {
                 Err(error) if error.is::<Interrupted>() => return Err(error),
                 Err(_) if self.context.interrupt.load(Ordering::Relaxed) => {
                     return Err(Interrupted::of_call_stacks(0).into());

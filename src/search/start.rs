@@ -64,7 +64,7 @@ pub fn search(
     let Err(error) = session.run(search, &means, &mut restored) else {
         let proven = match next {
             Next::Report => Ok(ExitCode::Success),
-            Next::Prove => prove_found(&session, &plan, means),
+            Next::Prove => prove_found(&session, &plan, &means),
         };
         let code = present_search(console, &folder, &outputs, why)?.worst(restored);
         return proven.map(|proven| code.worst(proven));
@@ -85,7 +85,7 @@ pub fn search(
 }
 
 /// Proves which parts of the commit that a bisect found make the difference.
-fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: Means<'_>) -> anyhow::Result<ExitCode> {
+fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: &Means<'_>) -> anyhow::Result<ExitCode> {
     let record = search_record(session.folder)?.context("the folder has no search.json")?;
     let reports: Vec<SearchReport> = sealed::read(&session.folder.found())?;
     let found = reports.first().zip(record.cells.first());

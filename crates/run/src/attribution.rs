@@ -54,7 +54,7 @@ impl Attribution {
 pub(crate) fn attribute(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
-    attribution: Attribution,
+    attribution: &Attribution,
 ) -> Completion {
     if attribution.why == Why::Never {
         return Completion::Finished;
@@ -84,14 +84,14 @@ fn runs(results: &Results) -> usize {
 pub(crate) fn record(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
-    attribution: Attribution,
+    attribution: &Attribution,
     chosen: &[Chosen],
 ) -> Completion {
     if chosen.is_empty() {
         return Completion::Finished;
     }
     let folder = runner.folder.why();
-    let work = Work { runner, folder: &folder, attribution: &attribution };
+    let work = Work { runner, folder: &folder, attribution };
     match work.record_all(tree, chosen) {
         Ok(completion) => completion,
         Err(_) if runner.conditions.interrupt.load(Ordering::Relaxed) => {

@@ -202,27 +202,23 @@ impl Components {
         let mut path = vec![(node, 0_usize)];
         self.begin(node);
         while let Some((node, done)) = path.last_mut() {
-            let from = *node as usize;
-            match graph.successors(*node).get(*done) {
-                Some(&to) => {
-                    *done += 1;
-                    if !among[to as usize] {
-                    } else if self.index[to as usize] == NONE {
-                        self.begin(to);
-                        path.push((to, 0));
-                    } else if self.of[to as usize] == NONE {
-                        self.low[from] = self.low[from].min(self.index[to as usize]);
-                    }
+            let (from, next) = (*node, graph.successors(*node).get(*done).copied());
+            *done += 1;
+            if let Some(to) = next.filter(|to| among[*to as usize]) {
+                if self.index[to as usize] == NONE {
+                    self.begin(to);
+                    path.push((to, 0));
+                } else if self.of[to as usize] == NONE {
+                    self.low[from as usize] = self.low[from as usize].min(self.index[to as usize]);
                 }
-                None => {
-                    path.pop();
-                    if let Some((above, _)) = path.last() {
-                        let above = *above as usize;
-                        self.low[above] = self.low[above].min(self.low[from]);
-                    }
-                    if self.low[from] == self.index[from] {
-                        self.take(u32::try_from(from).unwrap_or(NONE));
-                    }
+            } else if next.is_none() {
+                path.pop();
+                if let Some((above, _)) = path.last() {
+                    let above = *above as usize;
+                    self.low[above] = self.low[above].min(self.low[from as usize]);
+                }
+                if self.low[from as usize] == self.index[from as usize] {
+                    self.take(from);
                 }
             }
         }
@@ -255,7 +251,9 @@ mod tests {
         let count = u32::try_from(graph.len()).unwrap();
         let reached = |without: Option<u32>| {
             let mut marks = vec![NONE; graph.len()];
-            without.into_iter().for_each(|node| marks[node as usize] = 1);
+            if let Some(node) = without {
+                marks[node as usize] = 1;
+            }
             graph.mark(std::iter::once(root), 0, &mut marks);
             marks.into_iter().map(|mark| mark == 0).collect::<Vec<_>>()
         };
@@ -315,7 +313,9 @@ mod tests {
         let mut among = vec![true; 7];
         among[6] = false;
         let mut found = graph.components(&among);
-        found.iter_mut().for_each(|(nodes, _)| nodes.sort_unstable());
+        for (nodes, _) in &mut found {
+            nodes.sort_unstable();
+        }
         found.sort();
         let expected =
             [(vec![0], false), (vec![1, 2], true), (vec![3], true), (vec![4], false), (vec![5], false)];

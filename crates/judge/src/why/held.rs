@@ -62,7 +62,7 @@ const SHARE: (u64, u64) = (4, 5);
 type Pair = [Option<u32>; 2];
 
 struct Trees<'a> {
-    trees: [Option<&'a OwnerTree>; 2],
+    sides: [Option<&'a OwnerTree>; 2],
     /// The groups below each group, by side.
     below: [Vec<Vec<u32>>; 2],
     changes: &'a Changes,
@@ -79,7 +79,7 @@ pub fn compare(trees: [Option<&OwnerTree>; 2], changes: &Changes) -> HeldMemory 
         }
         below
     });
-    let all = Trees { trees, below, changes };
+    let all = Trees { sides: trees, below, changes };
     let mut owners = Vec::new();
     for root in all.children(trees.map(|tree| tree.map(|_| 0))) {
         for group in all.children(root) {
@@ -109,7 +109,7 @@ pub fn compare(trees: [Option<&OwnerTree>; 2], changes: &Changes) -> HeldMemory 
 
 impl Trees<'_> {
     fn group(&self, side: usize, group: u32) -> Option<&OwnerGroup> {
-        self.trees[side]?.groups.get(group as usize)
+        self.sides[side]?.groups.get(group as usize)
     }
 
     fn each(&self, pair: Pair, of: impl Fn(&OwnerGroup) -> u64) -> [u64; 2] {
@@ -119,7 +119,7 @@ impl Trees<'_> {
     /// Candidate minus baseline; of a single side, its bytes.
     fn change(&self, bytes: [u64; 2]) -> i64 {
         let [old, new] = bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        if self.trees[1].is_none() { old } else { new.saturating_sub(old) }
+        if self.sides[1].is_none() { old } else { new.saturating_sub(old) }
     }
 
     fn held(&self, pair: Pair) -> u64 {
@@ -195,5 +195,96 @@ impl Trees<'_> {
             made_at: named.made_at.clone(),
             root: held_by,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::stacks::tests::frame;
+
+    /// A group of a tree: its parent, its root or its type, its bytes and entries.
+    type Row<'a> = (u32, Result<RootName, &'a str>, u64, u64);
+
+    fn tree(rows: &[Row<'_>]) -> OwnerTree {
+        let mut groups = vec![OwnerGroup::default()];
+        for (parent, kind, bytes, entries) in rows {
+            let mut group = OwnerGroup { parent: *parent, bytes: *bytes, ..OwnerGroup::default() };
+            match kind {
+                Ok(root) => group.root = Some(root.clone()),
+                Err(of) => {
+                    group.type_path = Some((*of).to_owned());
+                    group.made_at = Some(frame("a::add@src/lib.rs:7"));
+                }
+            }
+            (group.blocks, group.entries) = (*entries, *entries);
+            groups.push(group);
+        }
+        for at in (1..groups.len()).rev() {
+            groups[at].held += groups[at].bytes;
+            let (held, parent) = (groups[at].held, groups[at].parent as usize);
+            groups[parent].held += held;
+        }
+        OwnerTree { bytes: groups[0].held, groups, ..OwnerTree::default() }
+    }
+
+    /// The owners in words, with their differences.
+    fn owners(old: Option<&OwnerTree>, new: &OwnerTree) -> Vec<(i64, String, String)> {
+        let held = compare([old, Some(new)], &Changes::default());
+        held.owners.into_iter().map(|owner| (owner.difference, owner.name, owner.root.words())).collect()
+    }
+
+    fn cache() -> RootName {
+        RootName::Static("a::CACHE".to_owned())
+    }
+
+    #[test]
+    fn the_owner_is_the_table_in_the_state_and_not_what_is_in_the_table() {
+        let state = |texts: u64| {
+            let rows = [
+                (0, Ok(cache()), 0, 0),
+                (1, Err("alloc::sync::Arc<a::State>"), 40, 1),
+                (2, Err("std::collections::HashMap<u8, a::Text>"), 100, 1),
+                (3, Err("alloc::string::String"), 10 * texts, texts),
+            ];
+            tree(&rows)
+        };
+        let name = "HashMap<u8, Text>".to_owned();
+        let by = "from static CACHE".to_owned();
+        assert_eq!(owners(Some(&state(10)), &state(500)), [(4900, name.clone(), by.clone())]);
+        assert_eq!(owners(Some(&state(10)), &state(10)), []);
+        assert_eq!(owners(None, &state(500)), [(5100, name, by)]);
+    }
+
+    #[test]
+    fn two_that_grew_belong_to_what_holds_both() {
+        let rows = |one: u64, two: u64| {
+            [
+                (0, Ok(cache()), 0, 0),
+                (1, Err("alloc::boxed::Box<a::State>"), 40, 1),
+                (2, Err("alloc::vec::Vec<u8>"), one, 1),
+                (2, Err("alloc::vec::Vec<u16>"), two, 1),
+            ]
+        };
+        let found = owners(Some(&tree(&rows(10, 10))), &tree(&rows(500, 510)));
+        assert_eq!(found, [(990, "Box<State>".to_owned(), "from static CACHE".to_owned())]);
+        let found = owners(Some(&tree(&rows(10, 10))), &tree(&rows(500, 12)));
+        assert_eq!(found, [(490, "Vec<u8>".to_owned(), "from static CACHE".to_owned())]);
+    }
+
+    #[test]
+    fn of_a_leak_the_outermost_block_is_the_owner_and_roots_stay_apart() {
+        let rows = [
+            (0, Ok(RootName::NoPointer), 0, 0),
+            (1, Err("alloc::boxed::Box<a::State>"), 40, 1),
+            (2, Err("alloc::vec::Vec<u8>"), 500, 1),
+            (0, Ok(cache()), 0, 0),
+            (4, Err("alloc::vec::Vec<u8>"), 700, 1),
+        ];
+        let found = owners(None, &tree(&rows));
+        let vec = (700, "Vec<u8>".to_owned(), "from static CACHE".to_owned());
+        assert_eq!(found, [vec, (540, "Box<State>".to_owned(), "no pointer to it".to_owned())]);
+        let held = compare([None, Some(&tree(&rows))], &Changes::default());
+        assert_eq!(held.sides[1].map(|side| (side.bytes, side.reached)), Some((1240, 700)));
     }
 }

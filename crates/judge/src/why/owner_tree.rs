@@ -391,22 +391,25 @@ impl<'a> Builder<'a> {
         let (group, is_entry) = match group {
             Some(found) => found,
             None if depth >= DEEPEST => (parent, false),
-            None => match self.below.get(&(parent, kind)) {
-                Some(known) => (*known, true),
-                None => {
-                    let Kind { type_path, no_type, made_at } = self.kinds.kinds[kind as usize].clone();
-                    let group = OwnerGroup { parent, type_path, no_type, made_at, ..OwnerGroup::default() };
-                    let number = self.add(group, kind);
-                    self.below.insert((parent, kind), number);
-                    (number, true)
-                }
-            },
+            None => (self.below(parent, kind), true),
         };
         let found = &mut self.groups[group as usize];
         found.bytes += block.size;
         found.blocks += 1;
         found.entries += u64::from(is_entry);
         group
+    }
+
+    /// The group of a kind below another one.
+    fn below(&mut self, parent: u32, kind: u32) -> u32 {
+        if let Some(known) = self.below.get(&(parent, kind)) {
+            return *known;
+        }
+        let Kind { type_path, no_type, made_at } = self.kinds.kinds[kind as usize].clone();
+        let number =
+            self.add(OwnerGroup { parent, type_path, no_type, made_at, ..OwnerGroup::default() }, kind);
+        self.below.insert((parent, kind), number);
+        number
     }
 
     fn add(&mut self, group: OwnerGroup, kind: u32) -> u32 {

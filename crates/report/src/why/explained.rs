@@ -62,7 +62,7 @@ pub(crate) fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn W
             row.difference.metric == held.metric
                 && at == Some((held.checkpoint.0.as_str(), held.checkpoint.1))
         };
-        let is_named = !test.rows.iter().take(most).last().is_some_and(is_same);
+        let is_named = !test.rows.iter().take(most).next_back().is_some_and(is_same);
         held::write_text(held, is_named, page, out)?;
     }
     if test.rows.is_empty() && !test.remarks.is_empty() {

@@ -425,7 +425,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     /// Runs the two commits of a step once more with call stacks.
-    pub fn explain(&mut self, pair: &StepPair, attribution: Attribution) -> anyhow::Result<()> {
+    pub fn explain(&mut self, pair: &StepPair, attribution: &Attribution) -> anyhow::Result<()> {
         pair.commits.into_iter().try_for_each(|commit| self.build(commit))?;
         let mut cells = Vec::new();
         for (revision, commit) in pair.commits.into_iter().enumerate() {
