@@ -57,19 +57,21 @@ fn answer(report: &Value, program: &Program) -> (bool, String) {
     let Some(owner) = held.iter().find(|held| held["test"] == test).map(|held| &held["owners"][0]) else {
         return (false, "no answer".to_owned());
     };
-    let text = |key: &str| owner[key].as_str().unwrap_or_default().to_owned();
+    let field = |key: &str| owner[key].as_str().unwrap_or_default().to_owned();
     // The closures of a function are in it.
-    let function = text("made_in");
+    let function = field("made_in");
     let function = function.split("::{").next().unwrap_or_default();
-    let is_right = text("name").starts_with(name)
+    let is_right = field("name").starts_with(name)
         && function.ends_with(&format!("::{made_in}"))
-        && text("held_by") == held_by
+        && field("held_by") == held_by
         && owner["difference"].as_i64() > Some(0);
-    let found = format!("{} made in {function} at {}, {}", text("name"), text("location"), text("held_by"));
+    let found =
+        format!("{} made in {function} at {}, {}", field("name"), field("location"), field("held_by"));
     (is_right, found)
 }
 
 /// Compares, and says which answers are right.
+#[expect(clippy::print_stdout, reason = "with --nocapture, each answer is shown")]
 fn check(profile: &[&str]) {
     let subject = subject();
     let printed = subject.compare(&[&["--why-by", "owner", "--why-time", "20m"], profile].concat());
