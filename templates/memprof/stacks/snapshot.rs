@@ -309,7 +309,7 @@ impl Roots {
             file.push_all(&[kind, which as u64, u64::from(block)]);
         };
         for data in self.data.iter().filter(|data| !data.are_thread_locals) {
-            threads::each_word(data.begin, data.end, |place, word| {
+            threads::each_word(data.begin, data.end, true, |place, word| {
                 if let Some(block) = pointers.look(word) {
                     root(STATIC, place, block);
                 }
@@ -329,7 +329,7 @@ impl Roots {
                 _ => None,
             };
             let end = locals.map_or(end, |(from, _)| if (begin..end).contains(&from) { from } else { end });
-            threads::each_word(begin, end, |place, word| {
+            threads::each_word(begin, end, is_own, |place, word| {
                 while is_own && frame < self.frames.len() && place >= self.frames[frame].1 {
                     frame += 1;
                 }
@@ -342,14 +342,14 @@ impl Roots {
                 }
             });
             if let Some((from, to)) = locals {
-                threads::each_word(from, to, |place, word| {
+                threads::each_word(from, to, is_own, |place, word| {
                     if let Some(block) = pointers.look(word) {
                         root(THREAD_LOCAL, place - from, block);
                     }
                 });
             }
             if thread.pointer != 0 {
-                threads::each_word(thread.pointer, thread.pointer + threads::THREAD, |_, word| {
+                threads::each_word(thread.pointer, thread.pointer + threads::THREAD, false, |_, word| {
                     if let Some(block) = pointers.look(word) {
                         root(THREAD_LOCAL, usize::MAX, block);
                     }

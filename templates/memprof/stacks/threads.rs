@@ -1,5 +1,6 @@
 //! Where the stacks and the thread-locals of this process's threads are, and a copy of their words. Other
-//! threads may end meanwhile, so the kernel copies (`process_vm_readv`), and refuses what is gone.
+//! threads may end meanwhile, so the kernel copies (`process_vm_readv`), and refuses what is gone. If a sandbox
+//! does not allow that, only what stays is read.
 
 // Addresses, and lengths that the system returned.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
@@ -102,7 +103,8 @@ pub(crate) fn all(own_stack: usize) -> Untracked<Thread> {
             }
             let name = CStr::from_ptr(std::ptr::addr_of!((*entry).name).cast()).to_bytes();
             if let Some(number) = number(name, 10) {
-                let stack = if number == own { Some(own_stack) } else { stack_pointer(number) };
+                let of_other = || if can_copy() { stack_pointer(number) } else { None };
+                let stack = if number == own { Some(own_stack) } else { of_other() };
                 threads.push(of(number, stack, &maps, number == own));
             }
         }
@@ -136,7 +138,7 @@ fn of(number: u64, stack: Option<usize>, maps: &[u8], is_own: bool) -> Thread {
 fn find_pointer(begin: usize, end: usize) -> usize {
     let (mut found, mut before) = (0, [0; 2]);
     if pointer() != 0 {
-        each_word(begin, end, |place, word| {
+        each_word(begin, end, false, |place, word| {
             if word == place.wrapping_sub(2 * WORD) && before[0] == word && found == 0 {
                 found = word;
             }
@@ -217,23 +219,42 @@ fn whole(path: &[u8]) -> Untracked<u8> {
     content
 }
 
-/// Calls `each` with the words of this memory, as far as it can be read, and their places.
-pub(crate) fn each_word(begin: usize, end: usize, mut each: impl FnMut(usize, usize)) {
-    let mut copy: Untracked<usize> = Untracked::new();
-    copy.reserve(COPIED / WORD);
-    (0..COPIED / WORD).for_each(|_| copy.push(0));
+/// Copies at most so many bytes. Returns how many words were copied.
+fn copy(from: usize, length: usize, into: *mut usize) -> usize {
+    let into = Piece { start: into.cast(), length };
+    let from = Piece { start: from as *mut c_void, length };
+    // SAFETY: the kernel writes at most `length` bytes, for which the caller has room.
+    let copied = unsafe { process_vm_readv(getpid(), &into, 1, &from, 1, 0) };
+    if copied > 0 { copied as usize / WORD } else { 0 }
+}
+
+/// Whether the kernel copies memory of this process.
+fn can_copy() -> bool {
+    let (from, mut into) = (1_usize, 0);
+    copy(&from as *const usize as usize, WORD, &mut into) == 1
+}
+
+/// Calls `each` with the words of this memory, as far as it can be read, and their places. `stays` says that it
+/// can be read in any case: statics, and what the calling thread has.
+pub(crate) fn each_word(begin: usize, end: usize, stays: bool, mut each: impl FnMut(usize, usize)) {
+    let mut copies: Untracked<usize> = Untracked::new();
+    copies.reserve(COPIED / WORD);
+    (0..COPIED / WORD).for_each(|_| copies.push(0));
     let mut place = (begin + WORD - 1) & !(WORD - 1);
+    if stays && !can_copy() {
+        while place + WORD <= end {
+            // SAFETY: the caller says so. Volatile: another thread may write here.
+            each(place, unsafe { std::ptr::read_volatile(place as *const usize) });
+            place += WORD;
+        }
+    }
     while place + WORD <= end {
         let length = COPIED.min((end - place) & !(WORD - 1));
-        let into = Piece { start: copy.as_mut().as_mut_ptr().cast(), length };
-        let from = Piece { start: place as *mut c_void, length };
-        // SAFETY: the kernel writes at most `length` bytes, for which the copy has room.
-        let copied = unsafe { process_vm_readv(getpid(), &into, 1, &from, 1, 0) };
-        if copied < WORD as isize {
+        let words = copy(place, length, copies.as_mut().as_mut_ptr());
+        if words == 0 {
             return;
         }
-        let words = copied as usize / WORD;
-        for &word in &copy[..words] {
+        for &word in &copies[..words] {
             each(place, word);
             place += WORD;
         }

@@ -231,6 +231,9 @@ impl Reader<'_> {
         explained.rows = rows.into_iter().filter(|row| !is_of_limit(row)).collect();
         explained.remarks.extend(remarks);
         explained.held = self.held(test, &explained.recorded)?;
+        if explained.held.is_none() && self.inquiry.grouping.by == GroupBy::Owner {
+            explained.remarks.push("no owners: the run was not asked for them (--why-by owner)".to_owned());
+        }
         Ok(explained)
     }
 

@@ -100,7 +100,9 @@ impl OwnerTree {
             tree.remarks.push(format!("the stacks of running threads were not read: {}", ran.join(", ")));
         }
         tree.remarks.extend(recorded.log.incomplete.iter().cloned());
-        if snapshot.frames.is_empty() {
+        if !snapshot.threads.iter().any(|thread| thread.is_own) {
+            tree.remarks.push("no stack was read, because there is no /proc".to_owned());
+        } else if snapshot.frames.is_empty() {
             tree.remarks.push("the stack could not be divided into functions".to_owned());
         }
         tree
