@@ -255,7 +255,7 @@ pub struct MeasuringArguments {
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
-    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes and csv=sites.
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites and csv=owners.
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, help_heading = Section::Output.heading())]
     pub format: Vec<Format>,
     /// Write the report to a file (repeatable)

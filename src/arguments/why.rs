@@ -12,6 +12,7 @@ use memprof_judge::why::grouping::{GroupBy, Grouping};
 use memprof_plan::config::flag::Section;
 use memprof_plan::quantity;
 use memprof_run::attribution::Attribution;
+use memprof_run::owners::OwnersAt;
 
 /// How long this may take without a flag.
 const TIME: Duration = Duration::from_mins(5);
@@ -37,9 +38,9 @@ pub struct WhyArguments {
     )]
     pub why: Option<Why>,
     /// What call sites have in common in a line: site, line, function, module, crate, hunk or type
-    /// [default: line]
+    /// [default: line]; or owner: by line, and who holds the memory
     ///
-    /// `type` builds with names that have types (docs/why.md).
+    /// `type` and `owner` build with names that have types; `owner` runs each test once more (docs/why.md).
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
     /// Show only call stacks with a function or a file and line that match; the innermost match
@@ -101,9 +102,9 @@ impl WhyArguments {
         is_grouped || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
     }
 
-    /// Whether call sites are shown by type.
+    /// Whether types are shown.
     pub fn shows_types(&self) -> bool {
-        self.why_by == Some(GroupBy::Type)
+        matches!(self.why_by, Some(GroupBy::Type | GroupBy::Owner))
     }
 
     /// Returns what is asked about the recorded tests.
@@ -127,6 +128,10 @@ impl WhyArguments {
             tests: self.why_tests.unwrap_or(usize::MAX),
             time: self.why_time.unwrap_or(TIME),
             sample: self.why_sample,
+            owners: (self.why_by == Some(GroupBy::Owner)).then(|| match &self.why_at {
+                Some(at) => OwnersAt::Checkpoint(at.clone()),
+                None => OwnersAt::Changed,
+            }),
         }
     }
 }

@@ -101,12 +101,19 @@ fn measure(
     let CommandContext { console, interrupt } = context;
     // Of the tests that changed, the demo shows why.
     let attribution = Attribution { why: Why::Changed, ..WhyArguments::default().attribution() };
-    let session = Session { repository, cache, sink: console, interrupt, attribution, runs_same_code: true };
+    let session = Session {
+        repository,
+        cache,
+        sink: console,
+        interrupt,
+        attribution: attribution.clone(),
+        runs_same_code: true,
+    };
     let lock = session.lock(WhenHeld::Fail)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, console, interrupt);
     let mut conditions = Conditions::new(&plan, past_times(&folder), devices, console, interrupt);
-    prepared.run(&plan, &folder, &mut conditions, attribution, Vec::new())?;
+    prepared.run(&plan, &folder, &mut conditions, &attribution, Vec::new())?;
     drop((prepared, conditions, lock));
     Ok(folder)
 }

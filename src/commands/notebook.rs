@@ -153,7 +153,7 @@ impl NotebookRun<'_> {
         let mut prepared = session.prepare(plan, folder).map_err(|error| self.error_in_cells(error))?;
         let mut conditions = Conditions::new(plan, past_times(folder), devices, &sink, interrupt);
         conditions.follow = self.arguments.follow();
-        let ran = prepared.run(plan, folder, &mut conditions, session.attribution, Vec::new());
+        let ran = prepared.run(plan, folder, &mut conditions, &session.attribution, Vec::new());
         let built = prepared.is_built();
         drop((prepared, conditions, lock));
         ran.map_err(|error| presented.presentation().as_far_as_it_got(console, folder, error))?;

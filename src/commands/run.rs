@@ -90,15 +90,18 @@ impl Run<'_> {
             || execution.save_baseline.is_some()
             || request.refs.aa
             || attribution.why == Why::Always;
-        let session =
-            Session { attribution, runs_same_code, ..Session::open(self.repository, console, interrupt)? };
+        let session = Session {
+            attribution: attribution.clone(),
+            runs_same_code,
+            ..Session::open(self.repository, console, interrupt)?
+        };
         let lock = session.lock(execution.waiting.when_held())?;
         let mut prepared = session.prepare(without_kept.as_ref().unwrap_or(plan), folder)?;
         let mut conditions = Conditions::new(plan, past_times(folder), devices, console, interrupt);
         conditions.follow = execution.follow();
         let guards: Vec<Box<dyn Guard>> =
             vec![Box::new(kept), Box::new(PairsOfTests(request)), Box::new(courtesy)];
-        let ended = prepared.run(plan, folder, &mut conditions, attribution, guards);
+        let ended = prepared.run(plan, folder, &mut conditions, &attribution, guards);
         let is_built = prepared.is_built();
         drop((prepared, conditions, lock));
         let presentation = Presentation { arguments: presentation, outputs: self.outputs, metrics };
@@ -126,7 +129,7 @@ impl Run<'_> {
         let execution = &self.arguments.execution;
         let means = Means { waiting: execution.waiting, courtesy: execution.courtesy.as_ref(), attribution };
         let proven = Change::of_comparison(folder).and_then(|change| match change {
-            Some(change) => change.prove(plan, folder, self.repository, self.context, means),
+            Some(change) => change.prove(plan, folder, self.repository, self.context, &means),
             None => Err(UserError::new("no test changed by something in the diff").into()),
         });
         or_warning(proven, "--why proven", self.context.console)

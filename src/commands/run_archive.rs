@@ -63,7 +63,7 @@ pub fn run_archive(
     warn_about_paths(console, &prepared.tree, &unpacked.manifest.root);
     let mut conditions = Conditions::new(plan, past_times(&folder), devices, console, interrupt);
     conditions.follow = execution.follow();
-    let ended = prepared.run(plan, &folder, &mut conditions, attribution, vec![Box::new(courtesy)]);
+    let ended = prepared.run(plan, &folder, &mut conditions, &attribution, vec![Box::new(courtesy)]);
     let is_built = prepared.is_built();
     drop((prepared, conditions, lock));
     let shown = presentation.metrics();

@@ -101,7 +101,7 @@ impl Change {
         folder: &RunFolder,
         repository: &Repository,
         context: CommandContext<'_>,
-        means: Means<'_>,
+        means: &Means<'_>,
     ) -> anyhow::Result<ExitCode> {
         let folder = folder.proof();
         if folder.found().exists() {
@@ -116,10 +116,10 @@ impl Change {
             sealed::write(&folder.search(), &search.sealed())?;
             SearchPlan { search, plan }
         };
-        let attribution = Attribution { why: Why::Changed, ..means.attribution };
+        let attribution = Attribution { why: Why::Changed, ..means.attribution.clone() };
         let session = SearchSession { repository, folder: &folder, context, attribution };
         let mut restored = ExitCode::Success;
-        session.run(search, &means, &mut restored)?;
+        session.run(search, means, &mut restored)?;
         Ok(restored)
     }
 

@@ -246,7 +246,7 @@ impl<'s> Proving<'s, '_> {
             return Ok(None);
         }
         if !pair.is_explained() {
-            match self.runner.explain(&pair, Attribution { tests: 1, ..*attribution }) {
+            match self.runner.explain(&pair, &Attribution { tests: 1, ..attribution.clone() }) {
                 Err(error) if error.is::<Interrupted>() => return Err(error),
                 Err(error) => {
                     context.console.emit(attribution::warning(&error));

@@ -60,7 +60,7 @@ fn answer(
 }
 
 /// What a search may use.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Means<'a> {
     /// How long to wait for other runs.
     pub waiting: WaitingArguments,
@@ -168,8 +168,8 @@ impl SearchSession<'_> {
                 continue;
             }
             let time = self.attribution.time.saturating_sub(begin.elapsed());
-            let attribution = Attribution { tests: 1, time, ..self.attribution };
-            match runner.explain(&pair, attribution) {
+            let attribution = Attribution { tests: 1, time, ..self.attribution.clone() };
+            match runner.explain(&pair, &attribution) {
                 Err(error) if error.is::<Interrupted>() => return Err(error),
                 Err(_) if self.context.interrupt.load(Ordering::Relaxed) => {
                     return Err(Interrupted::of_call_stacks(0).into());

@@ -56,14 +56,15 @@ pub fn search(
         (search, folder)
     };
     let attribution = explanation::of_search(why, &outputs);
-    let session = SearchSession { repository: &repository, folder: &folder, context, attribution };
+    let session =
+        SearchSession { repository: &repository, folder: &folder, context, attribution: attribution.clone() };
     let means = Means { waiting: measuring.waiting, courtesy: measuring.courtesy.as_ref(), attribution };
     let mut restored = ExitCode::Success;
     let plan = search.plan.clone();
     let Err(error) = session.run(search, &means, &mut restored) else {
         let proven = match next {
             Next::Report => Ok(ExitCode::Success),
-            Next::Prove => prove_found(&session, &plan, means),
+            Next::Prove => prove_found(&session, &plan, &means),
         };
         let code = present_search(console, &folder, &outputs, why)?.worst(restored);
         return proven.map(|proven| code.worst(proven));
@@ -84,7 +85,7 @@ pub fn search(
 }
 
 /// Proves which parts of the commit that a bisect found make the difference.
-fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: Means<'_>) -> anyhow::Result<ExitCode> {
+fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: &Means<'_>) -> anyhow::Result<ExitCode> {
     let record = search_record(session.folder)?.context("the folder has no search.json")?;
     let reports: Vec<SearchReport> = sealed::read(&session.folder.found())?;
     let found = reports.first().zip(record.cells.first());

@@ -95,6 +95,7 @@ pub(crate) fn explained(test: &str, candidate: usize, difference: Difference) ->
         rows: vec![ExplainedRow { difference, by_line: None, agreements: [None, None] }],
         limits: Vec::new(),
         is_asked: false,
+        held: None,
         remarks: Vec::new(),
         recorded: [None, None],
     }

@@ -103,6 +103,11 @@ proptest! {
     }
 
     #[test]
+    fn owners_add_up_or_their_file_is_refused(number: u64) {
+        check_damaged("owners", number);
+    }
+
+    #[test]
     fn call_stacks_are_read_or_refused_with_their_place(number: u64) {
         check_damaged("stacks", number);
     }

@@ -108,6 +108,7 @@ fn csv_has_its_columns() {
         ("csv=layers", Format::CsvLayers),
         ("csv=causes", Format::CsvCauses),
         ("csv=sites", Format::CsvSites),
+        ("csv=owners", Format::CsvOwners),
     ] {
         let mut text = Vec::new();
         memprof_report::render::render(format, &comparison, &Options::default(), &mut text).unwrap();

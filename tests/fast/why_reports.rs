@@ -117,6 +117,7 @@ fn json_has_everything_and_fits_its_schema() {
     let report = WhyReport {
         schema: VERSION,
         rows: vec![row],
+        held: Vec::new(),
         timelines: Vec::new(),
         remarks: Vec::new(),
         left_out: None,

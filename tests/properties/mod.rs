@@ -18,6 +18,7 @@ pub mod log;
 pub mod mutation;
 pub mod notebook;
 pub mod outcome;
+pub mod owners;
 pub mod plan;
 pub mod refs;
 pub mod shard;
@@ -39,7 +40,7 @@ pub struct Target {
 }
 
 /// Every property.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     archive::TARGET,
     budget::TARGET,
     command_line::TARGET,
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 15] = [
     log::TARGET,
     notebook::TARGET,
     outcome::TARGET,
+    owners::TARGET,
     plan::TARGET,
     refs::TARGET,
     shard::TARGET,

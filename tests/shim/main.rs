@@ -24,6 +24,7 @@ mod log;
 mod log_schema;
 mod malloc;
 mod miri;
+mod owners;
 #[path = "../../templates/memprof/platform"]
 mod platform {
     #[path = "../../../tests/shim/own_memory.rs"]

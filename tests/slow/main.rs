@@ -29,6 +29,7 @@ mod notebooks;
 mod old_rust;
 mod one_revision;
 mod overlays;
+mod owners;
 mod programs;
 mod prove;
 mod repeats;

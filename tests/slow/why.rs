@@ -77,7 +77,7 @@ impl Subject {
         self.memprof(&[&["--refs", "old,new", "--offline"], arguments].concat())
     }
 
-    fn latest(&self) -> PathBuf {
+    pub(crate) fn latest(&self) -> PathBuf {
         self.repository.root().join("target/memprof/latest")
     }
 

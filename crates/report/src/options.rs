@@ -48,7 +48,7 @@ impl Format {
     pub fn shows_causes(self) -> bool {
         let is_report = matches!(self, Self::Table | Self::Markdown | Self::Html | Self::Json | Self::Junit);
         is_report
-            || matches!(self, Self::CsvCauses | Self::CsvSites | Self::Sarif | Self::Gitlab)
+            || matches!(self, Self::CsvCauses | Self::CsvSites | Self::CsvOwners | Self::Sarif | Self::Gitlab)
             || self.is_of_call_sites()
     }
 
@@ -130,6 +130,9 @@ pub enum Format {
     /// A row per call site, or per what `--why-by` puts together
     #[value(name = "csv=sites")]
     CsvSites,
+    /// A row per owner of memory, with `--why-by owner`
+    #[value(name = "csv=owners")]
+    CsvOwners,
     /// A page for the browser, in one file
     Html,
     /// The complete report, in a versioned format

@@ -5,24 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 
+use crate::owners::{Found, Owners, OwnersAt};
+use crate::recorded_log::{log_of, symbols};
 use crate::recording::{Blocks, Recording};
 use crate::runner::{Completion, Interrupted, Runner};
 use memprof_build::test_tree::TestTree;
 use memprof_judge::compare::from_results::compare;
-use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::StackLog;
 use memprof_judge::results::stored::{self, Results};
-use memprof_judge::symbols::code_place::{Paths, Place};
-use memprof_judge::symbols::resolver;
-use memprof_judge::symbols::resolver::{Detail, Resolver};
+use memprof_judge::symbols::code_place::Paths;
 use memprof_judge::symbols::type_sizes;
 use memprof_judge::why::chosen::{Chosen, Why, choose};
-use memprof_judge::why::explanations::read_log;
-use memprof_judge::why::frame;
 use memprof_judge::why::stored::{StoredSymbols, StoredTest, StoredTests};
 use memprof_judge::why::types;
 use memprof_plan::cells::{CellStatus, PlannedCell};
@@ -33,7 +29,7 @@ use memprof_support::event::Event;
 use memprof_support::sealed;
 
 /// Which tests run with call stacks, and how long this may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Attribution {
     /// Which tests.
     pub why: Why,
@@ -43,11 +39,14 @@ pub struct Attribution {
     pub time: Duration,
     /// One allocation of so many bytes is recorded on average; `None` records all.
     pub sample: Option<u64>,
+    /// Whether a further run finds who holds the memory, and when.
+    pub owners: Option<OwnersAt>,
 }
 
 impl Attribution {
     /// No call stacks.
-    pub const NONE: Self = Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None };
+    pub const NONE: Self =
+        Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None, owners: None };
 }
 
 /// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
@@ -55,7 +54,7 @@ impl Attribution {
 pub(crate) fn attribute(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
-    attribution: Attribution,
+    attribution: &Attribution,
 ) -> Completion {
     if attribution.why == Why::Never {
         return Completion::Finished;
@@ -85,7 +84,7 @@ fn runs(results: &Results) -> usize {
 pub(crate) fn record(
     runner: &Runner<'_>,
     tree: &mut dyn TestTree,
-    attribution: Attribution,
+    attribution: &Attribution,
     chosen: &[Chosen],
 ) -> Completion {
     if chosen.is_empty() {
@@ -130,7 +129,7 @@ fn minutes_for(tests: usize, elapsed: Duration, recorded: usize) -> u64 {
 struct Work<'a> {
     runner: &'a Runner<'a>,
     folder: &'a RunFolder,
-    attribution: Attribution,
+    attribution: &'a Attribution,
 }
 
 impl Work<'_> {
@@ -201,6 +200,12 @@ impl Work<'_> {
                 attempt = self.attempt(tree, &cells, blocks)?;
             }
         }
+        if let (Attempt::Recorded, Some(at)) = (&attempt, &self.attribution.owners) {
+            let owners = Owners { runner: self.runner, folder: self.folder, at };
+            if owners.find(tree, one, &cells)? == Found::Interrupted {
+                return Ok(Attempt::Interrupted);
+            }
+        }
         Ok(attempt)
     }
 
@@ -210,14 +215,14 @@ impl Work<'_> {
         cells: &[PlannedCell],
         blocks: Blocks,
     ) -> anyhow::Result<Attempt> {
-        let recording = Recording { blocks, sample: self.attribution.sample };
+        let recording = Recording { blocks, sample: self.attribution.sample, moment: None };
         let again = Runner { folder: self.folder, cells, recording: Some(recording), ..self.runner.clone() };
         if let Completion::Interrupted(_) = again.rounds(tree)? {
             return Ok(Attempt::Interrupted);
         }
         let mut logs = Vec::new();
         for cell in cells {
-            match self.log(cell)? {
+            match log_of(self.runner, self.folder, cell)? {
                 Ok(log) => logs.push(log),
                 Err(trouble) => return Ok(Attempt::Useless(trouble)),
             }
@@ -256,27 +261,6 @@ impl Work<'_> {
         self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0)
     }
 
-    /// A run's log with call stacks, or why the run cannot be used.
-    fn log(&self, cell: &PlannedCell) -> anyhow::Result<Result<StackLog, String>> {
-        let folder = self.run_folder(cell);
-        let record: RunRecord = sealed::read(&folder.join(file::OUTCOME))?;
-        let name = &self.runner.plan.revisions[cell.revision].name;
-        // What broke a memory assertion of the test was logged before it panicked.
-        if !matches!(record.outcome.status, Status::Ok | Status::OverLimit) {
-            let status = record.outcome.status.to_string();
-            return Ok(Err(format!("with call stacks, the test at {name} did not pass: {status}")));
-        }
-        Ok(match read_log(&folder.join(file::LOG)) {
-            Ok(log) if log.recording.is_some() => Ok(log),
-            Ok(_) => {
-                let reason =
-                    "needs Linux with 64 bits, heap figures, and /proc if code in `.preinit_array` allocates";
-                Err(format!("the test at {name} recorded no call stacks ({reason})"))
-            }
-            Err(error) => Err(format!("the call stacks of {name} cannot be read: {error:#}")),
-        })
-    }
-
     /// Resolves all frames of a run while its executable is at hand.
     fn keep_symbols(&self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
         let path = self.run_folder(cell).join(file::SYMBOLS);
@@ -302,33 +286,6 @@ enum Attempt {
     Useless(String),
 }
 
-/// Returns the functions of all frames of a log.
-fn symbols(log: &StackLog, executable: &Utf8Path, paths: &Paths) -> anyhow::Result<StoredSymbols> {
-    let mut resolvers: BTreeMap<u32, Option<Resolver>> = BTreeMap::new();
-    let mut stored = StoredSymbols::default();
-    for node in &log.nodes {
-        let key = StoredSymbols::key(node.module, node.address);
-        let Some(number) = node.module.filter(|_| !stored.frames.contains_key(&key)) else { continue };
-        let resolver = resolvers.entry(number).or_insert_with(|| {
-            let module = log.module(number)?;
-            let file = if module.path.is_empty() { executable } else { Utf8Path::new(&module.path) };
-            // A library without a file, such as the kernel's, has addresses only.
-            Resolver::open(file, paths).ok()
-        });
-        let Some(resolver) = resolver else { continue };
-        let frames: Vec<frame::Frame> = resolver.frames(node.address).iter().map(known).collect();
-        if frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some()) {
-            stored.frames.insert(key, frames);
-        }
-    }
-    // A test that allocates nothing has no stacks.
-    if log.modules.iter().any(|module| module.number == 0) {
-        let own = resolvers.get(&0).and_then(Option::as_ref).context("the executable cannot be read")?;
-        stored.note = missing(own);
-    }
-    Ok(stored)
-}
-
 /// Returns the types that are elements of containers, by the addresses of the executable that use them.
 fn used_types(log: &StackLog, symbols: &StoredSymbols) -> BTreeMap<u64, BTreeSet<String>> {
     let mut used: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
@@ -341,45 +298,6 @@ fn used_types(log: &StackLog, symbols: &StoredSymbols) -> BTreeMap<u64, BTreeSet
         }
     }
     used
-}
-
-/// What is missing in an executable, and what provides it.
-fn missing(resolver: &Resolver) -> Option<String> {
-    match (resolver.detail(), resolver.damage()) {
-        (_, Some(damage)) => {
-            Some(format!("no lines, because the debug information cannot be read: {damage}"))
-        }
-        (Detail::Lines, None) => None,
-        (Detail::Names, None) => Some(
-            "no lines, because the profile has no debug information: set `debug = \"limited\"` in it"
-                .to_owned(),
-        ),
-        (Detail::Addresses, None) => {
-            Some("no names, because the executable has no symbol table: link it without `-s`".to_owned())
-        }
-    }
-}
-
-fn known(frame: &resolver::Frame) -> frame::Frame {
-    frame::Frame {
-        function: frame.function.clone(),
-        place: frame.place.clone().map(place),
-        line: frame.line,
-        is_inlined: frame.is_inlined,
-        address: None,
-    }
-}
-
-fn place(place: Place) -> frame::Place {
-    match place {
-        Place::Checkout(path) => frame::Place::Checkout(path.into_string()),
-        Place::Registry { name, version, path } => {
-            frame::Place::Registry { name, version, path: path.into_string() }
-        }
-        Place::Git { name, rev, path } => frame::Place::Git { name, rev, path: path.into_string() },
-        Place::Std(path) => frame::Place::Std(path.into_string()),
-        Place::Other(path) => frame::Place::Other(path.into_string()),
-    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl<T: TestTree> Prepared<T> {
         plan: &Plan,
         folder: &RunFolder,
         conditions: &mut Conditions<'_>,
-        attribution: Attribution,
+        attribution: &Attribution,
         mut guards: Vec<Box<dyn Guard + '_>>,
     ) -> anyhow::Result<ExitCode> {
         conditions.count_memory(&plan.request, &mut self.tree);

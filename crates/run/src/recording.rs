@@ -4,15 +4,28 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
+use memprof_judge::results::run_folder::file;
 use memprof_judge::symbols::kept_table;
+use memprof_judge::why::difference::CheckpointName;
 
 /// How a process records call stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     /// Where it keeps the site of a block.
     pub blocks: Blocks,
     /// One allocation of so many bytes is recorded on average.
     pub sample: Option<u64>,
+    /// The moment at which it writes who points to which block.
+    pub(crate) moment: Option<Moment>,
+}
+
+/// A moment of a run: the peak, or a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The number of allocations and deallocations until the peak, and its bytes.
+    pub(crate) peak: Option<(u64, i64)>,
+    /// The checkpoint; behind the peak, if there is one.
+    pub(crate) checkpoint: CheckpointName,
 }
 
 /// Where a process keeps the site of a block.
@@ -25,8 +38,8 @@ pub(crate) enum Blocks {
 }
 
 impl Recording {
-    /// Returns the variables that make a process record, for this executable.
-    pub fn variables(self, executable: &Utf8Path) -> BTreeMap<&'static str, String> {
+    /// Returns the variables that make a process record, for this executable. `folder` is the run's own.
+    pub fn variables(&self, executable: &Utf8Path, folder: &Utf8Path) -> BTreeMap<&'static str, String> {
         let blocks = match self.blocks {
             Blocks::Headers => "headers",
             Blocks::Table => "table",
@@ -41,6 +54,11 @@ impl Recording {
         if let Some(sample) = self.sample {
             variables.insert("MEMPROF_STACKS_SAMPLE", sample.to_string());
         }
+        if let Some(Moment { peak, checkpoint: CheckpointName { label, occurrence } }) = &self.moment {
+            let peak = peak.map_or_else(|| "- -".to_owned(), |(event, bytes)| format!("{event} {bytes}"));
+            variables.insert("MEMPROF_OWNERS", folder.join(file::HEAP).into_string());
+            variables.insert("MEMPROF_OWNERS_AT", format!("{peak} {occurrence} {label}"));
+        }
         variables
     }
 }
@@ -53,8 +71,8 @@ mod tests {
     fn without_an_unwind_table_a_process_records_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let gone = Utf8Path::from_path(folder.path()).unwrap().join("gone");
-        let recording = Recording { blocks: Blocks::Table, sample: Some(4096) };
+        let recording = Recording { blocks: Blocks::Table, sample: Some(4096), moment: None };
         let expected = [("MEMPROF_STACKS", "table".to_owned()), ("MEMPROF_STACKS_SAMPLE", "4096".to_owned())];
-        assert_eq!(recording.variables(&gone), expected.into());
+        assert_eq!(recording.variables(&gone, &gone), expected.into());
     }
 }

@@ -203,8 +203,8 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         self.check_devices(&devices.places)?;
         let home = RunHome::create(&runner.folder.0, &self.run_folder(run))?;
         let (key, log) = (LogKey::random(), home.0.path.join(file::LOG));
-        let recording = match runner.recording {
-            Some(recording) => recording.variables(&entry.folder.join(&executable.file)),
+        let recording = match &runner.recording {
+            Some(recording) => recording.variables(&entry.folder.join(&executable.file), &home.0.path),
             None => BTreeMap::new(),
         };
         let command = TestCommand {

@@ -6,7 +6,8 @@
 // Sites have sizes.
 #![allow(clippy::similar_names)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::platform::lock::{Held, Lock};
 use crate::platform::thread_number;
@@ -15,12 +16,12 @@ use crate::platform::untracked::Untracked;
 /// Parts with a lock each, so that threads seldom meet.
 const PARTS: usize = 64;
 
-/// The address 0 marks a free place.
+/// A block that exists. The address 0 marks a free place.
 #[derive(Clone, Copy)]
-struct Block {
-    address: usize,
-    size: usize,
-    site: u32,
+pub(crate) struct Block {
+    pub(crate) address: usize,
+    pub(crate) size: usize,
+    pub(crate) site: u32,
 }
 
 const FREE: Block = Block { address: 0, size: 0, site: 0 };
@@ -43,12 +44,27 @@ fn hash(address: usize) -> u64 {
     (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// The thread that froze the table; 0 if none did.
+static FROZEN: AtomicUsize = AtomicUsize::new(0);
+
 fn hold(address: usize) -> Option<Held<'static, Part>> {
+    if FROZEN.load(Ordering::Relaxed) != 0 {
+        wait();
+    }
     let part = BLOCKS[(hash(address) >> 58) as usize].hold_as(thread_number::place());
     if part.is_none() {
         WERE_INTERRUPTED.store(true, Ordering::Relaxed);
     }
     part
+}
+
+/// Sleeps while the table is frozen. The stack of a thread that sleeps can be read.
+#[cold]
+fn wait() {
+    let own = thread_number::place();
+    while !matches!(FROZEN.load(Ordering::Relaxed), holder if holder == 0 || holder == own) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// A block that exists now.
@@ -67,6 +83,43 @@ pub(crate) fn remove(address: usize) -> Option<(u32, usize)> {
 /// in here.
 pub(crate) fn were_interrupted() -> bool {
     WERE_INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// All parts. Until this is dropped, no other thread makes or frees a block.
+pub(crate) struct Frozen {
+    parts: [Option<Held<'static, Part>>; PARTS],
+}
+
+/// Stops changes of the table. `None` if a signal handler interrupted this very thread in here.
+pub(crate) fn freeze() -> Option<Frozen> {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const NOT_YET: Option<Held<'static, Part>> = None;
+    let own = thread_number::place();
+    FROZEN.store(own, Ordering::Relaxed);
+    let mut parts = [NOT_YET; PARTS];
+    for (held, part) in parts.iter_mut().zip(&BLOCKS) {
+        *held = part.hold_as(own);
+    }
+    let frozen = Frozen { parts };
+    if frozen.parts.iter().all(Option::is_some) { Some(frozen) } else { None }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        FROZEN.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Frozen {
+    /// Adds all blocks, in no order.
+    pub(crate) fn copy(&self, into: &mut Untracked<Block>) {
+        for part in self.parts.iter().flatten() {
+            into.reserve(part.used);
+            for block in part.places.iter().filter(|block| block.address != 0) {
+                into.push(*block);
+            }
+        }
+    }
 }
 
 impl Part {

@@ -100,14 +100,19 @@ impl StackLog {
         self.new_stacks(log, nanoseconds)?;
         // Without the tracking allocator there is no heap to speak of.
         if counts::are_used() {
-            let heap = OfFamily { family: "heap", interval, changed: &self.changed };
+            let peak_event = events::event_of_peak();
+            let heap = OfFamily { family: "heap", interval, peak_event, changed: &self.changed };
             heap.write(log, nanoseconds, checkpoint)?;
             self.releases(log, nanoseconds, checkpoint)?;
         }
         let mut result = Ok(());
         let each = &mut |family: &str, interval: Interval, changed: &[Changed]| {
             if result.is_ok() {
-                result = OfFamily { family, interval, changed }.write(log, nanoseconds, checkpoint);
+                result = OfFamily { family, interval, peak_event: None, changed }.write(
+                    log,
+                    nanoseconds,
+                    checkpoint,
+                );
             }
         };
         sources.malloc.each_interval(each);
@@ -227,6 +232,8 @@ struct OfFamily<'a> {
     /// The metrics' common beginning.
     family: &'a str,
     interval: Interval,
+    /// How many allocations and deallocations there were in the moment of the peak, for the heap.
+    peak_event: Option<u64>,
     /// The sites that changed.
     changed: &'a [Changed],
 }
@@ -247,6 +254,9 @@ impl OfFamily<'_> {
                 json.figure("peak", self.interval.peak);
                 json.figure("allocated", self.interval.allocated);
                 json.figure("count", self.interval.count);
+                if let Some(event) = self.peak_event {
+                    json.figure("peak_event", event);
+                }
                 json.numbers("sites", sites.iter().flat_map(numbers_of).map(Some));
             })?;
         }

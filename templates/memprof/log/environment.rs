@@ -51,6 +51,10 @@ const TRIM: &str = "MEMPROF_TRIM";
 const STACKS: &str = "MEMPROF_STACKS";
 const UNWIND_TABLE: &str = "MEMPROF_UNWIND_TABLE";
 const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
+/// Where the live blocks and the pointers between them are written, and at which moment: see
+/// `stacks::snapshot`.
+const OWNERS: &str = "MEMPROF_OWNERS";
+const OWNERS_AT: &str = "MEMPROF_OWNERS_AT";
 
 /// The seed of the process's random numbers: 16 hexadecimal digits.
 const RANDOM: &str = "MEMPROF_RANDOM";
@@ -64,7 +68,7 @@ const BODY: &str = "MEMPROF_BODY";
 const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 23] = [
+const ALL: [&str; 25] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -84,6 +88,8 @@ const ALL: [&str; 23] = [
     STACKS,
     UNWIND_TABLE,
     STACKS_SAMPLE,
+    OWNERS,
+    OWNERS_AT,
     RANDOM,
     HARNESS_TEST,
     BODY,

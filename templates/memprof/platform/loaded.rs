@@ -28,6 +28,10 @@ struct Object {
     header_count: u16,
     /// How many objects the process has loaded since it began.
     loads: u64,
+    unloads: u64,
+    tls_module: usize,
+    /// The calling thread's block of the object's thread-locals, if it has one.
+    tls: *const c_void,
 }
 
 /// `Elf64_Phdr` of `elf.h`.
@@ -43,9 +47,13 @@ struct ProgramHeader {
     align: usize,
 }
 
+/// The size of the structure up to `loads`.
+const LOADS_END: usize = 40;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
+const PT_TLS: u32 = 7;
 const PF_X: u32 = 1;
+const PF_W: u32 = 2;
 
 /// A loaded file. The executable comes first, with an empty path.
 #[derive(Clone, Copy)]
@@ -118,6 +126,62 @@ pub(crate) fn add_new(modules: &mut Untracked<Module>) {
     unsafe { dl_iterate_phdr(each, (modules as *mut Untracked<Module>).cast()) };
 }
 
+/// Memory of a loaded file that the program may write: its statics, or the calling thread's
+/// thread-locals.
+#[derive(Clone, Copy)]
+pub(crate) struct Data {
+    pub(crate) begin: usize,
+    pub(crate) end: usize,
+    /// What the loader added to the file's addresses.
+    pub(crate) bias: usize,
+    pub(crate) are_thread_locals: bool,
+}
+
+/// The C library's lists of free memory point to the ends of blocks in use.
+const OF_C: [&[u8]; 7] = [b"libc.", b"libc-", b"ld-", b"ld.", b"libpthread", b"libm.", b"libgcc_s"];
+
+/// Adds the statics of all loaded files but those of the C library, and the executable's thread-locals of
+/// the calling thread.
+pub(crate) fn add_data(data: &mut Untracked<Data>) {
+    struct Search<'a> {
+        data: &'a mut Untracked<Data>,
+        is_executable: bool,
+    }
+    unsafe extern "C" fn each(object: *const Object, size: usize, search: *mut c_void) -> c_int {
+        let search = &mut *search.cast::<Search<'_>>();
+        let object = &*object;
+        let is_executable = std::mem::replace(&mut search.is_executable, false);
+        if object.headers.is_null() {
+            return 0;
+        }
+        if !is_executable && !object.name.is_null() {
+            let path = CStr::from_ptr(object.name).to_bytes();
+            let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            if OF_C.iter().any(|start| name.starts_with(start)) {
+                return 0;
+            }
+        }
+        let has_tls = size >= std::mem::size_of::<Object>() && !object.tls.is_null() && is_executable;
+        for header in std::slice::from_raw_parts(object.headers, object.header_count.into()) {
+            let begin = match header.kind {
+                PT_LOAD if header.flags & PF_W != 0 => object.bias.wrapping_add(header.virtual_address),
+                PT_TLS if has_tls => object.tls as usize,
+                _ => continue,
+            };
+            search.data.push(Data {
+                begin,
+                end: begin.wrapping_add(header.memory_size),
+                bias: object.bias,
+                are_thread_locals: header.kind == PT_TLS,
+            });
+        }
+        0
+    }
+    let mut search = Search { data, is_executable: true };
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(each, std::ptr::addr_of_mut!(search).cast()) };
+}
+
 /// How many objects were loaded at the last [`look`]; 0 before the first.
 static LOADS: AtomicU64 = AtomicU64::new(0);
 
@@ -128,7 +192,7 @@ pub(crate) fn loads() -> u64 {
 /// Asks the loader how many objects were loaded so far.
 pub(crate) fn look() {
     unsafe extern "C" fn first(object: *const Object, size: usize, loads: *mut c_void) -> c_int {
-        if size >= std::mem::size_of::<Object>() {
+        if size >= LOADS_END {
             *loads.cast::<u64>() = (*object).loads;
         }
         1

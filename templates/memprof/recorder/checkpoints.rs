@@ -14,6 +14,7 @@ use crate::metrics::source::Extent;
 use crate::platform::untracked::Text;
 use crate::recorder::marks::{Mark, Recorder};
 use crate::sources::all_sources::Sources;
+use crate::stacks::stack_recording;
 
 /// Whether something was left out that standard error has no warning about yet.
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
@@ -78,6 +79,7 @@ impl Recorder {
                 stacks.checkpoint(log, &recorder.sources, mark.nanoseconds, (label, occurrence))
             });
             self.stacks = Some(stacks);
+            stack_recording::after_checkpoint(label, occurrence, at.is_none());
         }
         self.log_what_was_lost(mark);
         self.count_from(mark);

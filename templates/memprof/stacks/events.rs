@@ -15,7 +15,7 @@
 #![allow(clippy::similar_names)]
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::blocks::live::Epoch;
@@ -80,6 +80,12 @@ static APPLIED: Alone = Alone(AtomicU64::new(0));
 static APPLIED_EVENTS: Lock<Applied> = Lock::new(Applied::new());
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
+/// After so many events the thread that recorded the last one stops, at its next call of the allocator.
+/// Never, unless [`stop_after`] was called.
+static STOP_AFTER: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The thread that must stop: its `thread_number::place`. 0 if none must.
+static STOPS: AtomicUsize = AtomicUsize::new(0);
+
 /// What the events add up to. It changes with each of them, so it is apart, too.
 #[repr(align(128))]
 struct Applied {
@@ -87,6 +93,9 @@ struct Applied {
     releases: Releases,
     /// The peak since the last mark.
     mark_peak: u64,
+    /// How many events there were in the moment of the interval's peak, and of the last one's.
+    peak_event: u64,
+    ended_peak_event: u64,
     timeline: Timeline,
 }
 
@@ -126,9 +135,46 @@ pub(crate) fn record(change: Change) {
         *place.sizes.get() = (change.new_size, change.old_size);
     }
     place.written.store((number as u32).wrapping_add(1), Ordering::Release);
+    if number.wrapping_add(1) == STOP_AFTER.load(Ordering::Relaxed) {
+        STOPS.store(thread_number::place(), Ordering::Relaxed);
+    }
     if number & (APPLY_EVERY - 1) == 0 {
         apply_now();
     }
+}
+
+/// Lets the thread that records the last one of so many events stop after it.
+pub(crate) fn stop_after(events: u64) {
+    STOP_AFTER.store(events, Ordering::Relaxed);
+}
+
+/// Whether a thread must stop, or must have stopped before the next checkpoint.
+#[inline(always)]
+pub(crate) fn is_any_stopped() -> bool {
+    STOPS.load(Ordering::Relaxed) != 0
+}
+
+/// Whether this thread must stop now.
+pub(crate) fn stops_here() -> bool {
+    STOPS.load(Ordering::Relaxed) == thread_number::place()
+}
+
+/// No thread must stop any more.
+pub(crate) fn go_on() {
+    STOP_AFTER.store(u64::MAX, Ordering::Relaxed);
+    STOPS.store(0, Ordering::Relaxed);
+}
+
+/// Live bytes after all events so far.
+pub(crate) fn live() -> Option<u64> {
+    let mut applied = APPLIED_EVENTS.hold_as(thread_number::place())?;
+    applied.apply_all();
+    Some(applied.figures.live())
+}
+
+/// How many events there were in the moment of the peak of the interval that ended at the last mark.
+pub(crate) fn event_of_peak() -> Option<u64> {
+    Some(APPLIED_EVENTS.hold_as(thread_number::place())?.ended_peak_event)
 }
 
 /// Applies what is in the ring, unless another thread is doing so.
@@ -184,6 +230,12 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
         let peak = applied.figures.epoch();
         applied.releases.end_interval(peak);
     }
+    if applied.figures.at_next_mark == AtNextMark::End {
+        applied.ended_peak_event = applied.peak_event;
+    }
+    if applied.figures.at_next_mark != AtNextMark::GoOn {
+        applied.peak_event = APPLIED.load(Ordering::Relaxed);
+    }
     applied.figures.mark();
     Some((epoch, applied.totals()))
 }
@@ -215,6 +267,8 @@ impl Applied {
             figures: SiteFigures::new(),
             releases: Releases::new(),
             mark_peak: 0,
+            peak_event: 0,
+            ended_peak_event: 0,
             timeline: Timeline::new(),
         }
     }
@@ -259,7 +313,11 @@ impl Applied {
                 let (bytes, _) = self.figures.share(pair.0, bytes);
                 self.releases.add(pair, bytes, self.figures.epoch());
             }
+            let epoch = self.figures.epoch();
             self.figures.apply(change);
+            if self.figures.epoch() != epoch {
+                self.peak_event = number + 1;
+            }
             if (self.figures.live() as i64) > self.mark_peak as i64 {
                 self.mark_peak = self.figures.live();
             }

@@ -4,9 +4,15 @@
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod events;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod pointers;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod releases;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod sites;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod snapshot;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod snapshot_file;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod stack_bounds;
 #[cfg_attr(
@@ -16,6 +22,8 @@ pub(crate) mod stack_bounds;
 pub(crate) mod stack_recording;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod stack_walk;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod threads;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod timeline;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]

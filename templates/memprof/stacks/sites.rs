@@ -156,6 +156,25 @@ pub(crate) fn current() -> u32 {
     }
 }
 
+/// Calls `each` with the return addresses from these registers on, each with the end of the frame that
+/// returns there. Returns whether it reached the outermost frame of the executable.
+///
+/// # Safety
+/// `start` are the registers of a function that is still running on this thread.
+pub(crate) unsafe fn each_frame(start: Registers, mut each: impl FnMut(usize, usize)) -> bool {
+    if !IS_READY.load(Ordering::Acquire) || DISAGREE.load(Ordering::Relaxed) {
+        return false;
+    }
+    match &setup().table {
+        Some(table) => match stack_walk::with_frames(table, start, &mut each) {
+            End::Outermost => true,
+            End::Beyond(address) => is_known(&OUTERMOST, address),
+            End::Lost | End::Unreadable => false,
+        },
+        None => false,
+    }
+}
+
 /// Returns the site of the calling thread's stack, which frees a block. Half of the room is for stacks
 /// that allocate.
 #[inline(always)]

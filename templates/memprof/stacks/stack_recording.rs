@@ -27,7 +27,9 @@ use crate::platform::first_variables::variable;
 use crate::platform::loaded;
 use crate::platform::own_memory;
 use crate::stacks::events;
+use crate::stacks::pointers::Moved;
 use crate::stacks::sites;
+use crate::stacks::snapshot;
 use crate::stacks::unwind_table::UnwindTable;
 
 /// How call stacks are recorded in this process.
@@ -106,6 +108,13 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
     events::mark()
 }
 
+/// A checkpoint was logged. `is_own` if the shim made it, and not the test.
+pub(crate) fn after_checkpoint(label: &str, occurrence: u64, is_own: bool) {
+    if mode() == TABLE {
+        snapshot::after_checkpoint(label, occurrence, is_own);
+    }
+}
+
 /// The site of an allocation on a GPU. The injection library calls this from CUPTI's callback.
 pub(crate) extern "C" fn current_site_of_gpu() -> u32 {
     if are_recorded() { sites::current() } else { sites::NOT_ATTRIBUTED }
@@ -168,6 +177,7 @@ fn set_up() -> Result<(), &'static str> {
         Err(reason) => without_table(reason),
     };
     sites::set_up(table)?;
+    snapshot::set_up();
     // SAFETY: the function only changes a static, and it is never unloaded.
     unsafe { pthread_atfork(None, None, Some(in_child)) };
     Ok(())
@@ -225,11 +235,13 @@ pub(crate) unsafe fn alloc<A: GlobalAlloc>(inner: &A, size: usize, align: usize,
             block
         }
         _ => {
+            snapshot::before_call();
             let block = ask(Layout::from_size_align_unchecked(size, align));
             if !block.is_null() && mode() == TABLE {
                 let site = site_of_new(size);
                 block_table::insert(block as usize, site, size);
                 record_new(site, size);
+                snapshot::after_call(size, Moved::NOTHING);
             }
             block
         }
@@ -251,6 +263,7 @@ pub(crate) unsafe fn dealloc<A: GlobalAlloc>(inner: &A, block: *mut u8, size: us
         },
         _ => {
             if mode() == TABLE {
+                snapshot::before_call();
                 if let Some((site, size)) = block_table::remove(block as usize) {
                     record_gone(site, size);
                 }
@@ -271,6 +284,7 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
     match mode() {
         HEADERS | HEADERS_IN_CHILD => realloc_with_header(inner, block, layout, new_size),
         TABLE => {
+            snapshot::before_call();
             // Removed first: another thread may get the old address while this one still reallocates.
             let old = block_table::remove(block as usize);
             let moved = inner.realloc(block, layout, new_size);
@@ -281,6 +295,8 @@ pub(crate) unsafe fn realloc<A: GlobalAlloc>(
                 }
             } else {
                 block_table::insert(moved as usize, record_moved(old, site, new_size), new_size);
+                let size = old.map_or(0, |(_, size)| size);
+                snapshot::after_call(new_size, Moved { from: block as usize, size, to: moved as usize });
             }
             moved
         }
@@ -321,6 +337,9 @@ unsafe fn realloc_with_header<A: GlobalAlloc>(
 fn site_of_new(size: usize) -> u32 {
     if owner::owner_of_new() != Owner::Test {
         return sites::OF_HARNESS;
+    }
+    if snapshot::is_written() {
+        return sites::NOT_ATTRIBUTED;
     }
     let sample = SAMPLE.load(Ordering::Relaxed);
     if sample == 0 || is_sampled(size, sample) { sites::current() } else { sites::NOT_ATTRIBUTED }
@@ -409,7 +428,8 @@ fn record_gone(site: u32, size: usize) {
 /// The site that frees a block, unless it is not known who made it.
 #[inline(always)]
 fn site_that_frees(made_by: u32) -> u32 {
-    if made_by == sites::NOT_ATTRIBUTED || owner::owner_of_new() != Owner::Test {
+    let is_unknown = made_by == sites::NOT_ATTRIBUTED || snapshot::is_asked();
+    if is_unknown || owner::owner_of_new() != Owner::Test {
         sites::NOT_ATTRIBUTED
     } else {
         sites::current_that_frees()

@@ -21,6 +21,8 @@ pub(crate) fn totals() -> Option<Totals> {
     None
 }
 
+pub(crate) fn after_checkpoint(_: &str, _: u64, _: bool) {}
+
 // Nobody calls these: `are_in_use` is false.
 
 pub(crate) unsafe fn alloc<A: GlobalAlloc>(_: &A, _: usize, _: usize, _: bool) -> *mut u8 {

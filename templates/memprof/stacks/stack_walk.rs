@@ -15,8 +15,8 @@ const LONGEST: usize = 1 << 20;
 /// The registers of a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Registers {
-    program_counter: usize,
-    stack_pointer: usize,
+    pub(crate) program_counter: usize,
+    pub(crate) stack_pointer: usize,
     frame_pointer: usize,
 }
 
@@ -67,6 +67,19 @@ pub(crate) fn here() -> Registers {
 /// `start` are the registers of a function that is still running on this thread.
 #[inline(always)]
 pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each: impl FnMut(usize)) -> End {
+    with_frames(table, start, |address, _| each(address))
+}
+
+/// The same. `each` also gets where the frame ends that returns to this address.
+///
+/// # Safety
+/// As for [`with_table`].
+#[inline(always)]
+pub(crate) unsafe fn with_frames(
+    table: &UnwindTable,
+    start: Registers,
+    mut each: impl FnMut(usize, usize),
+) -> End {
     // A copy stays in registers, while a static is read again for each frame.
     let table = *table;
     let mut frame = start;
@@ -110,7 +123,7 @@ pub(crate) unsafe fn with_table(table: &UnwindTable, start: Registers, mut each:
         if frame.program_counter == 0 {
             return End::Outermost;
         }
-        each(frame.program_counter);
+        each(frame.program_counter, frame_address);
         rule = match table.rule_of_caller(frame.program_counter, frame_address) {
             Ok(rule) => rule,
             Err(rule) if rule.is_end() => return End::Outermost,

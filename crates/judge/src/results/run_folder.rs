@@ -105,6 +105,13 @@ impl RunFolder {
         Self(self.0.join("why"))
     }
 
+    /// Returns the folder of the runs that find owners. It is below that of the runs with call stacks, and goes
+    /// when they are done.
+    #[must_use]
+    pub fn owners(&self) -> Self {
+        Self(self.0.join("owners"))
+    }
+
     /// Returns `tests.json` of the folder of the runs with call stacks: which tests these are.
     pub fn tests(&self) -> Utf8PathBuf {
         self.0.join("tests.json")
@@ -151,6 +158,10 @@ pub mod file {
     pub const LOG: &str = "log.jsonl";
     /// The functions of the log's call stacks.
     pub const SYMBOLS: &str = "symbols.json";
+    /// Who holds the memory of one moment.
+    pub const OWNERS: &str = "owners.json";
+    /// What the shim writes about that moment, until it is read.
+    pub const HEAP: &str = "heap";
     /// The test's standard output.
     pub const STDOUT: &str = "stdout";
     /// The test's standard error.

@@ -94,6 +94,8 @@ pub struct Interval {
     pub nanoseconds: u64,
     /// The sums over all sites.
     pub total: Figures,
+    /// How many allocations and deallocations there were in the moment of the peak; the heap only.
+    pub peak_event: Option<u64>,
     /// The sites that changed, by their numbers.
     pub(super) changes: Vec<(u32, Figures)>,
     /// The pairs of sites that released more.

@@ -73,6 +73,7 @@ struct LoggedInterval {
     line: usize,
     parts: [u32; 2],
     total: Figures,
+    peak_event: Option<u64>,
     sites: Vec<(u32, Figures)>,
     releases: Vec<(ReleasingPair, Released)>,
 }
@@ -130,6 +131,8 @@ struct IntervalLine {
     peak: i64,
     count: i64,
     allocated: i64,
+    #[serde(default)]
+    peak_event: Option<u64>,
     sites: Vec<i64>,
 }
 
@@ -304,6 +307,7 @@ impl StackLogReader {
                     line: number,
                     parts: [0, line.parts],
                     total,
+                    peak_event: line.peak_event,
                     sites: Vec::new(),
                     releases: Vec::new(),
                 });
@@ -412,8 +416,8 @@ impl StackLogReader {
             level.check(&interval, self.log.sites.len(), is_sampled).map_err(broken)?;
             let LoggedInterval { family: name, occurrence, nanoseconds, total, sites: changes, .. } =
                 interval;
-            let releases = interval.releases;
-            let interval = Interval { label, occurrence, nanoseconds, total, changes, releases };
+            let (releases, peak_event) = (interval.releases, interval.peak_event);
+            let interval = Interval { label, occurrence, nanoseconds, total, peak_event, changes, releases };
             match self.log.families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.intervals.push(interval),
                 None => self.log.families.push(Family { name, is_sampled, intervals: vec![interval] }),

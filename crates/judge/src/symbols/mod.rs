@@ -2,6 +2,7 @@
 //! Reads executables, libraries and their debug information; writes unwind tables.
 
 pub mod code_place;
+pub mod data_symbols;
 mod debug_file;
 mod frame_section;
 mod function_name;

@@ -36,6 +36,46 @@ pub struct Chosen {
     pub candidate: usize,
     /// Whether only the candidate's run says something: it broke a limit, and the baseline has no figures.
     pub is_alone: bool,
+    /// The heap's row that the test is reported with, if it is known.
+    pub row: Option<HeapRow>,
+}
+
+/// A row of the heap: `heap.peak` or `heap.live` at a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapRow {
+    /// The metric.
+    pub metric: String,
+    /// The checkpoint of each side.
+    pub checkpoints: [Option<CheckpointName>; 2],
+}
+
+impl HeapRow {
+    /// Returns the row of a test whose owners are asked for: the first that changed, or else the highest peak.
+    /// If at least half of it is still live at the end, then it is what is live there: a leak.
+    fn of_test(comparison: &Comparison, view: &PairView<'_>) -> Option<Self> {
+        let is_meant = |metric: &str| matches!(metric, "heap.peak" | "heap.live");
+        let rows: Vec<_> = changed_rows(comparison, view);
+        let difference =
+            |metric: &str, row: &Match| view.column(metric).at(row).delta.map(|of| of.difference);
+        let changed = rows.iter().copied().find(|(metric, _)| is_meant(metric));
+        let kept = changed.and_then(|(metric, row)| {
+            let largest = difference(metric, row)?;
+            let last = view.rows.iter().rfind(|row| row.candidate.is_some())?;
+            let kept = difference("heap.live", last)?;
+            (largest > 0 && kept >= largest - kept).then_some(("heap.live", last))
+        });
+        let (metric, row) = kept.or(changed).or_else(|| highest(view, "heap.peak"))?;
+        Some(Self { metric: metric.to_owned(), checkpoints: names(view, row) })
+    }
+}
+
+/// The row in which a metric of the candidate is highest.
+pub(super) fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(&'static str, &'a Match)> {
+    let column = view.column(metric);
+    let figure = |row: &Match| Some(column.at(row).candidate?.value);
+    let known = view.rows.iter().filter(|row| figure(row).is_some());
+    // The first of several: a peak is also that of what surrounds it.
+    known.rev().max_by_key(|row| (row.baseline.is_some(), figure(row))).map(|row| (metric, row))
 }
 
 /// Tests that probably changed for one reason: those of one executable in which the same figure
@@ -86,7 +126,8 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
             let rank = worst_of(&view, standing).map(|worst| worst.rank());
             let alike = Alike::new(comparison, &view).filter(|_| has_changed(&view, standing));
             let is_alone = standing == Standing::OverLimit && !has_figures(view.baseline);
-            let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate, is_alone };
+            let row = HeapRow::of_test(comparison, &view);
+            let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate, is_alone, row };
             chosen.push(((standing, Reverse(rank)), alike, one));
         }
     }

@@ -81,6 +81,9 @@ pub(super) fn container_of(function: &str) -> Option<Container> {
     if OF_STR.iter().any(|start| function.starts_with(start)) || is_joined() {
         return container("alloc::string::String");
     }
+    if let Some(element) = element_of_vec(function) {
+        return container(&format!("alloc::vec::Vec<{element}>"));
+    }
     let (own, name) = self_type(function)?;
     let of_name = match name {
         "into_boxed_slice" => {
@@ -98,6 +101,16 @@ pub(super) fn container_of(function: &str) -> Option<Container> {
         }
         None => container(&own),
     }
+}
+
+/// The type for which this function of a trait makes a vector, `Vec<T>` in `vec![v; n]` of vectors. It is a
+/// function of the element, and not of what it makes.
+fn element_of_vec(function: &str) -> Option<&str> {
+    const MAKE: [&str; 2] =
+        [" as alloc::vec::spec_from_elem::SpecFromElem>::", " as <[_]>::to_vec_in::ConvertVec>::"];
+    let inner = function.strip_prefix('<')?;
+    let end = MAKE.iter().find_map(|make| inner.find(make))?;
+    Some(&inner[..end]).filter(|element| is_known(element))
 }
 
 pub(super) fn container(path: &str) -> Option<Container> {

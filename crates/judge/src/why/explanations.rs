@@ -17,15 +17,16 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::{changed_rows, names};
+use crate::why::chosen::{changed_rows, highest, names};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::frame::{Address, Frame};
 use crate::why::grouping::{GroupBy, Grouping};
+use crate::why::held::{self, HeldMemory};
 use crate::why::hunks::{Changes, Side};
 use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
-use crate::why::stored::{StoredChanges, StoredFile, StoredSymbols, StoredTest, StoredTests};
+use crate::why::stored::{StoredChanges, StoredFile, StoredOwners, StoredSymbols, StoredTest, StoredTests};
 use crate::why::versions::Versions;
 use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::resolved::CellId;
@@ -61,6 +62,8 @@ pub struct Explained {
     pub limits: Vec<ExplainedRow>,
     /// Whether the rows are what the user asked for, and not the changed ones.
     pub is_asked: bool,
+    /// Who holds the memory, if the run was asked.
+    pub held: Option<HeldMemory>,
     /// Why there are no sites, or no lines.
     pub remarks: Vec<String>,
     /// What the sides recorded, for exports and pages: the baseline and the candidate.
@@ -174,6 +177,7 @@ impl Reader<'_> {
             rows: Vec::new(),
             limits: Vec::new(),
             is_asked: false,
+            held: None,
             remarks: vec![format!("the call stacks cannot be read: {error:#}")],
             recorded: [None, None],
         })
@@ -186,6 +190,7 @@ impl Reader<'_> {
             rows: Vec::new(),
             limits: Vec::new(),
             is_asked: self.inquiry.at.is_some(),
+            held: None,
             remarks: test.problem.iter().cloned().collect(),
             recorded: [None, None],
         };
@@ -225,7 +230,46 @@ impl Reader<'_> {
         };
         explained.rows = rows.into_iter().filter(|row| !is_of_limit(row)).collect();
         explained.remarks.extend(remarks);
+        explained.held = self.held(test, &explained.recorded)?;
+        if explained.held.is_none() && self.inquiry.grouping.by == GroupBy::Owner {
+            explained.remarks.push("no owners: the run was not asked for them (--why-by owner)".to_owned());
+        }
         Ok(explained)
+    }
+
+    /// Reads who holds the memory of each side, and compares.
+    fn held(
+        &self,
+        test: &StoredTest,
+        recorded: &[Option<Recorded>; 2],
+    ) -> anyhow::Result<Option<HeldMemory>> {
+        let read = |revision: usize| -> anyhow::Result<Option<StoredOwners>> {
+            let path = self.why.cell(&self.results.plan, revision, &test.cell, 0).join(file::OWNERS);
+            if path.exists() { Ok(Some(sealed::read(&path)?)) } else { Ok(None) }
+        };
+        let sides = match recorded {
+            [Some(_), _] => [read(self.comparison.baseline)?, read(test.candidate)?],
+            _ => [None, read(test.candidate)?],
+        };
+        if sides.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let trees = sides.each_ref().map(|side| side.as_ref().and_then(|side| side.tree.as_ref()));
+        let diff = match recorded {
+            [Some(old), Some(new)] => Some(self.diff(test.candidate, old, new)),
+            _ => None,
+        };
+        let mut held = match &diff {
+            Some(diff) => held::compare(trees, diff.changes()),
+            None => held::compare(trees, &Changes::default()),
+        };
+        let sides = sides.into_iter().flatten();
+        held.remarks.extend(sides.flat_map(|side| {
+            side.problem.into_iter().chain(side.tree.into_iter().flat_map(|tree| tree.remarks))
+        }));
+        held.remarks.sort();
+        held.remarks.dedup();
+        Ok(Some(held))
     }
 
     /// Reads one side's log and its functions.
@@ -389,7 +433,11 @@ impl Reader<'_> {
         if rows.is_empty() {
             // Resident memory has no sites, but what it is made of may have. A test without a verdict may
             // have changed a little, and still has a peak.
-            rows.extend(largest(view, has_sites).or(without_sites).or_else(|| highest(view, "heap.peak")));
+            rows.extend(
+                largest(view, has_sites)
+                    .or(without_sites)
+                    .or_else(|| highest(view, "heap.peak").filter(|(_, row)| row.baseline.is_some())),
+            );
         }
         rows.truncate(MOST_ROWS);
         rows
@@ -492,22 +540,14 @@ pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
 }
 
-fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> Vec<Frame> {
+/// Returns the functions of an address, as a run's folder keeps them.
+pub fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> Vec<Frame> {
     let key = StoredSymbols::key(module.map(|module| module.number), address);
     let unknown = || {
         let address = Some(Address { module: module.map(|module| module.path.clone()), address });
         vec![Frame { function: None, place: None, line: None, is_inlined: false, address }]
     };
     symbols.frames.get(&key).cloned().unwrap_or_else(unknown)
-}
-
-/// The row in which a metric of the candidate is highest.
-fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(&'static str, &'a Match)> {
-    let column = view.column(metric);
-    let figure = |row: &Match| Some(column.at(row).candidate?.value);
-    let known = view.rows.iter().filter(|row| row.baseline.is_some() && figure(row).is_some());
-    // The first of several: a peak is also that of what surrounds it.
-    known.rev().max_by_key(|row| figure(row)).map(|row| (metric, row))
 }
 
 /// Whether a side's recorded figure is that of the plain runs.

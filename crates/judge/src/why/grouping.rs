@@ -26,6 +26,8 @@ pub enum GroupBy {
     Hunk,
     /// The type that allocates, such as `Vec<Token>`
     Type,
+    /// As line, and who holds the memory: runs the test once more
+    Owner,
 }
 
 /// How to group sites, and which ones.
@@ -48,6 +50,7 @@ impl GroupBy {
             Self::Crate => "crate",
             Self::Hunk => "hunk",
             Self::Type => "type",
+            Self::Owner => "owner",
         }
     }
 
@@ -63,7 +66,7 @@ impl GroupBy {
     ) -> String {
         match self {
             Self::Site | Self::Type => index.to_string(),
-            Self::Line => line(side, frame, changes),
+            Self::Line | Self::Owner => line(side, frame, changes),
             Self::Function => function(frame),
             Self::Module => frame.module(),
             Self::Crate => frame.crate_name(),
@@ -74,7 +77,7 @@ impl GroupBy {
     /// Returns the name of the group of a frame, and its place.
     pub(super) fn title(self, frame: &Frame, class: Option<&Class>) -> (String, Option<String>) {
         match self {
-            Self::Site | Self::Line | Self::Type => (frame.name(), frame.location()),
+            Self::Site | Self::Line | Self::Type | Self::Owner => (frame.name(), frame.location()),
             Self::Function => {
                 let name = frame.name();
                 let file = frame.place.as_ref().map(Place::to_string);

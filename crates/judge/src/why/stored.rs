@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::why::frame::Frame;
+use crate::why::owner_tree::OwnerTree;
 use memprof_plan::resolved::CellId;
 
 /// `why/tests.json`: the tests with call stacks.
@@ -49,6 +50,15 @@ impl StoredSymbols {
             None => format!("- {address}"),
         }
     }
+}
+
+/// `owners.json` beside a log: who holds the memory of one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredOwners {
+    /// The owners.
+    pub tree: Option<OwnerTree>,
+    /// Why they are not known, or what limits the answer.
+    pub problem: Option<String>,
 }
 
 /// `changes.json`: the source files that differ between the baseline and each candidate.

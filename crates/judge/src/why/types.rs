@@ -252,6 +252,19 @@ mod tests {
     }
 
     #[test]
+    fn a_vector_of_vectors_is_not_its_element() {
+        let with_capacity = "alloc::vec::Vec<alloc::vec::Vec<f64>>::with_capacity_in";
+        let from_elem = "<alloc::vec::Vec<f64> as alloc::vec::spec_from_elem::SpecFromElem>::from_elem";
+        let outer = "alloc::vec::from_elem::<alloc::vec::Vec<f64>>";
+        let raw = "alloc::raw_vec::RawVec<alloc::vec::Vec<f64>>::with_capacity_in";
+        assert_eq!(grown(&[raw, with_capacity, from_elem, outer, "a::f"]), "Vec<Vec<f64>>");
+        let row =
+            ["alloc::vec::Vec<f64>::with_capacity_in", "<alloc::vec::Vec<f64> as core::clone::Clone>::clone"];
+        let rows = ["alloc::vec::Vec<alloc::vec::Vec<f64>>::extend_with", from_elem, outer, "a::f"];
+        assert_eq!(grown(&[&row[..], &rows].concat()), "Vec<f64>");
+    }
+
+    #[test]
     fn v0_names_of_vectors_have_types() {
         let raw = "alloc::raw_vec::RawVec<a::Token>::grow_one";
         let push = "alloc::vec::Vec<a::Token>::push";

@@ -1,4 +1,4 @@
-//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers, sites.
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers, sites, owners.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub(crate) mod causes;
@@ -6,6 +6,7 @@ mod cell_columns;
 pub(crate) mod checkpoints;
 pub(crate) mod layers;
 pub(crate) mod long;
+pub(crate) mod owners;
 mod pivot;
 pub(crate) mod sites;
 pub(crate) mod tensors;

@@ -5,11 +5,13 @@ use maud::{Markup, html};
 use crate::html::checkpoint_table::{amount, direction};
 use crate::html::page_test::{PageTest, PageView};
 use crate::why::explained::named;
+use crate::why::held;
 use crate::why::hunk_lines::hunk_lines;
 use crate::why::site_rows::{SiteRow, SiteRows, Sites};
 use crate::why::text;
 use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::{ExplainedRow, Explanations};
+use memprof_judge::why::held::HeldMemory;
 use memprof_judge::why::hunks::HunkAt;
 use memprof_judge::why::stored::StoredFile;
 use memprof_plan::metric::Unit;
@@ -43,6 +45,12 @@ pub(super) fn sections(
                 h3 { (heading(&row.difference)) }
                 (sites(row, &side.view.new.name, sources))
                 div.flame hidden {}
+            }
+        }
+        @if let Some(held) = &explained.held {
+            section.why {
+                h3 { (held::heading(held)) ": who holds it" }
+                (owners(held))
             }
         }
         @for remark in &explained.remarks {
@@ -109,6 +117,35 @@ fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup 
             }
         }
         @for remark in &remarks { p.quiet { (remark) } }
+    }
+}
+
+/// The owners of memory.
+fn owners(held: &HeldMemory) -> Markup {
+    let is_alone = held.sides.iter().any(Option::is_none);
+    html! {
+        div.scroll {
+            table.sites {
+                thead {
+                    tr {
+                        th.n scope="col" { @if is_alone { "bytes" } @else { "difference" } }
+                        th scope="col" { "held by" }
+                        th scope="col" { "where" }
+                    }
+                }
+                tbody {
+                    @for owner in held.owners.iter().take(MOST_SITES) {
+                        @let direction = if is_alone { "" } else { direction(owner.difference.into()) };
+                        tr {
+                            td class=(format!("n {direction}").trim_end()) { (held::amount(held, owner)) }
+                            td { code { (one_line(&owner.name)) } }
+                            td { (held::place(owner)) }
+                        }
+                    }
+                }
+            }
+        }
+        @for remark in held::share(held).iter().chain(&held.remarks) { p.quiet { (one_line(remark)) } }
     }
 }
 

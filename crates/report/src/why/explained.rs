@@ -11,9 +11,9 @@ use crate::options::Options;
 use crate::page::{Page, Tone};
 use crate::text::figure;
 use crate::titles;
-use crate::why::json::{VERSION, WhyCheckpoint, WhyRemark, WhyReport, WhyRow, WhyTimeline};
+use crate::why::json::{VERSION, WhyCheckpoint, WhyHeld, WhyRemark, WhyReport, WhyRow, WhyTimeline};
 use crate::why::site_rows::Sites;
-use crate::why::{markdown, sparkline, text};
+use crate::why::{held, markdown, sparkline, text};
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::results::stack_log::{Interval, StackLog};
 use memprof_judge::why::difference::{CheckpointName, Difference};
@@ -53,6 +53,17 @@ pub(crate) fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn W
         } else {
             text::difference(&row.difference, &sites, options, out)?;
         }
+    }
+    if let Some(held) = &test.held {
+        // The row above is usually the one whose owners are asked for.
+        let is_same = |row: &ExplainedRow| {
+            let at = row.difference.checkpoints[1].as_ref().or(row.difference.checkpoints[0].as_ref());
+            let at = at.map(|at| (at.label.as_str(), at.occurrence));
+            row.difference.metric == held.metric
+                && at == Some((held.checkpoint.0.as_str(), held.checkpoint.1))
+        };
+        let is_named = !test.rows.iter().take(most).next_back().is_some_and(is_same);
+        held::write_text(held, is_named, page, out)?;
     }
     if test.rows.is_empty() && !test.remarks.is_empty() {
         writeln!(out)?;
@@ -119,6 +130,7 @@ pub(crate) fn markdown(view: &PairView<'_>, options: &Options) -> String {
         _ = writeln!(text, "\n**Call sites** of {}, {}\n", code(&title), escape(&row_name));
         text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
     }
+    text.extend(explained.held.as_ref().map(held::markdown));
     for remark in &explained.remarks {
         _ = writeln!(text, "\n{}", escape(&one_line(remark)));
     }
@@ -146,7 +158,7 @@ pub(crate) fn remarks(options: &Options) -> Vec<String> {
 
 /// Returns all call sites, for JSON.
 pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
-    let (mut rows, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut held, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
         let names =
@@ -160,13 +172,14 @@ pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
             is_limit,
             ..WhyRow::new(&title, names, &row.difference, row.agreements)
         }));
+        held.extend(test.held.iter().map(|held| WhyHeld::new(&title, names[1], held)));
         remarks.extend(test.remarks.iter().map(|text| WhyRemark {
             test: title.clone(),
             r#ref: names[1].to_owned(),
             text: text.clone(),
         }));
     }
-    WhyReport { schema: VERSION, rows, timelines, remarks, left_out: why.left_out.clone() }
+    WhyReport { schema: VERSION, rows, held, timelines, remarks, left_out: why.left_out.clone() }
 }
 
 /// Live bytes over time, with the checkpoints on the same clock.

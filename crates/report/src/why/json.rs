@@ -9,6 +9,7 @@ use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::{ChangedEnd, Class, Ended};
 use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
 use memprof_judge::why::frame::Frame;
+use memprof_judge::why::held::{HeldMemory, HeldSide, Owner};
 use memprof_judge::why::hunks::{Hunk, HunkAt, Side};
 use memprof_judge::why::versions::ChangedDependency;
 use memprof_plan::metric::Unit;
@@ -24,6 +25,9 @@ pub struct WhyReport {
     pub schema: u32,
     /// One entry for each row.
     pub rows: Vec<WhyRow>,
+    /// Who holds the memory of each test, by `--why-by owner`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<WhyHeld>,
     /// Live bytes over time, of each test and side.
     #[serde(default)]
     pub timelines: Vec<WhyTimeline>,
@@ -33,6 +37,104 @@ pub struct WhyReport {
     /// How many tests were left out, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
+}
+
+/// Who holds the memory of one test at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyHeld {
+    /// The test, with its parameters.
+    pub test: String,
+    /// The name of the candidate, or of the only ref.
+    pub r#ref: String,
+    /// The metric: `heap.peak`, or `heap.live` at a checkpoint.
+    pub metric: String,
+    /// The checkpoint's label.
+    pub checkpoint: String,
+    /// The 1-based occurrence of this label.
+    pub occurrence: u32,
+    /// How much of the baseline's bytes has an owner; `null` without a baseline.
+    pub baseline: Option<WhyHeldSide>,
+    /// The same of the candidate, or of the only revision.
+    pub candidate: Option<WhyHeldSide>,
+    /// The owners, those with the largest difference first.
+    pub owners: Vec<WhyOwner>,
+    /// What limits the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// How much of one side's memory has an owner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyHeldSide {
+    /// Live bytes.
+    pub bytes: u64,
+    /// Those that are reached from statics, thread-locals and stacks.
+    pub reached: u64,
+    /// Words that point into a block.
+    pub pointers: u64,
+    /// How many of them are expected by chance.
+    pub by_chance: u64,
+}
+
+/// Blocks of one type, made at one place, and what they hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyOwner {
+    /// The type as in sources, or in parentheses why it is not known.
+    pub name: String,
+    /// The type with its modules.
+    pub r#type: Option<String>,
+    /// The function that allocates the blocks.
+    pub made_in: Option<String>,
+    /// The file and the line.
+    pub location: Option<String>,
+    /// What holds them: `static`, `thread_local`, `stack`, `thread`, `several`, `no_pointer`, `cycle`.
+    pub root: String,
+    /// The same in words: `from static CACHE`.
+    pub held_by: String,
+    /// Candidate minus baseline; of a single side, its bytes.
+    pub difference: i64,
+    /// The bytes that it and what it alone leads to have, at the baseline and at the candidate.
+    pub bytes: [u64; 2],
+    /// The blocks of the owner itself.
+    pub blocks: [u64; 2],
+}
+
+impl WhyHeld {
+    /// Takes the owners of a test.
+    pub fn new(test: &str, name: &str, held: &HeldMemory) -> Self {
+        let side = |side: &HeldSide| {
+            let HeldSide { bytes, reached, pointers, by_chance } = *side;
+            WhyHeldSide { bytes, reached, pointers, by_chance }
+        };
+        let [baseline, candidate] = held.sides.each_ref().map(|of| of.as_ref().map(side));
+        Self {
+            test: test.to_owned(),
+            r#ref: name.to_owned(),
+            metric: held.metric.clone(),
+            checkpoint: held.checkpoint.0.clone(),
+            occurrence: held.checkpoint.1,
+            baseline,
+            candidate,
+            owners: held.owners.iter().map(WhyOwner::from).collect(),
+            remarks: held.remarks.clone(),
+        }
+    }
+}
+
+impl From<&Owner> for WhyOwner {
+    fn from(owner: &Owner) -> Self {
+        Self {
+            name: owner.name.clone(),
+            r#type: owner.type_path.clone(),
+            made_in: owner.made_at.as_ref().map(Frame::name),
+            location: owner.made_at.as_ref().and_then(Frame::location),
+            root: owner.root.kind().to_owned(),
+            held_by: owner.root.words(),
+            difference: owner.difference,
+            bytes: owner.bytes,
+            blocks: owner.blocks,
+        }
+    }
 }
 
 /// What limits the answer for a test.
@@ -92,7 +194,7 @@ pub struct WhyRow {
     /// Candidate minus baseline; of a single side, its figure.
     pub difference: i64,
     /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`,
-    /// `type`.
+    /// `type`, or `owner`: as `line`.
     pub by: String,
     /// Whether it is what the candidate had where it broke a limit. There is no baseline then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -5,6 +5,7 @@ pub mod dhat;
 pub(crate) mod explained;
 pub mod exports;
 pub mod folded;
+pub(crate) mod held;
 pub(crate) mod hunk_lines;
 pub mod json;
 pub(crate) mod limits;

@@ -67,7 +67,7 @@ impl<'a> SiteRows<'a> {
             rows.push(SiteRow::elsewhere(difference, elsewhere));
         }
         let by = match difference.by {
-            GroupBy::Site | GroupBy::Line | GroupBy::Function => "function",
+            GroupBy::Site | GroupBy::Line | GroupBy::Owner | GroupBy::Function => "function",
             by => by.as_str(),
         };
         Self { by, rows, remarks: remarks(difference, &sites.agreements) }

@@ -425,7 +425,7 @@ impl<'a> CommitRunner<'a> {
     }
 
     /// Runs the two commits of a step once more with call stacks.
-    pub fn explain(&mut self, pair: &StepPair, attribution: Attribution) -> anyhow::Result<()> {
+    pub fn explain(&mut self, pair: &StepPair, attribution: &Attribution) -> anyhow::Result<()> {
         pair.commits.into_iter().try_for_each(|commit| self.build(commit))?;
         let mut cells = Vec::new();
         for (revision, commit) in pair.commits.into_iter().enumerate() {
@@ -434,7 +434,7 @@ impl<'a> CommitRunner<'a> {
         fs_err::create_dir_all(&pair.folder.0)?;
         changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
-        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1, is_alone: false }];
+        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1, is_alone: false, row: None }];
         self.conditions.count_memory(&self.plan.request, &mut self.builder);
         let runner = Runner::new(&pair.plan, &pair.folder, &builds, &cells, &self.conditions);
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };

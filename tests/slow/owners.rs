@@ -1,0 +1,120 @@
+//! Who holds the memory of programs whose owner is known.
+
+use serde_json::Value;
+
+use crate::why::Subject;
+
+/// A program, and its owner: the beginning of the type, the function that makes it, and what holds it.
+type Program = (&'static str, &'static str, &'static str, &'static str);
+
+const PROGRAMS: [Program; 30] = [
+    ("unbounded_cache", "HashMap<String, Entry>", "remember", "from static CACHE"),
+    ("once_lock", "Vec<u64>", "fill_table", "from static TABLE"),
+    ("lazy_lock", "Vec<String>", "build_words", "from static WORDS"),
+    ("thread_local", "Vec<Event>", "record_event", "from thread-local HISTORY"),
+    ("arc_state", "BTreeMap<u64, Order>", "State::add", "from the stack of arc_state"),
+    ("rc_graph", "Vec<Rc<Vertex>>", "Chart::add", "from the stack of rc_graph"),
+    ("arc_cycle_of_two", "Arc<Peer>", "new_peer", "a cycle of Arc<Peer>"),
+    ("arc_cycle_of_one", "Arc<Session>", "open_session", "a cycle of Arc<Session>"),
+    ("leaked_box", "Box<Report>", "leak_report", "no pointer to it"),
+    ("forgotten_vec", "Vec<u64>", "forget_samples", "no pointer to it"),
+    ("raw_box", "Box<Handle>", "open_handle", "no pointer to it"),
+    ("forgotten_thread", "Vec<u64>", "load_batch", "from the stack of thread worker"),
+    ("unread_channel", "Box<Counter<", "open_queue", "from the stack of unread_channel"),
+    ("stuck_future", "VecDeque<Pin<Box<dyn ", "Executor::spawn", "from the stack of stuck_future"),
+    ("closures", "Vec<Box<dyn Fn", "Signal::connect", "from the stack of closures"),
+    ("intrusive_list", "Box<Link>", "push_link", "from static HEAD"),
+    ("undo_history", "VecDeque<Frame>", "Screen::draw", "from the stack of undo_history"),
+    ("interner", "HashMap<String, u32>", "intern", "from static INTERNER"),
+    ("arena", "Vec<Vec<u8>>", "Arena::grow", "from the stack of arena"),
+    ("weak_pointers", "Vec<Weak<", "Watchers::watch", "from the stack of weak_pointers"),
+    ("registered_callbacks", "Vec<Box<dyn Fn", "register", "from static REGISTRY"),
+    ("memoized", "HashMap<u64, Vec<u64>>", "Memo::divisors", "from the stack of memoized"),
+    ("trie", "BTreeMap<u8, TrieNode>", "TrieNode::insert", "from the stack of trie"),
+    ("lru_of_two_maps", "Box<Lru>", "new_lru", "from the stack of lru_of_two_maps"),
+    ("shared_texts", "Vec<Rc<str>>", "split_words", "from the stack of shared_texts"),
+    ("plugins", "Vec<Box<dyn Plugin>>", "load_plugins", "from the stack of plugins"),
+    ("collected", "Vec<Record>", "collect_records", "from the stack of collected"),
+    ("matrix_of_rows", "Vec<Vec<f64>>", "matrix", "from the stack of matrix_of_rows"),
+    ("buffer_pool", "Vec<Vec<u8>>", "give_back", "from static POOL"),
+    ("observers", "Vec<Arc<Observer>>", "Subject::watch", "from the stack of observers"),
+];
+
+/// So many of the thirty must be right.
+const LEAST: usize = 27;
+
+fn subject() -> Subject {
+    let source = include_str!("../../fixtures/owners/lib.rs");
+    let sources = [1, 4].map(|scale| format!("{source}\nconst SCALE: usize = {scale};\n"));
+    let tests = include_str!("../../fixtures/owners/programs.rs").replace("use subject::*;\n", "");
+    Subject::of_sources("", &tests, &sources)
+}
+
+/// Whether the first owner is the program's, and what it is.
+fn answer(report: &Value, program: &Program) -> (bool, String) {
+    let (test, name, made_in, held_by) = *program;
+    let held = report["why"]["held"].as_array().expect("owners");
+    let Some(owner) = held.iter().find(|held| held["test"] == test).map(|held| &held["owners"][0]) else {
+        return (false, "no answer".to_owned());
+    };
+    let field = |key: &str| owner[key].as_str().unwrap_or_default().to_owned();
+    // The closures of a function are in it.
+    let function = field("made_in");
+    let function = function.split("::{").next().unwrap_or_default();
+    let is_right = field("name").starts_with(name)
+        && function.ends_with(&format!("::{made_in}"))
+        && field("held_by") == held_by
+        && owner["difference"].as_i64() > Some(0);
+    let found =
+        format!("{} made in {function} at {}, {}", field("name"), field("location"), field("held_by"));
+    (is_right, found)
+}
+
+/// Compares, and says which answers are right.
+#[expect(clippy::print_stdout, reason = "with --nocapture, each answer is shown")]
+fn check(profile: &[&str]) {
+    let subject = subject();
+    let printed = subject.compare(&[&["--why-by", "owner", "--why-time", "20m"], profile].concat());
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    let report = subject.report();
+    let mut right = 0;
+    for program in &PROGRAMS {
+        let (is_right, found) = answer(&report, program);
+        right += usize::from(is_right);
+        println!("{} {}: {found}", if is_right { "right" } else { "WRONG" }, program.0);
+    }
+    println!("{right} of {} owners are right {profile:?}", PROGRAMS.len());
+    assert!(right >= LEAST, "{right} of {}: {}", PROGRAMS.len(), printed.everything());
+    // One that is certain, in each format.
+    let cache = "HashMap<String, Entry>";
+    let all = subject.memprof(&["report", "--why-by", "owner", "--rows", "all"]).stdout;
+    let line = all.lines().find(|line| line.starts_with("held: ") && line.contains(cache));
+    let line = line.unwrap_or_else(|| panic!("{all}"));
+    assert!(
+        line.contains("made at src/lib.rs:") && line.ends_with("(remember), from static CACHE"),
+        "{line}"
+    );
+    let markdown = subject.memprof(&["report", "--why-by", "owner", "--format", "markdown"]).stdout;
+    let page = subject.memprof(&["report", "--format", "html"]).stdout;
+    let owners = subject.memprof(&["report", "--format", "csv=owners"]).stdout;
+    for (text, held) in [(&markdown, "from static CACHE"), (&page, "from static CACHE"), (&owners, cache)] {
+        assert!(text.contains(held), "{text}");
+    }
+    assert!(!latest_has_snapshots(&subject), "what the shim writes is removed");
+}
+
+fn latest_has_snapshots(subject: &Subject) -> bool {
+    let files = walkdir::WalkDir::new(subject.latest()).into_iter().filter_map(Result::ok);
+    files.filter(|file| file.file_name() == "heap").count() > 0
+}
+
+#[test]
+fn the_owners_of_thirty_programs_are_found() {
+    check(&[]);
+}
+
+#[test]
+#[ignore = "it takes long; `just test-all` runs it"]
+fn the_owners_of_thirty_optimised_programs_are_found() {
+    check(&["--release"]);
+}
