@@ -11,6 +11,8 @@ use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
 use crate::compiled_test;
 use crate::inject::own_allocator::{self, OwnAllocators};
+use crate::key_stamp::Unproven;
+use crate::known_files::KnownFiles;
 use crate::libraries;
 use crate::library_listing::{self, Start};
 use crate::noting_runner;
@@ -18,8 +20,9 @@ use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget};
 use crate::shared_files::SharedFiles;
 use crate::stand_in;
-use crate::store::{self, Draft, Unproven};
+use crate::store::{self, Content, Draft};
 use crate::test_listing::{self, Listing};
+use crate::texts::{Traits, texts};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
@@ -36,6 +39,8 @@ pub(crate) struct Artifacts<'a> {
     pub messages: &'a Messages,
     /// The executables of other builds.
     pub shared: &'a SharedFiles,
+    /// The hashes of files that were read before.
+    pub known: &'a KnownFiles,
     /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
     /// The root of the checkout.
@@ -128,7 +133,7 @@ impl Artifacts<'_> {
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
         // A test may look for programs beside the folder `deps` that cargo puts its executable into.
         let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
-        let copied = match self.draft.add_executable(built, &file, key, self.shared)? {
+        let copied = match self.draft.add_executable(built, &file, key, self.shared, self.known)? {
             Ok(copied) => copied,
             // An empty crate has no tests and no shim.
             Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
@@ -142,7 +147,21 @@ impl Artifacts<'_> {
             }
         };
         let mut library = None;
-        let listing = if harness {
+        let (same, traits, body) = match &copied.content {
+            Content::Shared(same) => {
+                let traits = same.executable.traits.and_then(Traits::current);
+                (Some(same), traits, same.executable.body.clone())
+            }
+            Content::Read(bytes) => (
+                None,
+                Some(Traits::of_texts(&texts(bytes))),
+                harness.then(|| TestBody::find(bytes, self.toolchain)),
+            ),
+        };
+        let known = same.and_then(|same| same.tests(runner, &directory, &invocation.environment));
+        let listing = if let Some(tests) = known.filter(|_| harness) {
+            Listing { tests, ..Listing::default() }
+        } else if harness {
             test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
         } else {
             let found = library_listing::list(Start {
@@ -176,7 +195,8 @@ impl Artifacts<'_> {
             directory,
             environment: invocation.environment,
             heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
-            body: harness.then(|| TestBody::find(&copied.bytes, self.toolchain)),
+            body: body.filter(|_| harness),
+            traits,
         });
         Ok(())
     }
@@ -191,7 +211,7 @@ impl Artifacts<'_> {
         let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
         let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
         let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
-        let copied = match self.draft.add_executable(copy, &file, key, self.shared)? {
+        let copied = match self.draft.add_executable(copy, &file, key, self.shared, self.known)? {
             Ok(copied) => copied,
             Err(unproven) => {
                 let reason = unproven.to_string();
@@ -218,6 +238,7 @@ impl Artifacts<'_> {
             environment: invocation.environment.clone(),
             heap_absent: self.heap_absent(root, compiled)?,
             body: None,
+            traits: None,
         });
         Ok(())
     }
@@ -436,6 +457,7 @@ mod tests {
                 draft,
                 messages: &self.messages,
                 shared: &SharedFiles::default(),
+                known: &KnownFiles::default(),
                 notes: self.folder.path(),
                 checkout: &self.root(),
                 target: &self.root(),

@@ -231,7 +231,8 @@ fn store_artifacts(
     let artifacts = Artifacts {
         draft: &draft,
         messages: &compiled.messages,
-        shared: &store::shared_files(&job.inputs.used_builds),
+        shared: &store::shared_files(&job.inputs.used_builds, &key_inputs.toolchain),
+        known: &job.inputs.known_files,
         notes: compiled.notes.path(),
         checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::harness_library::HarnessLibrary;
 use crate::noting_runner::LIBRARY_PATHS;
+use crate::texts::Traits;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
@@ -310,6 +311,9 @@ pub struct Executable {
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<TestBody>,
+    /// What it can do, as far as its texts say. Absent for programs, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traits: Option<Traits>,
 }
 
 impl Executable {
@@ -370,6 +374,7 @@ pub mod samples {
             environment: BTreeMap::new(),
             heap_absent: None,
             body: None,
+            traits: None,
         }
     }
 

@@ -119,10 +119,13 @@ fn same_executables<'a>(
         if package.is_absolute() || !builds.iter().all(is_same) {
             continue;
         }
-        let texts = texts(&read(executable)?);
-        let reader = Reader::new(package, &packages, &texts);
+        let read = || Ok(texts(&read(executable)?));
+        let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
-        if !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path)) {
+        let is_same =
+            !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path));
+        reader.checked()?;
+        if is_same {
             same.insert(name(executable));
         }
     }
@@ -170,6 +173,7 @@ fn is_alike(one: &Executable, other: &Executable) -> bool {
         hash: String::new(),
         key: None,
         body: None,
+        traits: None,
         ..executable.clone()
     };
     one.code.is_some() && one.unlisted.is_none() && surroundings(one) == surroundings(other)
