@@ -285,8 +285,43 @@ impl Artifacts<'_> {
 
     /// Copies the files that these executables may run, or load from the target folder.
     pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
-        let mut companions = programs_and_libraries(self.draft, &self.messages.artifacts)?;
+        let mut companions = self.programs_and_libraries(&self.messages.artifacts)?;
         self.add_libraries(executables, &mut companions)?;
+        Ok(companions)
+    }
+
+    /// Copies the checkout's programs and shared libraries that tests may run or load from the target
+    /// folder.
+    fn programs_and_libraries(&self, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
+        let mut companions: Vec<Companion> = Vec::new();
+        let is_test = |artifact: &&Artifact| artifact.profile.test;
+        let profile = artifacts
+            .iter()
+            .filter(is_test)
+            .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
+        for artifact in
+            artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
+        {
+            let dynamic = artifact.target.kind.iter().any(|kind| {
+                matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
+            });
+            let libraries = artifact.filenames.iter().filter(|file| {
+                dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+            });
+            for path in artifact.executable.iter().chain(libraries) {
+                let is_build_script = artifact
+                    .target
+                    .kind
+                    .iter()
+                    .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
+                if !is_build_script {
+                    let is_program = artifact.executable.as_ref() == Some(path);
+                    let package =
+                        is_program.then(|| self.below_checkout(&messages::package_folder(artifact)));
+                    add_companion(self.draft, &mut companions, path, profile, package)?;
+                }
+            }
+        }
         Ok(companions)
     }
 
@@ -306,7 +341,7 @@ impl Artifacts<'_> {
             let folders = executable.library_folders();
             let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
             for library in libraries::closure(files, &folders, of_build)? {
-                add_companion(self.draft, companions, &library, None)?;
+                add_companion(self.draft, companions, &library, None, None)?;
             }
         }
         Ok(())
@@ -343,38 +378,6 @@ fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<Strin
     }
 }
 
-/// Copies the checkout's programs and shared libraries that tests may run or load from the target
-/// folder.
-fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
-    let mut companions: Vec<Companion> = Vec::new();
-    let is_test = |artifact: &&Artifact| artifact.profile.test;
-    let profile = artifacts
-        .iter()
-        .filter(is_test)
-        .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
-    for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
-    {
-        let dynamic = artifact.target.kind.iter().any(|kind| {
-            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
-        });
-        let libraries = artifact.filenames.iter().filter(|file| {
-            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
-        });
-        for path in artifact.executable.iter().chain(libraries) {
-            let is_build_script = artifact
-                .target
-                .kind
-                .iter()
-                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
-            if !is_build_script {
-                add_companion(draft, &mut companions, path, profile)?;
-            }
-        }
-    }
-    Ok(companions)
-}
-
 /// Copies a file, unless it was copied already. A program gets the place in the entry that it has in the
 /// folder of cargo's profile, because tests also look for it relative to their own executable.
 fn add_companion(
@@ -382,6 +385,7 @@ fn add_companion(
     companions: &mut Vec<Companion>,
     path: &Utf8Path,
     profile: Option<&Utf8Path>,
+    package_folder: Option<Utf8PathBuf>,
 ) -> anyhow::Result<()> {
     if companions.iter().any(|known| known.path == *path) {
         return Ok(());
@@ -397,7 +401,7 @@ fn add_companion(
         None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
     };
     let hash = draft.add_companion(path, &file)?;
-    companions.push(Companion { path: path.to_owned(), file, hash });
+    companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
     Ok(())
 }
 

@@ -344,6 +344,10 @@ pub struct Companion {
     pub file: Utf8PathBuf,
     /// blake3 of the file.
     pub hash: String,
+    /// The folder of the package that has this program, relative to the checkout if it is in there. Absent for
+    /// libraries, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_folder: Option<Utf8PathBuf>,
 }
 
 #[cfg(any(test, feature = "samples"))]

@@ -477,7 +477,7 @@ mod tests {
         let Copied { hash, code, .. } = copied.unwrap().unwrap();
         let mut provenance = provenance(Executable { hash, code: Some(code), ..executable() });
         let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
-        provenance.companions.push(Companion { path: built, file: "c".into(), hash });
+        provenance.companions.push(Companion { path: built, file: "c".into(), hash, package_folder: None });
         let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
         for (path, content) in &injected {
             draft.add_injected(path, content).unwrap();

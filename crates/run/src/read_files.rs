@@ -59,6 +59,12 @@ impl<'a> Reader<'a> {
         memmem::find(self.texts(), text.as_bytes()).is_some()
     }
 
+    /// Whether it may start a program with this name that belongs to another package. A short name is in every
+    /// executable, so the name alone says nothing.
+    pub fn may_start(&self, program: &str) -> bool {
+        self.traits().finds_programs && self.mentions(program)
+    }
+
     /// Whether its tests may assert how much memory they need. Such an assertion is a limit, which a run checks.
     pub fn may_assert(&self) -> bool {
         self.traits().asserts

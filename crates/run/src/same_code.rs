@@ -9,7 +9,7 @@ use crate::read_files::Reader;
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
-use memprof_build::provenance::{Executable, KeyInputs, Provenance};
+use memprof_build::provenance::{Companion, Executable, KeyInputs, Provenance};
 use memprof_build::store::Entry;
 use memprof_build::texts::texts;
 use memprof_judge::results::build_facts;
@@ -195,14 +195,22 @@ fn reads_other_output(
         // Files that could not be read may differ.
         one.outputs.iter().filter(|(_, hash)| hash.is_none()).map(|(path, _)| path),
     );
-    let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, String> {
-        let companions = build.companions.iter();
-        companions.map(|companion| (companion.path.clone(), companion.hash.clone())).collect()
+    let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, (String, Option<Utf8PathBuf>)> {
+        let facts = |one: &Companion| (one.path.clone(), (one.hash.clone(), one.package_folder.clone()));
+        build.companions.iter().map(facts).collect()
     };
     let [a, b] = [one, other].map(files);
     let is_library = |path: &Utf8Path| [".so", ".dylib"].iter().any(|end| path.as_str().contains(end));
+    // A test looks for the programs of its own package in many ways, for those of another one in few.
+    let is_of_another = |path: &Utf8Path| {
+        let mut facts = [&a, &b].into_iter().filter_map(|files| files.get(path));
+        facts.all(|(_, owner)| owner.as_deref().is_some_and(|owner| owner != reader.package))
+    };
+    let may_start = |path: &Utf8Path, name: &str| {
+        if is_of_another(path) { is_given(path) || reader.may_start(name) } else { reader.mentions(name) }
+    };
     let may_use =
-        |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|stem| reader.mentions(stem));
+        |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|name| may_start(path, name));
     outputs.into_iter().any(|path| is_given(path)) || differing(&a, &b).any(may_use)
 }
 
@@ -240,8 +248,8 @@ fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: us
 
 #[cfg(test)]
 mod tests {
+    use memprof_build::provenance::ListedTest;
     use memprof_build::provenance::samples;
-    use memprof_build::provenance::{Companion, ListedTest};
     use memprof_plan::repeat::Repeat;
     use memprof_plan::request::TargetKind;
     use memprof_plan::resolved::CellId;
@@ -266,16 +274,20 @@ mod tests {
         build.local_packages = ["app", "leaf", "tool"].into_iter().map(Utf8PathBuf::from).collect();
         build.outputs.insert("/c/target/build/p-1/out".into(), Some("out".into()));
         let (path, file, hash) = ("/c/target/debug/app".into(), "app".into(), "program".to_owned());
-        build.companions.push(Companion { path, file, hash });
+        build.companions.push(Companion { path, file, hash, package_folder: Some("app".into()) });
         build
     }
 
     /// Returns the packages whose executable is the same if a build is changed in this way, with these files.
     fn same_if(change: impl FnOnce(&mut Provenance), files: &[&str]) -> String {
+        same_of_texts(change, files, TEXTS)
+    }
+
+    fn same_of_texts(change: impl FnOnce(&mut Provenance), files: &[&str], texts: &str) -> String {
         let (old, mut new) = (build(), build());
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
-        let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+        let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
         let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
         same.into_iter().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
@@ -337,7 +349,13 @@ mod tests {
             }
         };
         assert_eq!(same_if(program("unheard-of"), &[]), "app leaf tool");
-        assert_eq!(same_if(program("DATA"), &[]), "", "a program that the texts name");
+        let by_name = same_if(program("DATA"), &[]);
+        assert_eq!(by_name, "leaf tool", "a name alone finds no program of another package");
+        let texts = format!("{TEXTS} _3std4pathNtB5_9Ancestors");
+        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "a program that the texts name");
+        assert_eq!(same_of_texts(program("unheard-of"), &[], &texts), "app leaf tool");
+        let texts = format!("{TEXTS} /c/target/debug/DATA");
+        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "the whole path");
         assert_eq!(same_if(program("libunheard-of.so"), &[]), "", "a library");
     }
 
