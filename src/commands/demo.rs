@@ -101,7 +101,15 @@ fn measure(
     let CommandContext { console, interrupt } = context;
     // Of the tests that changed, the demo shows why.
     let attribution = Attribution { why: Why::Changed, ..WhyArguments::default().attribution() };
-    let session = Session { repository, cache, sink: console, interrupt, attribution, runs_same_code: true };
+    let session = Session {
+        repository,
+        cache,
+        sink: console,
+        interrupt,
+        attribution,
+        runs_same_code: true,
+        kept: None,
+    };
     let lock = session.lock(WhenHeld::Fail)?;
     let mut prepared = session.prepare(&plan, &folder)?;
     let devices = DeviceWatch::open(WhenHeld::Wait, console, interrupt);

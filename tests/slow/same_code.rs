@@ -157,8 +157,9 @@ fn what_asks_for_figures_runs_all_tests() {
     ] {
         assert_eq!(ran(arguments), all, "{arguments:?}");
     }
-    // A saved baseline has all figures, and is compared with all.
-    assert_eq!(ran(&["--baseline-run", "b"]).1, all.1);
+    // A saved baseline has all figures, and the hashes of its code.
+    assert_eq!(ran(&["--baseline-run", "b"]).1, "");
+    assert_eq!(ran(&["--baseline-run", "b", "--run-all"]).1, all.1);
     // A side with settings of its own.
     let matrix = workspace.repository.beside("memprof.yaml");
     std::fs::write(&matrix, "refs:\n  - HEAD\n  - ref: .\n    env: {SIZE: 8}\n").expect("written");
@@ -168,6 +169,44 @@ fn what_asks_for_figures_runs_all_tests() {
     let printed = memprof(workspace.root(), workspace.home.path(), &arguments);
     assert!(printed.stderr.contains("Ran 4 tests"), "{}", printed.everything());
     assert!(!printed.everything().contains("same code"), "{}", printed.everything());
+}
+
+#[test]
+fn with_a_saved_baseline_only_tests_that_a_change_can_reach_run() {
+    let workspace = Workspace::new();
+    let run = |arguments: &[&str]| memprof(workspace.root(), workspace.home.path(), arguments);
+    let saved = run(&["HEAD", "--save-baseline", "b", "--offline", "--workspace", "--repeat", "1"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    workspace.repository.write("lonely/data.txt", "12345678901234567890");
+    let compare = [".", "--baseline-run", "b", "--offline", "--workspace", "--repeat", "1"];
+    let report = || {
+        let printed = run(&["report", "--format", "json"]);
+        serde_json::from_str::<Value>(&printed.stdout).expect("a JSON report")
+    };
+    let printed = run(&compare);
+    assert!([0, 4].contains(&printed.code), "{}", printed.everything());
+    let expected = ("app granite".to_owned(), "of_lonely of_outer".to_owned());
+    let found = report();
+    assert_eq!(left_out(&found), expected, "{}", printed.everything());
+    let of_lonely = found["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .find(|cell| cell["title"] == "tests::of_lonely" || cell["title"] == "of_lonely");
+    assert!(of_lonely.is_some_and(|cell| cell.to_string().contains("\"ok\"")), "{found}");
+    let again = run(&["run", "--resume"]);
+    assert!(!again.stderr.contains("Ran"), "{}", again.everything());
+    assert_eq!(left_out(&report()), expected, "{}", again.everything());
+    // A baseline of an earlier version lacks the hashes, so all tests run.
+    let baseline = workspace.root().join("target/memprof/baselines/b");
+    std::fs::remove_file(baseline.join("provenances.json")).expect("removed");
+    let printed = run(&compare);
+    assert!(
+        printed.stderr.contains("all tests run, also those with the same code"),
+        "{}",
+        printed.everything()
+    );
+    assert_eq!(left_out(&report()).1, "of_app of_granite of_lonely of_outer");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use memprof_judge::results::same_code::SameCode;
 use memprof_plan::cell_status::CellStatus;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::request::Request;
-use memprof_plan::resolved::{Plan, TestId};
+use memprof_plan::resolved::{CellId, Plan, TestId};
 use memprof_plan::side;
 use memprof_support::regular_file::followed;
 
@@ -47,31 +47,53 @@ pub(crate) fn has_run_all(plan: &Plan, folder: &RunFolder) -> anyhow::Result<boo
     Ok(folder.cells().exists() && left_out.unwrap_or_default().is_empty())
 }
 
-/// Removes the cells whose tests cannot differ, and returns how many tests of each package these are.
+/// A baseline that was measured earlier. It is the last revision of its plan.
+pub struct KeptBuild<'a> {
+    /// The plan with the baseline.
+    pub plan: &'a Plan,
+    pub provenance: Provenance,
+}
+
+/// The cells that do not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many tests of each package these are.
+    pub tests: Vec<SameCode>,
+    pub cells: BTreeSet<CellId>,
+}
+
+/// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
+/// kept one excepted.
 ///
 /// # Errors
 ///
 /// Git or the store cannot be read.
 pub(crate) fn leave_out(
     plan: &Plan,
+    kept: Option<&KeptBuild<'_>>,
     repository: &Repository,
     builds: &[Build],
     cells: &mut Vec<PlannedCell>,
-) -> anyhow::Result<Vec<SameCode>> {
+) -> anyhow::Result<LeftOut> {
     if needs_all(plan) {
-        return Ok(Vec::new());
+        return Ok(LeftOut::default());
     }
     let Some(entries) = builds.iter().map(Build::entry).collect::<Option<Vec<&Entry>>>() else {
-        return Ok(Vec::new());
+        return Ok(LeftOut::default());
     };
     let changed = changed_paths(plan, repository)?;
-    let provenances: Vec<&Provenance> = entries.iter().map(|entry| &entry.provenance).collect();
+    let of_kept = kept.map(|kept| &kept.provenance);
+    let provenances: Vec<&Provenance> =
+        entries.iter().map(|entry| &entry.provenance).chain(of_kept).collect();
+    // All builds have the code of those that are read, and a kept build has no files.
+    let first = entries[if kept.is_some() { 0 } else { plan.baseline }];
     let read = |executable: &Executable| {
-        let file = entries[plan.baseline].folder.join(&executable.file);
-        Ok(followed::read_within(&file, followed::MOST_OF_BINARY)?)
+        let same = |one: &&Executable| one.code == executable.code && name(one) == name(executable);
+        let own = first.provenance.executables.iter().find(same).unwrap_or(executable);
+        Ok(followed::read_within(first.folder.join(&own.file), followed::MOST_OF_BINARY)?)
     };
     let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
-    Ok(remove(cells, &same, plan.revisions.len()))
+    Ok(remove(cells, &same, entries.len()))
 }
 
 /// Returns the files that differ between the baseline and any candidate, by their paths on either side.
@@ -224,9 +246,10 @@ fn differing<'m, V: PartialEq>(
 }
 
 /// Removes the cells of these executables that would run at each revision in the same way.
-fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> Vec<SameCode> {
+fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> LeftOut {
     let is_same = |test: &TestId| same.contains(&(&*test.package, &*test.binary, test.kind));
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    let mut left_cells = BTreeSet::new();
     let mut kept = Vec::new();
     for of_one in cells.chunk_by(|a, b| a.cell == b.cell) {
         let first = &of_one[0];
@@ -238,12 +261,14 @@ fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: us
         };
         if of_one.len() == revisions && is_same(&first.cell.test) && of_one.iter().all(is_alike) {
             *left.entry(first.cell.test.package.clone()).or_default() += 1;
+            left_cells.insert(first.cell.clone());
         } else {
             kept.extend_from_slice(of_one);
         }
     }
     *cells = kept;
-    left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect()
+    let tests = left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect();
+    LeftOut { tests, cells: left_cells }
 }
 
 #[cfg(test)]
@@ -252,7 +277,6 @@ mod tests {
     use memprof_build::provenance::samples;
     use memprof_plan::repeat::Repeat;
     use memprof_plan::request::TargetKind;
-    use memprof_plan::resolved::CellId;
 
     use super::*;
 
@@ -403,7 +427,9 @@ mod tests {
             ignored,
         ];
         let same = BTreeSet::from([("app", "b", TargetKind::Lib)]);
-        assert_eq!(remove(&mut cells, &same, 2), [SameCode { package: "app".into(), tests: 1 }]);
+        let left_out = remove(&mut cells, &same, 2);
+        assert_eq!(left_out.tests, [SameCode { package: "app".into(), tests: 1 }]);
+        assert_eq!(left_out.cells, BTreeSet::from([cell("same", 0, "8").cell]));
         let titles: Vec<&str> = cells.iter().map(|planned| planned.cell.title.as_str()).collect();
         assert_eq!(titles, ["variable", "variable", "once", "ignored", "ignored"]);
     }
