@@ -290,9 +290,9 @@ fn lock_pebble(repository: &TestRepository, choice: usize) {
     repository.write("Cargo.lock", lock);
 }
 
-/// A workspace of seven packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
+/// A workspace of nine packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
 /// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`, the lock file,
-/// and documentation that is included, built from, or read.
+/// a program of the package or of another one, and documentation that is included, built from, or read.
 fn write_packages(repository: &TestRepository) {
     let uses = |name: &str| format!("{name} = {{ path = \"../{name}\" }}\n");
     let packages = [
@@ -303,6 +303,8 @@ fn write_packages(repository: &TestRepository) {
         ("limestone", uses("basalt") + &uses("marble")),
         ("sandstone", uses("granite") + &uses("marble")),
         ("obsidian", String::new()),
+        ("flint", uses("granite")),
+        ("slate", String::new()),
     ];
     let names: Vec<String> = packages.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     repository
@@ -354,6 +356,17 @@ fn write_packages(repository: &TestRepository) {
         "",
         "(std::fs::read(\"data.txt\").unwrap(), std::fs::read(\"CHANGES.md\").unwrap(), option_env!(\"CARGO_PKG_README\").unwrap_or_default().to_owned(), std::env::var(\"GIVEN\").unwrap_or(String::from(\"none\"))).0",
     );
+    // A program, started by a test of its package, and by one of another package that looks for it.
+    repository.write(
+        "flint/src/main.rs",
+        "fn main() { print!(\"{}\", \"x\".repeat(granite::bytes().len() * 100)); }\n",
+    );
+    let output_of = |path: &str| format!("std::process::Command::new({path}).output().unwrap().stdout");
+    repository.write("flint/tests/own.rs", test("flint", &output_of("env!(\"CARGO_BIN_EXE_flint\")")));
+    let find = "{ let mut path = std::env::current_exe().unwrap(); path.pop(); if path.ends_with(\"deps\") \
+        { path.pop(); } path.push(\"flint\"); path }";
+    repository.write("slate/tests/other.rs", test("slate", &output_of(find)));
+    repository.write("slate/src/lib.rs", "");
     repository.write("shared/input.txt", "12345");
     repository.write("README.md", "A workspace.\n");
 }
