@@ -58,8 +58,9 @@ impl FileStamp {
         }
     }
 
-    fn is_settled(self, now: i64) -> bool {
-        self.content.0.max(self.changed.0) + SETTLED_SECONDS < now
+    /// Whether the last change is old at a time, in seconds since the epoch.
+    fn is_settled(self, at: i64) -> bool {
+        self.content.0.max(self.changed.0) + SETTLED_SECONDS < at
     }
 }
 
@@ -92,15 +93,15 @@ impl KnownFiles {
 
     /// Reads a file, and notes the hash that this returns.
     pub fn note<E>(&self, path: &Utf8Path, read: impl FnOnce() -> Result<String, E>) -> Result<String, E> {
-        let before = regular(path);
+        let (before, began) = (regular(path), now());
         let hash = read()?;
         if let Some(metadata) = before
-            && let (stamp, now) = (FileStamp::of(&metadata), now())
-            && stamp.is_settled(now)
+            && let stamp = FileStamp::of(&metadata)
+            && stamp.is_settled(began)
             && regular(path)
                 .is_some_and(|after| FileStamp::of(&after) == stamp && id(&after) == id(&metadata))
         {
-            let known = Known { stamp, hash: hash.clone(), used: now };
+            let known = Known { stamp, hash: hash.clone(), used: began };
             self.files.borrow_mut().insert(id(&metadata), known);
             self.has_new.set(true);
         }

@@ -21,22 +21,28 @@ pub(crate) struct SharedFile {
     pub executable: Executable,
     /// The user's runner in the other build.
     runner: Vec<String>,
+    is_checked: bool,
 }
 
 impl SharedFiles {
-    /// Adds the executables of a build, whose files were checked.
-    pub fn add(&mut self, folder: &Utf8Path, build: &Provenance) {
+    /// Adds the executables of a build, in the place of those of another one. `is_checked` if this session has
+    /// checked or written its files.
+    pub fn add(&mut self, folder: &Utf8Path, build: &Provenance, is_checked: bool) {
         for executable in &build.executables {
             let Some(code) = executable.code.clone() else { continue };
             let (key, runner) = (build.key_in(executable).to_owned(), build.runner.clone());
             let path = folder.join(&executable.file);
-            self.0.insert(code, SharedFile { path, key, executable: executable.clone(), runner });
+            self.0.insert(code, SharedFile { path, key, executable: executable.clone(), runner, is_checked });
         }
     }
 
-    /// Puts the file with this code at a path, if a build has one. Some file systems have no hard links.
+    /// Puts the file with this code at a path, if a build has one that is as it was written. Some file systems have
+    /// no hard links.
     pub fn link(&self, code: &str, path: &Utf8Path, known: &KnownFiles) -> Option<&SharedFile> {
-        self.0.get(code).filter(|file| known.link(&file.path, path).is_ok())
+        let is_whole = |file: &&SharedFile| {
+            file.is_checked || known.hash(&file.path).is_ok_and(|found| found == file.executable.hash)
+        };
+        self.0.get(code).filter(is_whole).filter(|file| known.link(&file.path, path).is_ok())
     }
 }
 
@@ -72,8 +78,13 @@ mod tests {
                 environment: environment.clone(),
                 ..samples::executable()
             };
-            let mut file =
-                SharedFile { path: "/s/t".into(), key: samples::KEY.into(), executable, runner: Vec::new() };
+            let mut file = SharedFile {
+                path: "/s/t".into(),
+                key: samples::KEY.into(),
+                executable,
+                runner: Vec::new(),
+                is_checked: true,
+            };
             change(&mut file);
             file.tests(&[], "/".into(), &environment)
         };

@@ -121,14 +121,16 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
     }
 }
 
-/// Returns the executables of the builds in these folders, whose files were checked, if this toolchain made them.
-pub(crate) fn shared_files(folders: &[Utf8PathBuf], toolchain: &str) -> SharedFiles {
+/// Returns the executables of the builds in these folders, if this toolchain made them. Those of builds whose files
+/// were checked are preferred.
+pub(crate) fn shared_files(checked: &[Utf8PathBuf], others: &[Utf8PathBuf], toolchain: &str) -> SharedFiles {
     let mut shared = SharedFiles::default();
-    for folder in folders {
+    let others = others.iter().filter(|folder| !checked.contains(folder)).map(|folder| (folder, false));
+    for (folder, is_checked) in others.chain(checked.iter().map(|folder| (folder, true))) {
         if let Stored::Complete(entry) = find_in(folder)
             && entry.provenance.key_inputs.toolchain == toolchain
         {
-            shared.add(folder, &entry.provenance);
+            shared.add(folder, &entry.provenance, is_checked);
         }
     }
     shared
@@ -492,7 +494,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let first = entry(store);
-        let shared = shared_files(std::slice::from_ref(&first.folder), "rustc");
+        let shared = shared_files(std::slice::from_ref(&first.folder), &[], "rustc");
         let key = KEY.replace('0', "1");
         let draft = Draft::new(store, &key).unwrap();
         let copied = draft
@@ -514,12 +516,32 @@ mod tests {
         // Other code gets a file of its own.
         fs_err::write(store.join("built"), [&linked()[..], b"more"].concat()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let shared = shared_files(&[first.folder, second.folder], "rustc");
+        let shared = shared_files(&[], &[first.folder, second.folder.clone()], "rustc");
         let copied = draft
             .add_executable(&store.join("built"), "t".into(), KEY, &shared, &KnownFiles::default())
             .unwrap()
             .unwrap();
         assert_eq!(copied.key, None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_it_was_written_is_not_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let first = entry(store);
+        let key = KEY.replace('0', "1");
+        let key_of_copy = || {
+            let shared = shared_files(&[], std::slice::from_ref(&first.folder), "rustc");
+            let draft = Draft::new(store, &key).unwrap();
+            let known = KnownFiles::default();
+            let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared, &known);
+            copied.unwrap().unwrap().key
+        };
+        assert_eq!(key_of_copy().as_deref(), Some(KEY));
+        fs_err::write(first.folder.join("t"), "damaged").unwrap();
+        assert_eq!(key_of_copy(), None);
+        let other = shared_files(&[first.folder], &[], "another rustc");
+        assert!(other.link("", &store.join("linked"), &KnownFiles::default()).is_none());
     }
 
     #[test]

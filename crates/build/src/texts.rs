@@ -47,8 +47,9 @@ const FINDING: [&[u8]; 10] = [
 /// Parts of symbols of the shim: the figures that a test gets, and assertions about them.
 const FIGURES: [&[u8]; 2] = [b"5usage5Usage", b"10assertions6Broken"];
 
-/// What an executable can do, as far as its texts say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an executable can do, as far as its texts say. Fields of other rules may be missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Traits {
     rules: u32,
     /// Whether its tests may assert how much memory they need.
