@@ -75,7 +75,7 @@ compare() {
     mkdir -p "$output"
     kept=$(baseline_folder)
     if [ -n "$kept" ] && [ "$(cat "$kept/commit" 2>/dev/null)" = "$base" ]; then
-        measure --refs "pull=$head" --baseline-run "$kept/run"
+        measure --refs "base=$base,pull=$head" --baseline-run "$kept/run"
         # It does not fit: another machine, other settings. The message says what.
         [ -s "$output/memory.md" ] || [ "$code" != 2 ] || measure --refs "base=$base,pull=$head"
     else
@@ -91,11 +91,11 @@ build() {
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     head=$(git rev-parse "${MEMPROF_HEAD:-HEAD}^{commit}")
     if [ "${MEMPROF_BASELINE:-}" = true ]; then
+        saved=$(cargo metadata --no-deps --format-version 1 | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4)
+        saved=$saved/memprof/baselines/ci
+        rm -rf "$saved"
         # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
         cargo memprof --refs "base=$head" --save-baseline ci ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-} || code=$?
-        saved=$(cargo metadata --no-deps --format-version 1 | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4) ||
-            exit "$((code ? code : 1))"
-        saved=$saved/memprof/baselines/ci
         # Without a baseline, something did not build. Tests that fail are the pull requests' affair.
         [ -d "$saved" ] || exit "$((code ? code : 1))"
         kept=$(baseline_folder)

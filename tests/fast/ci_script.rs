@@ -172,7 +172,7 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[2..], [both]);
     std::fs::write(folder.join("baseline/commit"), "1111\n").unwrap();
-    let with_saved = "cargo memprof --refs pull=2222 --baseline-run home/repository-1/baseline/run";
+    let with_saved = "cargo memprof --refs base=1111,pull=2222 --baseline-run home/repository-1/baseline/run";
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[3..], [with_saved]);
     // The machines differ.
@@ -185,8 +185,12 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
     assert_eq!(fakes.run("compare", &variables).status.code(), Some(101));
     assert_eq!(comparisons()[6..], [with_saved]);
     // Without a baseline, a push that does not build fails.
-    fakes.program("cargo", "exit 3");
+    let earlier = fakes.path().join("target/memprof/baselines/ci");
+    std::fs::create_dir_all(&earlier).unwrap();
+    let fails = "case $1 in metadata) echo '{\"target_directory\":\"target\"}' ;; *) exit 3 ;; esac";
+    fakes.program("cargo", fails);
     assert_eq!(fakes.run("build", &variables).status.code(), Some(3));
+    assert!(!earlier.exists(), "that of another commit");
 }
 
 #[test]
