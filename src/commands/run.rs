@@ -26,7 +26,7 @@ use memprof_run::conditions::Conditions;
 use memprof_run::forecast::forecasts;
 use memprof_run::guards::Guard;
 use memprof_run::kept_baseline::KeptRun;
-use memprof_run::same_code::KeptBuild;
+use memprof_run::same_code::{self, KeptBuild};
 use memprof_run::saved_baselines;
 use memprof_run::session::{self, Session, past_times};
 use memprof_run::stored_plan;
@@ -128,7 +128,7 @@ impl Run<'_> {
 
     /// Returns the build of a baseline that was measured earlier, if tests with its code can be left out.
     fn kept_build<'p>(&self, plan: &'p Plan, kept: Option<&KeptRun>) -> Option<KeptBuild<'p>> {
-        let kept = kept.filter(|_| !plan.request.settings.run_all)?;
+        let kept = kept.filter(|_| !same_code::needs_all(plan))?;
         match kept.build(self.repository) {
             Ok(provenance) => Some(KeptBuild { plan, provenance }),
             Err(reason) => {

@@ -26,7 +26,7 @@ use memprof_support::regular_file::followed;
 type Name<'a> = (&'a str, &'a str, memprof_plan::request::TargetKind);
 
 /// Whether the user asked for something that needs the figures of each test.
-fn needs_all(plan: &Plan) -> bool {
+pub fn needs_all(plan: &Plan) -> bool {
     let Request { settings, judging, trace, refs, .. } = &plan.request;
     let baseline = &plan.revisions[plan.baseline];
     let candidates = || plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline);
