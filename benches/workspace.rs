@@ -1,8 +1,9 @@
-//! A change of one leaf crate in a workspace of 40 packages and 5,000 tests: a comparison with the last commit,
-//! whose build is stored, against `cargo test` of the crate and its dependents. At most 1.2 times. Also a change of
-//! documentation alone: under 2 s.
+//! A change of one leaf crate in a workspace: a comparison with the last commit, whose build is stored, against
+//! `cargo test` of the crate and its dependents. At most 1.2 times. Beside it, the same with `--jobs auto`, and with a
+//! saved baseline, whose tests do not run. Also a change of documentation alone: under 2 s.
 //!
-//! `cargo bench --bench workspace [-- ROUNDS]`
+//! `cargo bench --bench workspace [-- ROUNDS [PACKAGES TESTS]]`. The workspace has 12 packages with 600 tests; `-- 5 40
+//! 5000` is a large one.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -18,20 +19,41 @@ use serde_json::Value;
 
 use commands::{clean, run};
 
-const PACKAGES: usize = 40;
-/// The tests of each package: 100 in its library, and 25 in an integration test.
-const TESTS: [usize; 2] = [100, 25];
 /// The packages below: each one above uses two of them.
 const BELOW: usize = 8;
-/// The crate that changes, and those that use it.
+/// The crate that changes.
 const LEAF: &str = "p7";
-const CHANGED: [&str; 3] = [LEAF, "p38", "p39"];
+
+/// How large the workspace is.
+#[derive(Clone, Copy)]
+struct Size {
+    packages: usize,
+    /// The tests of each package: four of five in its library, the others in an integration test.
+    tests: [usize; 2],
+}
+
+impl Size {
+    /// `PACKAGES TESTS` of the arguments.
+    fn of_arguments(numbers: &[usize]) -> Self {
+        let [packages, tests] = *numbers.get(1..3).unwrap_or(&[12, 600]) else { unreachable!("two numbers") };
+        assert!(packages > BELOW + 2, "at least {} packages", BELOW + 3);
+        let of_one = tests / packages;
+        Self { packages, tests: [of_one - of_one / 5, of_one / 5] }
+    }
+
+    /// The crate that changes, and the two that use it.
+    fn changed(self) -> [String; 3] {
+        [LEAF.to_owned(), format!("p{}", self.packages - 2), format!("p{}", self.packages - 1)]
+    }
+}
 
 fn main() {
-    let rounds: usize = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(5);
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let rounds = numbers.first().copied().unwrap_or(3);
+    let size = Size::of_arguments(&numbers);
     let folder = tempfile::tempdir().unwrap();
     let repository = folder.path().join("repository");
-    write_workspace(&repository);
+    write_workspace(&repository, size);
     let cargo = |arguments: &[&str]| {
         let mut cargo = clean(Command::new("cargo"));
         run(cargo.args(arguments).arg("--offline").current_dir(&repository))
@@ -48,33 +70,55 @@ fn main() {
     // Both are warm: the last commit is built.
     cargo(&["test", "--tests", "--no-run", "--workspace"]);
     tool(&["build", "HEAD", "--workspace", "--offline"]);
-    let packages: Vec<&str> = CHANGED.into_iter().flat_map(|name| ["--package", name]).collect();
-    let compare = ["--refs", "HEAD,.", "--workspace", "--offline", "--threshold", "*=off"];
+    let changed = size.changed();
+    let packages: Vec<&str> = changed.iter().flat_map(|name| ["--package", name.as_str()]).collect();
+    let usual = ["--workspace", "--offline", "--threshold", "*=off"];
+    tool(&[&["HEAD", "--save-baseline", "saved", "--repeat", "1", "--jobs", "auto"], &usual[..]].concat());
+    let ways: [&[&str]; 3] = [
+        &["--refs", "HEAD,."],
+        &["--refs", "HEAD,.", "--jobs", "auto"],
+        &[".", "--baseline-run", "saved", "--repeat", "1", "--jobs", "auto"],
+    ];
+    println!("{} packages, {} tests", size.packages, size.packages * size.tests.iter().sum::<usize>());
     println!(
-        "{:<8} {:>12} {:>12} {:>7}  built  tests run  same code",
-        "round", "cargo test", "memprof", "ratio"
+        "{:<8} {:>12} {:>12} {:>12} {:>14}  built  tests run  same code",
+        "round", "cargo test", "memprof", "--jobs auto", "saved baseline"
     );
-    let mut ratios = Vec::new();
+    let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
+    let mut number = 1;
     for round in 0..rounds {
-        write_leaf(&repository, round + 2);
+        let mut change = || {
+            number += 1;
+            write_leaf(&repository, number, size);
+        };
+        change();
         let by_cargo = timed(|| drop(cargo(&[&["test", "--tests"], &packages[..]].concat())));
-        let ours = timed(|| drop(tool(&compare)));
-        let ratio = ours.as_secs_f64() / by_cargo.as_secs_f64();
+        let ours = ways.map(|way| {
+            change();
+            timed(|| drop(tool(&[way, &usual].concat())))
+        });
         let Ran { built, tests, same_code } = Ran::last(&repository);
+        let [alone, beside, saved] = ours;
         println!(
-            "{:<8} {by_cargo:>12.2?} {ours:>12.2?} {ratio:>7.2}  {built:>5}  {tests:>9}  {same_code:>9}",
+            "{:<8} {by_cargo:>12.2?} {alone:>12.2?} {beside:>12.2?} {saved:>14.2?}  {built:>5}  {tests:>9}  \
+             {same_code:>9}",
             round + 1
         );
-        ratios.push(ratio);
+        for (ratios, ours) in ratios.iter_mut().zip(ours) {
+            ratios.push(ours.as_secs_f64() / by_cargo.as_secs_f64());
+        }
     }
-    ratios.sort_by(f64::total_cmp);
-    println!(
-        "a change of {LEAF} takes {:.2} times as long, the median (goal: at most 1.2)",
+    let [alone, beside, saved] = ratios.map(|mut ratios| {
+        ratios.sort_by(f64::total_cmp);
         ratios[rounds / 2]
+    });
+    println!(
+        "a change of {LEAF} takes {alone:.2} times as long, {beside:.2} with --jobs auto, {saved:.2} with a saved \
+         baseline, the medians (goal: at most 1.2)"
     );
-    write_leaf(&repository, 1);
+    write_leaf(&repository, 1, size);
     fs::write(repository.join("README.md"), "Another text.\n").unwrap();
-    let taken = timed(|| drop(tool(&compare)));
+    let taken = timed(|| drop(tool(&[ways[0], &usual].concat())));
     let Ran { built, tests, .. } = Ran::last(&repository);
     println!(
         "a change of README.md takes {taken:.2?}: {built} packages built, {tests} tests run (goal: under 2 s)"
@@ -126,20 +170,21 @@ fn timed(work: impl FnOnce()) -> Duration {
 }
 
 /// Writes and commits the workspace.
-fn write_workspace(folder: &Path) {
-    let names: Vec<String> = (0..PACKAGES).map(|number| format!("'p{number}'")).collect();
+fn write_workspace(folder: &Path, size: Size) {
+    let names: Vec<String> = (0..size.packages).map(|number| format!("'p{number}'")).collect();
     fs::create_dir_all(folder).unwrap();
     let manifest = format!("[workspace]\nresolver = '2'\nmembers = [{}]\n", names.join(", "));
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::write(folder.join(".gitignore"), "/target\n").unwrap();
     fs::write(folder.join("README.md"), "A workspace.\n").unwrap();
-    for number in 0..PACKAGES {
+    let changed = size.changed();
+    for number in 0..size.packages {
         let package = folder.join(format!("p{number}"));
         fs::create_dir_all(package.join("src")).unwrap();
         fs::create_dir_all(package.join("tests")).unwrap();
         let uses: Vec<usize> = match number {
             0..BELOW => Vec::new(),
-            _ if CHANGED.contains(&&*format!("p{number}")) => vec![BELOW - 1, number % (BELOW - 1)],
+            _ if changed.contains(&format!("p{number}")) => vec![BELOW - 1, number % (BELOW - 1)],
             _ => vec![number % (BELOW - 1), (number + 3) % (BELOW - 1)],
         };
         let lines: Vec<String> =
@@ -149,9 +194,9 @@ fn write_workspace(folder: &Path) {
             lines.concat()
         );
         fs::write(package.join("Cargo.toml"), manifest).unwrap();
-        fs::write(package.join("src/lib.rs"), library(number, &uses, 1)).unwrap();
+        fs::write(package.join("src/lib.rs"), library(number, &uses, 1, size)).unwrap();
         let mut tests = String::new();
-        for test in 0..TESTS[1] {
+        for test in 0..size.tests[1] {
             _ = writeln!(
                 tests,
                 "#[test]\nfn whole_{test}() {{ assert_eq!(p{number}::f{test}(9).len(), 9); }}"
@@ -170,16 +215,16 @@ fn write_workspace(folder: &Path) {
 }
 
 /// Changes the leaf crate.
-fn write_leaf(folder: &Path, size: usize) {
-    fs::write(folder.join(LEAF).join("src/lib.rs"), library(BELOW - 1, &[], size)).unwrap();
+fn write_leaf(folder: &Path, bytes: usize, size: Size) {
+    fs::write(folder.join(LEAF).join("src/lib.rs"), library(BELOW - 1, &[], bytes, size)).unwrap();
 }
 
-/// A library with a function for each of its tests. All of them use `size`, and those of the packages below.
-fn library(number: usize, uses: &[usize], size: usize) -> String {
+/// A library with a function for each of its tests. All of them use `bytes`, and those of the packages below.
+fn library(number: usize, uses: &[usize], bytes: usize, size: Size) -> String {
     let below: Vec<String> = uses.iter().map(|used| format!(" + p{used}::size()")).collect();
-    let mut code = format!("pub fn size() -> usize {{ {size}{} }}\n", below.concat());
+    let mut code = format!("pub fn size() -> usize {{ {bytes}{} }}\n", below.concat());
     let mut tests = String::new();
-    for test in 0..TESTS[0] {
+    for test in 0..size.tests[0] {
         _ = writeln!(
             code,
             "pub fn f{test}(n: usize) -> Vec<String> {{ (0..n).map(|i| format!(\"{number} {test} {{}}\", i * size())).collect() }}"

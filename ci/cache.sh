@@ -7,6 +7,7 @@
 #   cache.sh restore       after the folder was restored: makes git know the checkout in it
 #   cache.sh save          before the folder is saved: keeps what git knows about the checkout, and
 #                          removes builds if the folder is too large
+#   cache.sh baseline      prints where the baseline of a push is kept; nothing before the first build
 #
 # The folder has one of its own for each repository: the checkout, cargo's target folder, the store
 # of executables. Cargo goes by times of files. A fresh clone does not know the checkout, so the tool
@@ -98,10 +99,16 @@ save() {
     done
 }
 
+baseline() {
+    local folder
+    folder=$(folder)
+    [ -z "$folder" ] || echo "$folder/baseline"
+}
+
 case ${1:-} in
-    key | restore | save) "$1" ;;
+    key | restore | save | baseline) "$1" ;;
     *)
-        echo "cache.sh: unknown step '${1:-}': use key, restore or save" >&2
+        echo "cache.sh: unknown step '${1:-}': use key, restore, save or baseline" >&2
         exit 2
         ;;
 esac

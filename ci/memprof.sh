@@ -3,7 +3,8 @@
 #
 #   memprof.sh compare     writes memory.md, memory.html, memory.json, memory.xml and memory.code;
 #                          succeeds whenever there is a verdict
-#   memprof.sh build       only builds MEMPROF_HEAD, so that later jobs find it in the cache
+#   memprof.sh build       only builds MEMPROF_HEAD, so that later jobs find it in the cache; with
+#                          MEMPROF_BASELINE, runs its tests, too
 #   memprof.sh comment     posts memory.md to GitHub (gh, GH_TOKEN) or GitLab (curl, jq, GITLAB_TOKEN)
 #   memprof.sh verdict     exits with the code in memory.code
 #
@@ -14,6 +15,8 @@
 #   MEMPROF_HEAD       the pull request's commit; HEAD by default
 #   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces
 #   MEMPROF_CLEAN_ENV  `true` keeps this job's variables from builds and tests (--clean-env)
+#   MEMPROF_BASELINE   `true` keeps the figures of a pushed commit in the cache. A pull request with this
+#                      merge base runs its own side only. If the machines differ, both sides run.
 #   MEMPROF_OUTPUT     the folder of the files; the current folder by default
 #   MEMPROF_PULL       the number of the pull request
 #   MEMPROF_REPOSITORY the repository: owner/name (GitHub), or its number (GitLab)
@@ -42,32 +45,67 @@ needed() {
     done
 }
 
+# Runs a comparison of these refs, and keeps its code.
+measure() {
+    local clean=''
+    [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
+    rm -f "$output"/memory.{md,html,json,xml,code}
+    code=0
+    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+    cargo memprof "$@" ${clean:+"$clean"} \
+        --output "$output/memory.md" --output "$output/memory.html" \
+        --output "$output/memory.json" --output "$output/memory.xml" --with-source \
+        --format markdown --format html --format json --format junit --format table \
+        ${MEMPROF_ARGUMENTS:-} || code=$?
+}
+
+# Prints where a baseline is kept in the cache.
+baseline_folder() {
+    [ "${MEMPROF_BASELINE:-}" != true ] || bash "$(dirname "${BASH_SOURCE[0]}")/cache.sh" baseline
+}
+
 compare() {
     needed MEMPROF_BASE
-    local head=${MEMPROF_HEAD:-HEAD} base clean='' code=0
-    [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
+    local head=${MEMPROF_HEAD:-HEAD} base kept code=0
     # A shallow clone may lack the merge base.
     # shellcheck disable=SC2153 # the caller sets it
     base=$(git merge-base "$MEMPROF_BASE" "$head") ||
         fail "no merge base of $MEMPROF_BASE and $head found; fetch the whole history (fetch-depth: 0)"
     head=$(git rev-parse "$head^{commit}")
     mkdir -p "$output"
-    rm -f "$output"/memory.{md,html,json,xml,code}
-    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-    cargo memprof --refs "base=$base,pull=$head" ${clean:+"$clean"} \
-        --output "$output/memory.md" --output "$output/memory.html" \
-        --output "$output/memory.json" --output "$output/memory.xml" --with-source \
-        --format markdown --format html --format json --format junit --format table \
-        ${MEMPROF_ARGUMENTS:-} || code=$?
+    kept=$(baseline_folder)
+    if [ -n "$kept" ] && [ "$(cat "$kept/commit" 2>/dev/null)" = "$base" ]; then
+        measure --refs "base=$base,pull=$head" --baseline-run "$kept/run"
+        # It does not fit: another machine, other settings. The message says what.
+        [ -s "$output/memory.md" ] || [ "$code" != 2 ] || measure --refs "base=$base,pull=$head"
+    else
+        measure --refs "base=$base,pull=$head"
+    fi
     # Without a report there is nothing to post, so this step itself fails.
     [ -s "$output/memory.md" ] || exit "$code"
     echo "$code" >"$output/memory.code"
 }
 
 build() {
-    local head clean=''
+    local head clean='' code=0 saved kept
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     head=$(git rev-parse "${MEMPROF_HEAD:-HEAD}^{commit}")
+    if [ "${MEMPROF_BASELINE:-}" = true ]; then
+        saved=$(cargo metadata --no-deps --format-version 1 | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4)
+        saved=$saved/memprof/baselines/ci
+        rm -rf "$saved"
+        # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+        cargo memprof --refs "base=$head" --save-baseline ci ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-} || code=$?
+        # Without a baseline, something did not build. Tests that fail are the pull requests' affair.
+        [ -d "$saved" ] || exit "$((code ? code : 1))"
+        kept=$(baseline_folder)
+        [ -n "$kept" ] || fail "no cache of this repository"
+        rm -rf "$kept"
+        mkdir "$kept"
+        mv "$saved" "$kept/run"
+        echo "$head" >"$kept/commit"
+        return
+    fi
     # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
     cargo memprof build --refs "head=$head" ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-}
 }

@@ -108,6 +108,7 @@ fn measure(
         interrupt,
         attribution: attribution.clone(),
         runs_same_code: true,
+        kept: None,
     };
     let lock = session.lock(WhenHeld::Fail)?;
     let mut prepared = session.prepare(&plan, &folder)?;

@@ -1,5 +1,7 @@
 //! `run`, the default: builds, runs, compares and reports.
 
+use std::collections::BTreeMap;
+
 use crate::arguments::run::RunArguments;
 use crate::commands::context::CommandContext;
 use crate::commands::devices;
@@ -13,7 +15,9 @@ use crate::request::new_run::NewRun;
 use crate::request::pairs::PairsOfTests;
 use crate::search::of_change::{Change, or_warning};
 use crate::search::session::Means;
+use memprof_build::attempts::Build;
 use memprof_build::git::repository::Repository;
+use memprof_build::provenance::Provenance;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::resolved::Plan;
@@ -22,6 +26,7 @@ use memprof_run::conditions::Conditions;
 use memprof_run::forecast::forecasts;
 use memprof_run::guards::Guard;
 use memprof_run::kept_baseline::KeptRun;
+use memprof_run::same_code::{self, KeptBuild};
 use memprof_run::saved_baselines;
 use memprof_run::session::{self, Session, past_times};
 use memprof_run::stored_plan;
@@ -78,7 +83,7 @@ impl Run<'_> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
         let (devices, courtesy) =
             devices::open(self.context, execution.waiting, execution.courtesy.as_ref(), plan)?;
-        let kept = KeptRun::of_run(folder)?;
+        let mut kept = KeptRun::of_run(folder)?;
         let without_kept = kept.as_ref().map(|_| KeptRun::without(plan));
         // Call sites need both revisions to run again. What a baseline varies by has no cause.
         let attribution = if kept.is_some() || request.refs.aa || !plan.request.settings.pairs.is_empty() {
@@ -86,23 +91,28 @@ impl Run<'_> {
         } else {
             explanation::attribution(&presentation.why, self.outputs)
         };
-        let runs_same_code = kept.is_some()
-            || execution.save_baseline.is_some()
-            || request.refs.aa
-            || attribution.why == Why::Always;
+        let needs_all =
+            execution.save_baseline.is_some() || request.refs.aa || attribution.why == Why::Always;
+        let kept_build = self.kept_build(plan, kept.as_ref().filter(|_| !needs_all));
         let session = Session {
             attribution: attribution.clone(),
-            runs_same_code,
+            runs_same_code: needs_all || kept.is_some() && kept_build.is_none(),
+            kept: kept_build,
             ..Session::open(self.repository, console, interrupt)?
         };
         let lock = session.lock(execution.waiting.when_held())?;
         let mut prepared = session.prepare(without_kept.as_ref().unwrap_or(plan), folder)?;
+        if let Some(kept) = &mut kept {
+            kept.leave_out(std::mem::take(&mut prepared.left_out));
+        }
         let mut conditions = Conditions::new(plan, past_times(folder), devices, console, interrupt);
         conditions.follow = execution.follow();
         let guards: Vec<Box<dyn Guard>> =
             vec![Box::new(kept), Box::new(PairsOfTests(request)), Box::new(courtesy)];
         let ended = prepared.run(plan, folder, &mut conditions, &attribution, guards);
         let is_built = prepared.is_built();
+        let of_revision = |(index, build): (usize, &Build)| Some((index, build.entry()?.provenance.clone()));
+        let builds = prepared.builds.iter().enumerate().filter_map(of_revision).collect();
         drop((prepared, conditions, lock));
         let presentation = Presentation { arguments: presentation, outputs: self.outputs, metrics };
         let proven = match ended {
@@ -111,9 +121,23 @@ impl Run<'_> {
         };
         let code = presentation.of_ended(console, folder, ended, is_built)?.worst(proven?);
         if let Some(name) = &execution.save_baseline {
-            self.save(folder, name, is_built)?;
+            self.save(folder, name, is_built, &builds)?;
         }
         Ok(code)
+    }
+
+    /// Returns the build of a baseline that was measured earlier, if tests with its code can be left out.
+    fn kept_build<'p>(&self, plan: &'p Plan, kept: Option<&KeptRun>) -> Option<KeptBuild<'p>> {
+        let kept = kept.filter(|_| !same_code::needs_all(plan))?;
+        match kept.build(self.repository) {
+            Ok(provenance) => Some(KeptBuild { plan, provenance }),
+            Err(reason) => {
+                let message = format!("all tests run, also those with the same code: {reason}");
+                let help = Some("to leave them out, save the baseline again with --save-baseline".to_owned());
+                self.context.console.emit(Event::Warning { message, help });
+                None
+            }
+        }
     }
 
     /// With `--why proven`, measures what each part of the diff costs in the test that changed most.
@@ -136,14 +160,20 @@ impl Run<'_> {
     }
 
     /// Keeps the finished run as a baseline.
-    fn save(&self, folder: &RunFolder, name: &str, built: bool) -> anyhow::Result<()> {
+    fn save(
+        &self,
+        folder: &RunFolder,
+        name: &str,
+        built: bool,
+        builds: &BTreeMap<usize, Provenance>,
+    ) -> anyhow::Result<()> {
         let console = self.context.console;
         if !built {
             let message = format!("the baseline {name} is not saved: a ref did not build");
             console.emit(Event::Warning { message, help: None });
             return Ok(());
         }
-        let place = saved_baselines::save(folder, folder.0.parent().unwrap_or(&folder.0), name)?;
+        let place = saved_baselines::save(folder, folder.0.parent().unwrap_or(&folder.0), name, builds)?;
         console.emit(Event::Exported { path: format!("{place}, the baseline {name}") });
         Ok(())
     }

@@ -27,6 +27,7 @@ use memprof_run::archive::extracted_tree::{ExtractedTree, packed_builds};
 use memprof_run::archive::unpacked::Unpacked;
 use memprof_run::own_shard::OwnShard;
 use memprof_run::prepared::Prepared;
+use memprof_run::same_code::LeftOut;
 use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
 use memprof_support::redaction;
 use memprof_support::user_error::UserError;
@@ -149,7 +150,7 @@ impl<'a> Archived<'a> {
         let mut restoration = Restoration::of_archive(&self.secrets);
         restoration.builds(&mut builds)?;
         restoration.finish()?;
-        Ok(Prepared { tree, builds, cells, shard })
+        Ok(Prepared { tree, builds, cells, shard, left_out: LeftOut::default() })
     }
 
     /// The archive's cells, with the devices and repeats of the flags, given now or when the run that

@@ -130,6 +130,69 @@ fn a_push_is_only_built() {
     assert_eq!(fakes.run("build", &[]).status.code(), Some(2));
 }
 
+/// Answers `cargo metadata`, and saves a baseline where the tool would. A comparison has a report unless it is
+/// one with a saved baseline, and this refuses it.
+fn saving(refuses: &str) -> String {
+    format!(
+        r#"case "$*" in
+            metadata*) echo '{{"packages":[],"target_directory":"target","version":1}}' ;;
+            *--save-baseline*) mkdir -p target/memprof/baselines/ci && echo figures >target/memprof/baselines/ci/plan.json; exit 3 ;;
+            *--baseline-run*) {refuses}; echo report >out/memory.md ;;
+            *) echo report >out/memory.md ;;
+        esac"#
+    )
+}
+
+#[test]
+fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
+    let fakes = Fakes::new();
+    let folder = fakes.path().join("home/repository-1");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("repository"), "2222").unwrap();
+    let variables = [
+        ("CARGO_MEMPROF_HOME", "home"),
+        ("MEMPROF_BASELINE", "true"),
+        ("MEMPROF_BASE", "origin/main"),
+        ("MEMPROF_ARGUMENTS", "--workspace"),
+    ];
+    let comparisons = || {
+        let calls = fakes.calls().into_iter().filter(|call| call.starts_with("cargo memprof --refs"));
+        calls.map(|call| call.split(" --output").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    fakes.program("cargo", &saving("true"));
+    for _ in 0..2 {
+        let output = fakes.run("build", &variables);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let saved = "cargo memprof --refs base=2222 --save-baseline ci --workspace";
+    assert_eq!(comparisons(), [saved; 2]);
+    assert_eq!(std::fs::read_to_string(folder.join("baseline/run/plan.json")).unwrap(), "figures\n");
+    // The merge base is another commit.
+    let both = "cargo memprof --refs base=1111,pull=2222";
+    assert!(fakes.run("compare", &variables).status.success());
+    assert_eq!(comparisons()[2..], [both]);
+    std::fs::write(folder.join("baseline/commit"), "1111\n").unwrap();
+    let with_saved = "cargo memprof --refs base=1111,pull=2222 --baseline-run home/repository-1/baseline/run";
+    assert!(fakes.run("compare", &variables).status.success());
+    assert_eq!(comparisons()[3..], [with_saved]);
+    // The machines differ.
+    fakes.program("cargo", &saving("exit 2"));
+    let output = fakes.run("compare", &variables);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(comparisons()[4..], [with_saved, both]);
+    // What fails otherwise is no reason to begin again.
+    fakes.program("cargo", &saving("exit 101"));
+    assert_eq!(fakes.run("compare", &variables).status.code(), Some(101));
+    assert_eq!(comparisons()[6..], [with_saved]);
+    // Without a baseline, a push that does not build fails.
+    let earlier = fakes.path().join("target/memprof/baselines/ci");
+    std::fs::create_dir_all(&earlier).unwrap();
+    let fails = "case $1 in metadata) echo '{\"target_directory\":\"target\"}' ;; *) exit 3 ;; esac";
+    fakes.program("cargo", fails);
+    assert_eq!(fakes.run("build", &variables).status.code(), Some(3));
+    assert!(!earlier.exists(), "that of another commit");
+}
+
 #[test]
 fn a_shallow_clone_is_told_what_it_lacks() {
     let fakes = Fakes::new();

@@ -157,8 +157,9 @@ fn what_asks_for_figures_runs_all_tests() {
     ] {
         assert_eq!(ran(arguments), all, "{arguments:?}");
     }
-    // A saved baseline has all figures, and is compared with all.
-    assert_eq!(ran(&["--baseline-run", "b"]).1, all.1);
+    // A saved baseline has all figures, and the hashes of its code.
+    assert_eq!(ran(&["--baseline-run", "b"]).1, "");
+    assert_eq!(ran(&["--baseline-run", "b", "--run-all"]).1, all.1);
     // A side with settings of its own.
     let matrix = workspace.repository.beside("memprof.yaml");
     std::fs::write(&matrix, "refs:\n  - HEAD\n  - ref: .\n    env: {SIZE: 8}\n").expect("written");
@@ -168,6 +169,44 @@ fn what_asks_for_figures_runs_all_tests() {
     let printed = memprof(workspace.root(), workspace.home.path(), &arguments);
     assert!(printed.stderr.contains("Ran 4 tests"), "{}", printed.everything());
     assert!(!printed.everything().contains("same code"), "{}", printed.everything());
+}
+
+#[test]
+fn with_a_saved_baseline_only_tests_that_a_change_can_reach_run() {
+    let workspace = Workspace::new();
+    let run = |arguments: &[&str]| memprof(workspace.root(), workspace.home.path(), arguments);
+    let saved = run(&["HEAD", "--save-baseline", "b", "--offline", "--workspace", "--repeat", "1"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    workspace.repository.write("lonely/data.txt", "12345678901234567890");
+    let compare = [".", "--baseline-run", "b", "--offline", "--workspace", "--repeat", "1"];
+    let report = || {
+        let printed = run(&["report", "--format", "json"]);
+        serde_json::from_str::<Value>(&printed.stdout).expect("a JSON report")
+    };
+    let printed = run(&compare);
+    assert!([0, 4].contains(&printed.code), "{}", printed.everything());
+    let expected = ("app granite".to_owned(), "of_lonely of_outer".to_owned());
+    let found = report();
+    assert_eq!(left_out(&found), expected, "{}", printed.everything());
+    let of_lonely = found["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .find(|cell| cell["title"] == "tests::of_lonely" || cell["title"] == "of_lonely");
+    assert!(of_lonely.is_some_and(|cell| cell.to_string().contains("\"ok\"")), "{found}");
+    let again = run(&["run", "--resume"]);
+    assert!(!again.stderr.contains("Ran"), "{}", again.everything());
+    assert_eq!(left_out(&report()), expected, "{}", again.everything());
+    // A baseline of an earlier version lacks the hashes, so all tests run.
+    let baseline = workspace.root().join("target/memprof/baselines/b");
+    std::fs::remove_file(baseline.join("provenances.json")).expect("removed");
+    let printed = run(&compare);
+    assert!(
+        printed.stderr.contains("all tests run, also those with the same code"),
+        "{}",
+        printed.everything()
+    );
+    assert_eq!(left_out(&report()).1, "of_app of_granite of_lonely of_outer");
 }
 
 #[test]
@@ -251,9 +290,9 @@ fn lock_pebble(repository: &TestRepository, choice: usize) {
     repository.write("Cargo.lock", lock);
 }
 
-/// A workspace of seven packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
+/// A workspace of nine packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
 /// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`, the lock file,
-/// and documentation that is included, built from, or read.
+/// a program of the package or of another one, and documentation that is included, built from, or read.
 fn write_packages(repository: &TestRepository) {
     let uses = |name: &str| format!("{name} = {{ path = \"../{name}\" }}\n");
     let packages = [
@@ -264,6 +303,8 @@ fn write_packages(repository: &TestRepository) {
         ("limestone", uses("basalt") + &uses("marble")),
         ("sandstone", uses("granite") + &uses("marble")),
         ("obsidian", String::new()),
+        ("flint", uses("granite")),
+        ("slate", String::new()),
     ];
     let names: Vec<String> = packages.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     repository
@@ -315,6 +356,17 @@ fn write_packages(repository: &TestRepository) {
         "",
         "(std::fs::read(\"data.txt\").unwrap(), std::fs::read(\"CHANGES.md\").unwrap(), option_env!(\"CARGO_PKG_README\").unwrap_or_default().to_owned(), std::env::var(\"GIVEN\").unwrap_or(String::from(\"none\"))).0",
     );
+    // A program, started by a test of its package, and by one of another package that looks for it.
+    repository.write(
+        "flint/src/main.rs",
+        "fn main() { print!(\"{}\", \"x\".repeat(granite::bytes().len() * 100)); }\n",
+    );
+    let output_of = |path: &str| format!("std::process::Command::new({path}).output().unwrap().stdout");
+    repository.write("flint/tests/own.rs", test("flint", &output_of("env!(\"CARGO_BIN_EXE_flint\")")));
+    let find = "{ let mut path = std::env::current_exe().unwrap(); path.pop(); if path.ends_with(\"deps\") \
+        { path.pop(); } path.push(\"flint\"); path }";
+    repository.write("slate/tests/other.rs", test("slate", &output_of(find)));
+    repository.write("slate/src/lib.rs", "");
     repository.write("shared/input.txt", "12345");
     repository.write("README.md", "A workspace.\n");
 }

@@ -11,6 +11,8 @@ use crate::cargo::manifest;
 use crate::cargo::messages::{self, Messages};
 use crate::compiled_test;
 use crate::inject::own_allocator::{self, OwnAllocators};
+use crate::key_stamp::Unproven;
+use crate::known_files::KnownFiles;
 use crate::libraries;
 use crate::library_listing::{self, Start};
 use crate::noting_runner;
@@ -18,8 +20,9 @@ use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget};
 use crate::shared_files::SharedFiles;
 use crate::stand_in;
-use crate::store::{self, Draft, Unproven};
+use crate::store::{self, Content, Draft};
 use crate::test_listing::{self, Listing};
+use crate::texts::{Traits, texts};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
@@ -36,6 +39,8 @@ pub(crate) struct Artifacts<'a> {
     pub messages: &'a Messages,
     /// The executables of other builds.
     pub shared: &'a SharedFiles,
+    /// The hashes of files that were read before.
+    pub known: &'a KnownFiles,
     /// The folder with the runner's note about each executable that cargo ran.
     pub notes: &'a Path,
     /// The root of the checkout.
@@ -128,7 +133,7 @@ impl Artifacts<'_> {
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
         // A test may look for programs beside the folder `deps` that cargo puts its executable into.
         let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
-        let copied = match self.draft.add_executable(built, &file, key, self.shared)? {
+        let copied = match self.draft.add_executable(built, &file, key, self.shared, self.known)? {
             Ok(copied) => copied,
             // An empty crate has no tests and no shim.
             Err(Unproven::NoPlace) if mark_beside(built, compiled_test::CONFIGURED_OUT)?.is_some() => {
@@ -142,7 +147,21 @@ impl Artifacts<'_> {
             }
         };
         let mut library = None;
-        let listing = if harness {
+        let (same, traits, body) = match &copied.content {
+            Content::Shared(same) => {
+                let traits = same.executable.traits.and_then(Traits::current);
+                (Some(same), traits, same.executable.body.clone())
+            }
+            Content::Read(bytes) => (
+                None,
+                Some(Traits::of_texts(&texts(bytes))),
+                harness.then(|| TestBody::find(bytes, self.toolchain)),
+            ),
+        };
+        let known = same.and_then(|same| same.tests(runner, &directory, &invocation.environment));
+        let listing = if let Some(tests) = known.filter(|_| harness) {
+            Listing { tests, ..Listing::default() }
+        } else if harness {
             test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
         } else {
             let found = library_listing::list(Start {
@@ -176,7 +195,8 @@ impl Artifacts<'_> {
             directory,
             environment: invocation.environment,
             heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
-            body: harness.then(|| TestBody::find(&copied.bytes, self.toolchain)),
+            body: body.filter(|_| harness),
+            traits,
         });
         Ok(())
     }
@@ -191,7 +211,7 @@ impl Artifacts<'_> {
         let BuiltProgram { package, name: binary, kind, root, compiled, copy, invocation, .. } = program;
         let (package, binary, kind) = (package.clone(), binary.clone(), *kind);
         let file = Utf8PathBuf::from(format!("{:04}-{binary}", collected.executables.len()));
-        let copied = match self.draft.add_executable(copy, &file, key, self.shared)? {
+        let copied = match self.draft.add_executable(copy, &file, key, self.shared, self.known)? {
             Ok(copied) => copied,
             Err(unproven) => {
                 let reason = unproven.to_string();
@@ -218,6 +238,7 @@ impl Artifacts<'_> {
             environment: invocation.environment.clone(),
             heap_absent: self.heap_absent(root, compiled)?,
             body: None,
+            traits: None,
         });
         Ok(())
     }
@@ -264,8 +285,43 @@ impl Artifacts<'_> {
 
     /// Copies the files that these executables may run, or load from the target folder.
     pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
-        let mut companions = programs_and_libraries(self.draft, &self.messages.artifacts)?;
+        let mut companions = self.programs_and_libraries(&self.messages.artifacts)?;
         self.add_libraries(executables, &mut companions)?;
+        Ok(companions)
+    }
+
+    /// Copies the checkout's programs and shared libraries that tests may run or load from the target
+    /// folder.
+    fn programs_and_libraries(&self, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
+        let mut companions: Vec<Companion> = Vec::new();
+        let is_test = |artifact: &&Artifact| artifact.profile.test;
+        let profile = artifacts
+            .iter()
+            .filter(is_test)
+            .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
+        for artifact in
+            artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
+        {
+            let dynamic = artifact.target.kind.iter().any(|kind| {
+                matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
+            });
+            let libraries = artifact.filenames.iter().filter(|file| {
+                dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+            });
+            for path in artifact.executable.iter().chain(libraries) {
+                let is_build_script = artifact
+                    .target
+                    .kind
+                    .iter()
+                    .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
+                if !is_build_script {
+                    let is_program = artifact.executable.as_ref() == Some(path);
+                    let package =
+                        is_program.then(|| self.below_checkout(&messages::package_folder(artifact)));
+                    add_companion(self.draft, &mut companions, path, profile, package)?;
+                }
+            }
+        }
         Ok(companions)
     }
 
@@ -285,7 +341,7 @@ impl Artifacts<'_> {
             let folders = executable.library_folders();
             let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
             for library in libraries::closure(files, &folders, of_build)? {
-                add_companion(self.draft, companions, &library, None)?;
+                add_companion(self.draft, companions, &library, None, None)?;
             }
         }
         Ok(())
@@ -322,38 +378,6 @@ fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<Strin
     }
 }
 
-/// Copies the checkout's programs and shared libraries that tests may run or load from the target
-/// folder.
-fn programs_and_libraries(draft: &Draft, artifacts: &[Artifact]) -> anyhow::Result<Vec<Companion>> {
-    let mut companions: Vec<Companion> = Vec::new();
-    let is_test = |artifact: &&Artifact| artifact.profile.test;
-    let profile = artifacts
-        .iter()
-        .filter(is_test)
-        .find_map(|artifact| artifact.executable.as_ref()?.parent()?.parent());
-    for artifact in
-        artifacts.iter().filter(|artifact| !artifact.profile.test && messages::is_path_package(artifact))
-    {
-        let dynamic = artifact.target.kind.iter().any(|kind| {
-            matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
-        });
-        let libraries = artifact.filenames.iter().filter(|file| {
-            dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
-        });
-        for path in artifact.executable.iter().chain(libraries) {
-            let is_build_script = artifact
-                .target
-                .kind
-                .iter()
-                .any(|kind| matches!(kind, cargo_metadata::TargetKind::CustomBuild));
-            if !is_build_script {
-                add_companion(draft, &mut companions, path, profile)?;
-            }
-        }
-    }
-    Ok(companions)
-}
-
 /// Copies a file, unless it was copied already. A program gets the place in the entry that it has in the
 /// folder of cargo's profile, because tests also look for it relative to their own executable.
 fn add_companion(
@@ -361,6 +385,7 @@ fn add_companion(
     companions: &mut Vec<Companion>,
     path: &Utf8Path,
     profile: Option<&Utf8Path>,
+    package_folder: Option<Utf8PathBuf>,
 ) -> anyhow::Result<()> {
     if companions.iter().any(|known| known.path == *path) {
         return Ok(());
@@ -376,7 +401,7 @@ fn add_companion(
         None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
     };
     let hash = draft.add_companion(path, &file)?;
-    companions.push(Companion { path: path.to_owned(), file, hash });
+    companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
     Ok(())
 }
 
@@ -436,6 +461,7 @@ mod tests {
                 draft,
                 messages: &self.messages,
                 shared: &SharedFiles::default(),
+                known: &KnownFiles::default(),
                 notes: self.folder.path(),
                 checkout: &self.root(),
                 target: &self.root(),

@@ -20,6 +20,7 @@ use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
 use crate::provenance::{self, KeyInputs, Provenance};
+use crate::same_sources;
 use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
@@ -27,6 +28,9 @@ use crate::wrapper;
 use memprof_plan::listing::NotMeasured;
 use memprof_support::regular_file;
 use memprof_support::regular_file::followed;
+
+/// How many builds of earlier sessions share their files with a new one, those that were used last.
+const SHARING: usize = 2;
 
 /// A revision's build.
 #[derive(Clone, Debug)]
@@ -228,10 +232,13 @@ fn store_artifacts(
         draft.add_injected(path, content)?;
     }
     let runner = runner(job)?;
+    let newest: Vec<Utf8PathBuf> =
+        same_sources::newest(&job.inputs.cache.store()).into_iter().take(SHARING).collect();
     let artifacts = Artifacts {
         draft: &draft,
         messages: &compiled.messages,
-        shared: &store::shared_files(&job.inputs.used_builds),
+        shared: &store::shared_files(&job.inputs.used_builds, &newest, &key_inputs.toolchain),
+        known: &job.inputs.known_files,
         notes: compiled.notes.path(),
         checkout: &job.inputs.checkout,
         target: &traced_sources::target_folder(job)?,

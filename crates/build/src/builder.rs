@@ -24,6 +24,7 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::{self, OverlayFile};
 use crate::inject::patch;
 use crate::job::{Inputs, Job};
+use crate::known_files::KnownFiles;
 use crate::lockfile_resolver::LockfileResolver;
 use crate::prepared_source::{self, SkippedEdits};
 use crate::provenance::KeyInputs;
@@ -93,6 +94,7 @@ impl<'a> Builder<'a> {
             added_tests: BTreeMap::new(),
             sides: BTreeMap::new(),
             used_builds: Vec::new(),
+            known_files: KnownFiles::read(cache.known_files()),
             patterns,
             sink,
             interrupt,
@@ -161,13 +163,11 @@ impl<'a> Builder<'a> {
         let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
         let key_inputs = key_inputs(&job)?;
-        let built = if let Some(entry) = self.stored(&job, &key_inputs) {
+        let stored = self.stored(&job, &key_inputs).map(|entry| (entry, false));
+        let stored = stored.or_else(|| Some((self.with_same_sources(&job, &key_inputs)?, true)));
+        let built = if let Some((entry, has_same_sources)) = stored {
             let (name, commit) = (revision.name.clone(), revision.short());
-            self.emit(Event::BuildReused { name, commit, has_same_sources: false });
-            entry
-        } else if let Some(entry) = self.with_same_sources(&job, &key_inputs) {
-            let (name, commit) = (revision.name.clone(), revision.short());
-            self.emit(Event::BuildReused { name, commit, has_same_sources: true });
+            self.emit(Event::BuildReused { name, commit, has_same_sources });
             entry
         } else {
             self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
@@ -320,7 +320,7 @@ impl<'a> Builder<'a> {
     /// Returns a revision's build from the store. Warns of a damaged one, which is built again. So is
     /// one that lacks selected tests, because their targets may compile by now.
     fn stored(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<Box<Entry>> {
-        match store::find_intact(&self.inputs.cache.store(), &key_inputs.key()) {
+        match self.inputs.intact(&key_inputs.key()) {
             Stored::Complete(entry) => complete(job, entry),
             Stored::Absent => None,
             Stored::Damaged(reason) => {
@@ -339,14 +339,13 @@ impl<'a> Builder<'a> {
         if !self.inputs.patches.is_empty() || self.inputs.plan.request.settings.run_all {
             return None;
         }
-        let store = self.inputs.cache.store();
-        let used = &self.inputs.used_builds;
+        let (store, used) = (self.inputs.cache.store(), &self.inputs.used_builds);
         let found = same_sources::find(&store, used, self.inputs.repository, key_inputs)?;
+        // The files of one in use were checked.
         if used.contains(&found.folder) {
-            // Its files were checked.
             return complete(job, found);
         }
-        match store::find_intact(&store, &found.provenance.key) {
+        match self.inputs.intact(&found.provenance.key) {
             Stored::Complete(entry) => complete(job, entry),
             Stored::Absent | Stored::Damaged(_) => None,
         }

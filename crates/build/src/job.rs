@@ -14,8 +14,10 @@ use crate::checkout::cache::Cache;
 use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
 use crate::inject::patch::Patch;
+use crate::known_files::KnownFiles;
 use crate::provided_side::ProvidedSide;
 use crate::selected_targets::{self, RevisionTexts};
+use crate::store::{self, Stored};
 use crate::trace::instrument::Patterns;
 use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::request::{BuildOptions, OverlayMode};
@@ -42,6 +44,8 @@ pub struct Inputs<'a> {
     pub sides: BTreeMap<usize, ProvidedSide>,
     /// The folders of the builds that this session found or made, in the store.
     pub used_builds: Vec<Utf8PathBuf>,
+    /// The hashes of files that were read before.
+    pub(crate) known_files: KnownFiles,
     /// Which functions to trace.
     pub patterns: Patterns,
     /// Where events go.
@@ -64,6 +68,11 @@ pub struct Job<'a> {
 }
 
 impl Inputs<'_> {
+    /// Looks for the build with this key, and checks all its files.
+    pub(crate) fn intact(&self, key: &str) -> Stored {
+        store::find_intact(&self.cache.store(), key, &self.known_files)
+    }
+
     /// Returns the folder of the workspace in the checkout.
     pub fn workspace(&self) -> Utf8PathBuf {
         self.checkout.join(&self.plan.workspace)

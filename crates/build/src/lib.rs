@@ -28,6 +28,8 @@ pub mod harness_library;
 pub mod inject;
 mod inserted_checkpoints;
 mod job;
+mod key_stamp;
+mod known_files;
 pub mod libraries;
 mod library_listing;
 mod line_tables;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::harness_library::HarnessLibrary;
 use crate::noting_runner::LIBRARY_PATHS;
+use crate::texts::Traits;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
@@ -310,6 +311,9 @@ pub struct Executable {
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<TestBody>,
+    /// What it can do, as far as its texts say. Absent for programs, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traits: Option<Traits>,
 }
 
 impl Executable {
@@ -340,6 +344,10 @@ pub struct Companion {
     pub file: Utf8PathBuf,
     /// blake3 of the file.
     pub hash: String,
+    /// The folder of the package that has this program, relative to the checkout if it is in there. Absent for
+    /// libraries, and in builds of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_folder: Option<Utf8PathBuf>,
 }
 
 #[cfg(any(test, feature = "samples"))]
@@ -370,6 +378,7 @@ pub mod samples {
             environment: BTreeMap::new(),
             heap_absent: None,
             body: None,
+            traits: None,
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn find(
 }
 
 /// Returns the folders of the builds, the one that was used last first.
-fn newest(store: &Utf8Path) -> Vec<Utf8PathBuf> {
+pub(crate) fn newest(store: &Utf8Path) -> Vec<Utf8PathBuf> {
     let entries = store.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
     let mut builds: Vec<(SystemTime, Utf8PathBuf)> = entries
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.into_path())))

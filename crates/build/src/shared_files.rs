@@ -1,35 +1,103 @@
 //! Files that builds in the store have in common.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::provenance::Provenance;
+use crate::known_files::KnownFiles;
+use crate::provenance::{Executable, ListedTest, Provenance};
 
 /// The executables of stored builds, by the hash of the file as it was linked. A build with the same code shares the
 /// file: most of a workspace is the same after a change, and copies of it fill the disk.
 #[derive(Default)]
 pub(crate) struct SharedFiles(HashMap<String, SharedFile>);
 
+#[derive(Clone, Debug)]
 pub(crate) struct SharedFile {
     pub path: Utf8PathBuf,
-    pub hash: String,
+    /// The key in the file.
     pub key: String,
+    /// The executable in the other build.
+    pub executable: Executable,
+    /// The user's runner in the other build.
+    runner: Vec<String>,
+    is_checked: bool,
 }
 
 impl SharedFiles {
-    /// Adds the executables of a build, whose files were checked.
-    pub fn add(&mut self, folder: &Utf8Path, build: &Provenance) {
+    /// Adds the executables of a build, in the place of those of another one. `is_checked` if this session has
+    /// checked or written its files.
+    pub fn add(&mut self, folder: &Utf8Path, build: &Provenance, is_checked: bool) {
         for executable in &build.executables {
             let Some(code) = executable.code.clone() else { continue };
-            let key = build.key_in(executable).to_owned();
+            let (key, runner) = (build.key_in(executable).to_owned(), build.runner.clone());
             let path = folder.join(&executable.file);
-            self.0.insert(code, SharedFile { path, hash: executable.hash.clone(), key });
+            self.0.insert(code, SharedFile { path, key, executable: executable.clone(), runner, is_checked });
         }
     }
 
-    /// Puts the file with this code at a path, if a build has one. Some file systems have no hard links.
-    pub fn link(&self, code: &str, path: &Utf8Path) -> Option<&SharedFile> {
-        self.0.get(code).filter(|file| std::fs::hard_link(&file.path, path).is_ok())
+    /// Puts the file with this code at a path, if a build has one that is as it was written. Some file systems have
+    /// no hard links.
+    pub fn link(&self, code: &str, path: &Utf8Path, known: &KnownFiles) -> Option<&SharedFile> {
+        let is_whole = |file: &&SharedFile| {
+            file.is_checked || known.hash(&file.path).is_ok_and(|found| found == file.executable.hash)
+        };
+        self.0.get(code).filter(is_whole).filter(|file| known.link(&file.path, path).is_ok())
+    }
+}
+
+impl SharedFile {
+    /// Returns the tests that libtest's harness listed, if it would be asked in the same way. What it lists is
+    /// in the code.
+    pub fn tests(
+        &self,
+        runner: &[String],
+        directory: &Utf8Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Option<Vec<ListedTest>> {
+        let Executable { harness, unlisted, tests, .. } = &self.executable;
+        let is_asked_alike = self.runner == runner
+            && self.executable.directory == directory
+            && self.executable.environment == *environment;
+        (*harness && unlisted.is_none() && is_asked_alike).then(|| tests.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provenance::samples;
+
+    #[test]
+    fn tests_are_those_of_the_other_build_only_if_it_was_asked_in_the_same_way() {
+        let environment = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let tests = vec![ListedTest { name: "one".into(), ignored: false }];
+        let listed = |change: fn(&mut SharedFile)| {
+            let executable = Executable {
+                tests: tests.clone(),
+                environment: environment.clone(),
+                ..samples::executable()
+            };
+            let mut file = SharedFile {
+                path: "/s/t".into(),
+                key: samples::KEY.into(),
+                executable,
+                runner: Vec::new(),
+                is_checked: true,
+            };
+            change(&mut file);
+            file.tests(&[], "/".into(), &environment)
+        };
+        assert_eq!(listed(|_| {}), Some(tests.clone()));
+        let others: [fn(&mut SharedFile); 5] = [
+            |file| file.executable.harness = false,
+            |file| file.executable.unlisted = Some("no loader".into()),
+            |file| file.executable.directory = "/elsewhere".into(),
+            |file| drop(file.executable.environment.insert("B".into(), "2".into())),
+            |file| file.runner.push("qemu".into()),
+        ];
+        for (number, change) in others.into_iter().enumerate() {
+            assert_eq!(listed(change), None, "{number}");
+        }
     }
 }

@@ -9,8 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::key_stamp::{Unproven, stamp};
+use crate::known_files::KnownFiles;
+pub use crate::known_files::hash_file;
 use crate::provenance::{Executable, FailedTarget, Provenance, VERSION};
-use crate::shared_files::SharedFiles;
+use crate::shared_files::{SharedFile, SharedFiles};
 use crate::test_listing;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
@@ -57,57 +60,10 @@ pub enum WrongBuild {
     },
 }
 
-/// Why an executable cannot be proven to be the build that was asked for.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unproven {
-    /// The shim's place for the key is missing.
-    #[error(
-        "its file has no place for the build key; a linker script or another build step removed it, or \
-         the target's root file is outside the checkout"
-    )]
-    NoPlace,
-    /// The place for the key is incomplete, or contains something else.
-    #[error("its place for the build key was changed; the file is not what the compiler linked")]
-    Changed,
-    /// There are several places for the key.
-    #[error("its file has {0} places for the build key instead of one")]
-    Several(usize),
-}
-
 /// A file that cargo reports as built cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cargo reports a file as built that cannot be read: {0}")]
 pub(crate) struct UnreadableArtifact(std::io::Error);
-
-/// The text in the shim that precedes 64 bytes for the key.
-const STAMP: &[u8] = b"cargo-memprof-build-key:";
-
-/// Writes the key into an executable's bytes.
-///
-/// # Errors
-///
-/// The executable does not contain exactly one unused place for the key.
-///
-/// # Panics
-///
-/// The key does not have 64 digits.
-pub(crate) fn stamp(executable: &mut [u8], key: &str) -> Result<(), Unproven> {
-    assert_eq!(key.len(), 64, "a key has 64 digits");
-    let is_unused =
-        |place: &usize| executable[place + STAMP.len()..].get(..64).is_some_and(|place| *place == [b'-'; 64]);
-    let texts: Vec<usize> = memchr::memmem::find_iter(executable, STAMP).collect();
-    // The text alone is no place: a program may search for it, as this one does.
-    let places: Vec<usize> = texts.iter().copied().filter(is_unused).collect();
-    let start = match places[..] {
-        [place] => place + STAMP.len(),
-        [] if texts.is_empty() => return Err(Unproven::NoPlace),
-        [] => return Err(Unproven::Changed),
-        _ => return Err(Unproven::Several(places.len())),
-    };
-    let target = &mut executable[start..start + 64];
-    target.copy_from_slice(key.as_bytes());
-    Ok(())
-}
 
 /// The file in an entry's folder with its [`Provenance`].
 pub const PROVENANCE: &str = "provenance.json";
@@ -129,7 +85,16 @@ pub(crate) struct Copied {
     pub key: Option<String>,
     /// blake3 of the file as it was linked.
     pub code: String,
-    pub bytes: Vec<u8>,
+    pub content: Content,
+}
+
+/// What is known of a copied executable.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Its bytes.
+    Read(Vec<u8>),
+    /// It has the code of this executable of another build, whose file it shares.
+    Shared(Box<SharedFile>),
 }
 
 /// What the store has for a key.
@@ -156,12 +121,16 @@ pub fn find(store: &Utf8Path, key: &str) -> Stored {
     }
 }
 
-/// Returns the executables of the builds in these folders, whose files were checked.
-pub(crate) fn shared_files(folders: &[Utf8PathBuf]) -> SharedFiles {
+/// Returns the executables of the builds in these folders, if this toolchain made them. Those of builds whose files
+/// were checked are preferred.
+pub(crate) fn shared_files(checked: &[Utf8PathBuf], others: &[Utf8PathBuf], toolchain: &str) -> SharedFiles {
     let mut shared = SharedFiles::default();
-    for folder in folders {
-        if let Stored::Complete(entry) = find_in(folder) {
-            shared.add(folder, &entry.provenance);
+    let others = others.iter().filter(|folder| !checked.contains(folder)).map(|folder| (folder, false));
+    for (folder, is_checked) in others.chain(checked.iter().map(|folder| (folder, true))) {
+        if let Stored::Complete(entry) = find_in(folder)
+            && entry.provenance.key_inputs.toolchain == toolchain
+        {
+            shared.add(folder, &entry.provenance, is_checked);
         }
     }
     shared
@@ -182,9 +151,9 @@ pub(crate) fn find_in(folder: &Utf8Path) -> Stored {
 }
 
 /// Looks for the build with this key, and checks all its files.
-pub(crate) fn find_intact(store: &Utf8Path, key: &str) -> Stored {
+pub(crate) fn find_intact(store: &Utf8Path, key: &str, known: &KnownFiles) -> Stored {
     match find(store, key) {
-        Stored::Complete(entry) => match entry.check_files() {
+        Stored::Complete(entry) => match entry.check_files(known) {
             Ok(()) => Stored::Complete(entry),
             Err(error) => Stored::Damaged(format!("{error:#}")),
         },
@@ -249,22 +218,35 @@ impl Draft {
         file: &Utf8Path,
         key: &str,
         shared: &SharedFiles,
+        known: &KnownFiles,
     ) -> anyhow::Result<Result<Copied, Unproven>> {
-        let mut bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
-        let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
-        let code = blake3::hash(&bytes).to_hex().to_string();
         let path = self.partial.join(file);
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
-        if let Some(same) = shared.link(&code, &path) {
+        let link = |code: String| {
+            let same = shared.link(&code, &path, known)?;
             let key = (same.key != key).then(|| same.key.clone());
-            return Ok(Ok(Copied { hash: same.hash.clone(), key, code, bytes }));
+            let (hash, content) = (same.executable.hash.clone(), Content::Shared(Box::new(same.clone())));
+            Some(Copied { hash, key, code, content })
+        };
+        if let Some(copied) = known.known(built).and_then(link) {
+            return Ok(Ok(copied));
+        }
+        let mut bytes = Vec::new();
+        let code = known.note(built, || {
+            bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
+            Ok::<_, UnreadableArtifact>(blake3::hash(&bytes).to_hex().to_string())
+        })?;
+        let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
+        if let Some(copied) = link(code.clone()) {
+            return Ok(Ok(copied));
         }
         if let Err(unproven) = stamp(&mut bytes, key) {
             return Ok(Err(unproven));
         }
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
-        Ok(Ok(Copied { hash: blake3::hash(&bytes).to_hex().to_string(), key: None, code, bytes }))
+        let hash = blake3::hash(&bytes).to_hex().to_string();
+        Ok(Ok(Copied { hash, key: None, code, content: Content::Read(bytes) }))
     }
 
     /// Copies any other file. Returns its hash.
@@ -342,15 +324,16 @@ impl Entry {
         reasons.into_iter().any(|reason| reason.contains(test_listing::LOADER_ERROR))
     }
 
-    /// Checks that all files of the entry are as they were written.
+    /// Checks that all files of the entry are as they were written. An executable is read only if it changed
+    /// since an earlier session read it: before it runs, it is read anyway ([`Self::verified`]).
     ///
     /// # Errors
     ///
     /// The first file that is missing, unreadable or changed.
-    fn check_files(&self) -> anyhow::Result<()> {
+    fn check_files(&self, known: &KnownFiles) -> anyhow::Result<()> {
         let provenance = &self.provenance;
         for executable in &provenance.executables {
-            self.verified(executable)?;
+            self.verified_by(executable, |path| known.hash(path))?;
         }
         for companion in &provenance.companions {
             let path = self.folder.join(&companion.file);
@@ -372,8 +355,16 @@ impl Entry {
     ///
     /// [`WrongBuild::OtherExecutable`] if the file has another hash.
     pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
+        self.verified_by(executable, hash_file)
+    }
+
+    fn verified_by(
+        &self,
+        executable: &Executable,
+        hash: impl Fn(&Utf8Path) -> std::io::Result<String>,
+    ) -> anyhow::Result<Utf8PathBuf> {
         let path = self.folder.join(&executable.file);
-        let found = hash_file(&path)?;
+        let found = hash(&path)?;
         if found != executable.hash {
             return Err(
                 WrongBuild::OtherExecutable { file: path, found, expected: executable.hash.clone() }.into()
@@ -420,16 +411,6 @@ impl Entry {
     }
 }
 
-/// How many bytes of a file are hashed. A sparse file of any size takes no space on the disk, and hours.
-const MOST_OF_STORED: u64 = 64 << 30;
-
-/// Returns the blake3 hash of a file, as hexadecimal digits.
-pub fn hash_file(path: &Utf8Path) -> std::io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(followed::open_within(path, MOST_OF_STORED)?)?;
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
 /// Returns the blake3 hash of paths and contents.
 pub(crate) fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -453,28 +434,12 @@ pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_stamp;
     use crate::provenance::Companion;
     use crate::provenance::samples::{KEY, executable, provenance};
 
     fn linked() -> Vec<u8> {
-        [b"ELF", STAMP, &[b'-'; 64], b"rest"].concat()
-    }
-
-    #[test]
-    fn the_key_is_written_after_the_stamp() {
-        let mut bytes = linked();
-        stamp(&mut bytes, KEY).unwrap();
-        assert!(memchr::memmem::find(&bytes, KEY.as_bytes()).is_some());
-        assert_eq!(stamp(&mut bytes, KEY), Err(Unproven::Changed));
-    }
-
-    #[test]
-    fn an_executable_without_exactly_one_place_for_the_key_is_unproven() {
-        assert_eq!(stamp(&mut b"plain".to_vec(), KEY), Err(Unproven::NoPlace));
-        assert_eq!(stamp(&mut [linked(), linked()].concat(), KEY), Err(Unproven::Several(2)));
-        assert_eq!(stamp(&mut linked()[..40], KEY), Err(Unproven::Changed));
-        let mut with_text = [STAMP, b" is searched for", &linked(), STAMP].concat();
-        assert_eq!(stamp(&mut with_text, KEY), Ok(()));
+        [b"ELF", key_stamp::STAMP, &[b'-'; 64], b"rest"].concat()
     }
 
     #[test]
@@ -483,14 +448,16 @@ mod tests {
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
         let file = Utf8Path::new("t");
-        let missing =
-            draft.add_executable(&store.join("built"), file, KEY, &SharedFiles::default()).unwrap_err();
+        let missing = draft
+            .add_executable(&store.join("built"), file, KEY, &SharedFiles::default(), &KnownFiles::default())
+            .unwrap_err();
         assert!(missing.is::<UnreadableArtifact>() && missing.to_string().contains("/built"), "{missing}");
         fs_err::write(store.join("built"), linked()).unwrap();
         // Like a full disk, a folder in its place keeps the copy from being written.
         fs_err::create_dir(draft.path(file)).unwrap();
-        let blocked =
-            draft.add_executable(&store.join("built"), file, KEY, &SharedFiles::default()).unwrap_err();
+        let blocked = draft
+            .add_executable(&store.join("built"), file, KEY, &SharedFiles::default(), &KnownFiles::default())
+            .unwrap_err();
         assert!(blocked.to_string().contains(draft.path(file).as_str()), "{blocked}");
     }
 
@@ -502,11 +469,17 @@ mod tests {
         let built = store.join("built");
         fs_err::write(&built, linked()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let copied = draft.add_executable(&built, Utf8Path::new("t"), KEY, &SharedFiles::default());
+        let copied = draft.add_executable(
+            &built,
+            Utf8Path::new("t"),
+            KEY,
+            &SharedFiles::default(),
+            &KnownFiles::default(),
+        );
         let Copied { hash, code, .. } = copied.unwrap().unwrap();
         let mut provenance = provenance(Executable { hash, code: Some(code), ..executable() });
         let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
-        provenance.companions.push(Companion { path: built, file: "c".into(), hash });
+        provenance.companions.push(Companion { path: built, file: "c".into(), hash, package_folder: None });
         let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
         for (path, content) in &injected {
             draft.add_injected(path, content).unwrap();
@@ -521,10 +494,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let first = entry(store);
-        let shared = shared_files(std::slice::from_ref(&first.folder));
+        let shared = shared_files(std::slice::from_ref(&first.folder), &[], "rustc");
         let key = KEY.replace('0', "1");
         let draft = Draft::new(store, &key).unwrap();
-        let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared).unwrap().unwrap();
+        let copied = draft
+            .add_executable(&store.join("built"), "t".into(), &key, &shared, &KnownFiles::default())
+            .unwrap()
+            .unwrap();
         assert_eq!(copied.key.as_deref(), Some(KEY));
         let Copied { hash, key: of_first, code, .. } = copied;
         let executable = Executable { hash, key: of_first, code: Some(code), ..executable() };
@@ -533,13 +509,39 @@ mod tests {
         assert_eq!(provenance.key_in(&provenance.executables[0]), KEY);
         let second = draft.finish(provenance).unwrap();
         fs_err::remove_dir_all(&first.folder).unwrap();
-        assert!(matches!(find_intact(store, &key), Stored::Complete(_)), "it needs no other build");
+        assert!(
+            matches!(find_intact(store, &key, &KnownFiles::default()), Stored::Complete(_)),
+            "it needs no other build"
+        );
         // Other code gets a file of its own.
         fs_err::write(store.join("built"), [&linked()[..], b"more"].concat()).unwrap();
         let draft = Draft::new(store, KEY).unwrap();
-        let shared = shared_files(&[first.folder, second.folder]);
-        let copied = draft.add_executable(&store.join("built"), "t".into(), KEY, &shared).unwrap().unwrap();
+        let shared = shared_files(&[], &[first.folder, second.folder.clone()], "rustc");
+        let copied = draft
+            .add_executable(&store.join("built"), "t".into(), KEY, &shared, &KnownFiles::default())
+            .unwrap()
+            .unwrap();
         assert_eq!(copied.key, None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_it_was_written_is_not_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Utf8Path::from_path(folder.path()).unwrap();
+        let first = entry(store);
+        let key = KEY.replace('0', "1");
+        let key_of_copy = || {
+            let shared = shared_files(&[], std::slice::from_ref(&first.folder), "rustc");
+            let draft = Draft::new(store, &key).unwrap();
+            let known = KnownFiles::default();
+            let copied = draft.add_executable(&store.join("built"), "t".into(), &key, &shared, &known);
+            copied.unwrap().unwrap().key
+        };
+        assert_eq!(key_of_copy().as_deref(), Some(KEY));
+        fs_err::write(first.folder.join("t"), "damaged").unwrap();
+        assert_eq!(key_of_copy(), None);
+        let other = shared_files(&[first.folder], &[], "another rustc");
+        assert!(other.link("", &store.join("linked"), &KnownFiles::default()).is_none());
     }
 
     #[test]
@@ -557,7 +559,7 @@ mod tests {
     fn a_damaged_entry_is_found_and_can_be_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let store = Utf8Path::from_path(folder.path()).unwrap();
-        assert!(matches!(find_intact(store, KEY), Stored::Absent));
+        assert!(matches!(find_intact(store, KEY, &KnownFiles::default()), Stored::Absent));
         let damages: [(&str, Damage<'_>); 8] = [
             ("/t", &|entry| fs_err::remove_file(entry.join("t")).unwrap()),
             ("/t", &|entry| fs_err::write(entry.join("t"), "ELF").unwrap()),
@@ -579,9 +581,11 @@ mod tests {
         ];
         for (place, damage) in damages {
             let entry = entry(store);
-            assert!(matches!(find_intact(store, KEY), Stored::Complete(_)));
+            assert!(matches!(find_intact(store, KEY, &KnownFiles::default()), Stored::Complete(_)));
             damage(&entry.folder);
-            let Stored::Damaged(reason) = find_intact(store, KEY) else { panic!("not noticed: {place}") };
+            let Stored::Damaged(reason) = find_intact(store, KEY, &KnownFiles::default()) else {
+                panic!("not noticed: {place}")
+            };
             assert!(reason.contains(place), "{reason}");
         }
     }
@@ -592,6 +596,6 @@ mod tests {
         let store = Utf8Path::from_path(folder.path()).unwrap();
         let entry = entry(store);
         fs_err::write(entry.folder.join(PROVENANCE), r#"{"version": 2, "key": "k"}"#).unwrap();
-        assert!(matches!(find_intact(store, KEY), Stored::Absent));
+        assert!(matches!(find_intact(store, KEY, &KnownFiles::default()), Stored::Absent));
     }
 }

@@ -13,10 +13,13 @@ use serde_json::Value;
 use crate::guards::Guard;
 use crate::merging::copy_tree;
 use crate::runner::Runner;
+use crate::same_code::LeftOut;
 use crate::saved_baselines;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
-use memprof_judge::results::build_facts;
+use memprof_build::git::repository::Repository;
+use memprof_build::provenance::{self, Provenance};
+use memprof_judge::results::build_facts::{self, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
 use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
@@ -36,6 +39,8 @@ pub struct KeptRun {
     record: KeptBaseline,
     folder: RunFolder,
     plan: Plan,
+    /// The cells of the new run that are left out, because they cannot differ.
+    left_out: LeftOut,
 }
 
 impl KeptRun {
@@ -50,7 +55,7 @@ impl KeptRun {
             folder: folder.0.clone(),
             revision: plan.baseline,
         };
-        Ok(Self { record, folder, plan })
+        Ok(Self { record, folder, plan, left_out: LeftOut::default() })
     }
 
     /// Opens the saved baseline of a run that began earlier. `None` if the run measures its baseline
@@ -60,7 +65,29 @@ impl KeptRun {
         let kept = RunFolder(record.folder.clone());
         let plan = stored::read_plan(&kept)
             .with_context(|| format!("the saved baseline {} is needed to continue", record.name))?;
-        Ok(Some(Self { record, folder: kept, plan }))
+        Ok(Some(Self { record, folder: kept, plan, left_out: LeftOut::default() }))
+    }
+
+    /// Returns what is known of the kept build, or why tests with the same code cannot be told.
+    pub fn build(&self, repository: &Repository) -> Result<Provenance, String> {
+        let (name, file) = (&self.record.name, self.folder.provenances());
+        if !file.exists() {
+            return Err(format!(
+                "an earlier version saved the baseline {name}, without the hashes of its code"
+            ));
+        }
+        let mut builds: BTreeMap<usize, Provenance> =
+            sealed::read(&file).map_err(|error| format!("{error:#}"))?;
+        let build = builds.remove(&self.record.revision).filter(|build| build.version == provenance::VERSION);
+        if repository.commit(&self.revision().commit).is_err() {
+            return Err(format!("the commit of the baseline {name} is not in this repository"));
+        }
+        build.ok_or_else(|| format!("another version saved the baseline {name}"))
+    }
+
+    /// Notes the cells that do not run.
+    pub fn leave_out(&mut self, left_out: LeftOut) {
+        self.left_out = left_out;
     }
 
     fn revision(&self) -> &Revision {
@@ -173,7 +200,8 @@ impl KeptRun {
         let selects_the_same = kept_baseline::select_the_same(&self.plan.request, &plan.request);
         let mut kept: BTreeSet<CellId> = BTreeSet::new();
         for (home, record) in self.records()? {
-            if !planned.contains(&record.cell) && !selects_the_same {
+            let is_unplanned = !planned.contains(&record.cell);
+            if is_unplanned && (!selects_the_same || self.left_out.cells.contains(&record.cell)) {
                 continue;
             }
             if let Some(problem) = stored::damage(&home) {
@@ -219,7 +247,7 @@ impl KeptRun {
                 return Err(self.refused(&Self::without(plan), None, &differing));
             }
         }
-        builds.insert(plan.baseline, own);
+        builds.insert(plan.baseline, StoredBuild { same_code: self.left_out.tests.clone(), ..own });
         build_facts::write(folder, &builds)?;
         if folder.trace().exists() && self.folder.trace().exists() {
             let mut traces: BTreeMap<usize, Value> = sealed::read(&folder.trace())?;

@@ -35,7 +35,7 @@ mod recording;
 mod rounds;
 pub mod runner;
 mod same_builds;
-mod same_code;
+pub mod same_code;
 pub mod same_machine;
 pub mod saved_baselines;
 mod schedule;

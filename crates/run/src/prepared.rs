@@ -6,6 +6,7 @@ use crate::conditions::Conditions;
 use crate::guards::{FilesOfRun, Guard, Unfinished};
 use crate::own_shard::OwnShard;
 use crate::runner::{Completion, Runner};
+use crate::same_code::LeftOut;
 use crate::spread::Spread;
 use crate::stretch::DeviceGone;
 use memprof_build::attempts::Build;
@@ -25,6 +26,8 @@ pub struct Prepared<T> {
     pub cells: Vec<PlannedCell>,
     /// Which part of all tests these are, if they are a part.
     pub shard: Option<OwnShard>,
+    /// The cells that do not run, because they cannot differ.
+    pub left_out: LeftOut,
 }
 
 impl<T: TestTree> Prepared<T> {

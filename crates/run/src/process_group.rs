@@ -83,8 +83,8 @@ impl LeftProcesses {
 /// How long after a test's end by a signal this tool may get the same signal.
 const SAME_END: Duration = Duration::from_millis(300);
 
-/// How often the end of what a test started is looked for.
-const FINISH_POLL: Duration = Duration::from_millis(1);
+/// How long the end of what a test started is waited for, before it is looked for again: first and at most.
+const FINISH_POLL: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 
 /// Runs the command in a new process group until it ends, exceeds `limit`, or `interrupt` is set.
 /// Calls `on_poll` many times a second while it runs.
@@ -116,9 +116,11 @@ pub(crate) fn run(
         });
         let ended = wait(&child, start, limit, interrupt, &receiver, on_poll);
         drop(receiver);
+        let [mut pause, longest] = FINISH_POLL;
         while !watching.is_finished() {
             platform::finish(&child);
-            std::thread::sleep(FINISH_POLL);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(longest);
         }
         (ended, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

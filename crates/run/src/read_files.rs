@@ -8,13 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use memchr::memmem;
 
 use memprof_build::documentation::{FOLDERS, is_documentation, owner_of};
-
-/// Parts of symbols: `std::path::Path::parent`, and the module that each executable with symbols has.
-const PARENT: &[u8] = b"4Path6parent";
-const PATHS: &[u8] = b"3std4path";
-
-/// Parts of symbols of the shim: the figures that a test gets, and assertions about them.
-const FIGURES: [&str; 2] = ["5usage5Usage", "10assertions6Broken"];
+use memprof_build::texts::Traits;
 
 /// An executable that is the same at all revisions.
 pub(crate) struct Reader<'a> {
@@ -22,24 +16,58 @@ pub(crate) struct Reader<'a> {
     pub package: &'a Utf8Path,
     /// The folders of all packages of the checkout.
     pub packages: &'a BTreeSet<Utf8PathBuf>,
-    texts: &'a [u8],
-    climbs: OnceCell<bool>,
+    traits: Option<Traits>,
+    /// Reads the executable.
+    read: &'a dyn Fn() -> anyhow::Result<Vec<u8>>,
+    texts: OnceCell<Vec<u8>>,
+    /// Why it could not be read.
+    failure: OnceCell<anyhow::Error>,
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(package: &'a Utf8Path, packages: &'a BTreeSet<Utf8PathBuf>, texts: &'a [u8]) -> Self {
-        Self { package, packages, texts, climbs: OnceCell::new() }
+    /// `traits` are those that were stored with the executable, and `read` returns its texts.
+    pub fn new(
+        package: &'a Utf8Path,
+        packages: &'a BTreeSet<Utf8PathBuf>,
+        traits: Option<Traits>,
+        read: &'a dyn Fn() -> anyhow::Result<Vec<u8>>,
+    ) -> Self {
+        let traits = traits.and_then(Traits::current);
+        Self { package, packages, traits, read, texts: OnceCell::new(), failure: OnceCell::new() }
+    }
+
+    /// Fails if the executable was needed, and could not be read. Without its texts, nothing is known of it.
+    pub fn checked(self) -> anyhow::Result<()> {
+        self.failure.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn texts(&self) -> &[u8] {
+        self.texts.get_or_init(|| {
+            (self.read)().unwrap_or_else(|error| {
+                let _ = self.failure.set(error);
+                Vec::new()
+            })
+        })
+    }
+
+    fn traits(&self) -> Traits {
+        self.traits.unwrap_or_else(|| Traits::of_texts(self.texts()))
     }
 
     /// Whether the text is in the executable.
     pub fn mentions(&self, text: &str) -> bool {
-        memmem::find(self.texts, text.as_bytes()).is_some()
+        memmem::find(self.texts(), text.as_bytes()).is_some()
+    }
+
+    /// Whether it may start a program with this name that belongs to another package. A short name is in every
+    /// executable, so the name alone says nothing.
+    pub fn may_start(&self, program: &str) -> bool {
+        self.traits().finds_programs && self.mentions(program)
     }
 
     /// Whether its tests may assert how much memory they need. Such an assertion is a limit, which a run checks.
     pub fn may_assert(&self) -> bool {
-        let has_symbols = memmem::find(self.texts, PATHS).is_some();
-        !has_symbols || FIGURES.iter().any(|figures| self.mentions(figures))
+        self.traits().asserts
     }
 
     /// Whether it may read a changed file, or one whose folder is gone or new. Paths are relative to the
@@ -74,25 +102,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the executable can find its way out of its package's folder: it has a text with `../`, or calls
-    /// `Path::parent`. Without symbols, nobody knows.
     fn climbs(&self) -> bool {
-        *self.climbs.get_or_init(|| {
-            let has = |text: &[u8]| memmem::find(self.texts, text).is_some();
-            has(PARENT)
-                || !has(PATHS)
-                || memmem::find_iter(self.texts, b"../").any(|at| !self.is_of_toolchain(at))
-        })
-    }
-
-    /// Whether a `../` is inside of a path of the standard library's sources:
-    /// `/rustc/HASH/library/std/src/../../backtrace/src`.
-    fn is_of_toolchain(&self, at: usize) -> bool {
-        let is_of_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/".contains(byte);
-        let before = &self.texts[at.saturating_sub(160)..at];
-        let begin = before.iter().rposition(|byte| !is_of_path(byte)).map_or(0, |place| place + 1);
-        let before = &before[begin..];
-        [&b"library/"[..], b"compiler-builtins/"].iter().any(|folder| memmem::find(before, folder).is_some())
+        self.traits().climbs
     }
 }
 
@@ -107,7 +118,8 @@ mod tests {
     fn may_read(bytes: &str, path: &str) -> bool {
         let packages = ["", "crates/leaf", "crates/app", "crates/app/derive"];
         let packages = packages.into_iter().map(Utf8PathBuf::from).collect();
-        Reader::new(Utf8Path::new("crates/app"), &packages, bytes.as_bytes()).may_read(Utf8Path::new(path))
+        let read = || Ok(bytes.as_bytes().to_vec());
+        Reader::new(Utf8Path::new("crates/app"), &packages, None, &read).may_read(Utf8Path::new(path))
     }
 
     #[test]
@@ -153,7 +165,10 @@ mod tests {
     #[test]
     fn a_test_with_figures_may_assert_them() {
         let packages = BTreeSet::new();
-        let may_assert = |texts: &str| Reader::new("".into(), &packages, texts.as_bytes()).may_assert();
+        let may_assert = |texts: &str| {
+            let read = || Ok(texts.as_bytes().to_vec());
+            Reader::new("".into(), &packages, None, &read).may_assert()
+        };
         assert!(!may_assert(ORDINARY) && may_assert("without symbols"));
         assert!(may_assert(&format!("{ORDINARY} _RNvNtNtCs1_7memprof6shared5usage5Usage")));
     }
@@ -175,8 +190,26 @@ mod tests {
             assert!(may_read(ORDINARY, path), "{path}");
         }
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
-        let reader = Reader::new(Utf8Path::new("app"), &packages, ORDINARY.as_bytes());
+        let read = || Ok(ORDINARY.as_bytes().to_vec());
+        let reader = Reader::new(Utf8Path::new("app"), &packages, None, &read);
         assert!(reader.may_read(Utf8Path::new("shared/code.rs")), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml")), "the manifest of the workspace");
+    }
+
+    #[test]
+    fn an_executable_is_read_only_for_what_its_traits_do_not_say() {
+        let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
+        let read = || Err(anyhow::anyhow!("cannot be read"));
+        let traits = Some(Traits::of_texts(ORDINARY.as_bytes()));
+        let reader = || Reader::new(Utf8Path::new("app"), &packages, traits, &read);
+        let one = reader();
+        assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs")));
+        one.checked().unwrap();
+        let one = reader();
+        let _ = one.may_read(Utf8Path::new("README.md"));
+        assert_eq!(one.checked().unwrap_err().to_string(), "cannot be read");
+        let other = Reader::new(Utf8Path::new("app"), &packages, None, &read);
+        assert!(other.may_assert(), "without symbols, nobody knows");
+        other.checked().unwrap_err();
     }
 }

@@ -9,7 +9,7 @@ use crate::read_files::Reader;
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
-use memprof_build::provenance::{Executable, KeyInputs, Provenance};
+use memprof_build::provenance::{Companion, Executable, KeyInputs, Provenance};
 use memprof_build::store::Entry;
 use memprof_build::texts::texts;
 use memprof_judge::results::build_facts;
@@ -18,7 +18,7 @@ use memprof_judge::results::same_code::SameCode;
 use memprof_plan::cell_status::CellStatus;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::request::Request;
-use memprof_plan::resolved::{Plan, TestId};
+use memprof_plan::resolved::{CellId, Plan, TestId};
 use memprof_plan::side;
 use memprof_support::regular_file::followed;
 
@@ -26,7 +26,7 @@ use memprof_support::regular_file::followed;
 type Name<'a> = (&'a str, &'a str, memprof_plan::request::TargetKind);
 
 /// Whether the user asked for something that needs the figures of each test.
-fn needs_all(plan: &Plan) -> bool {
+pub fn needs_all(plan: &Plan) -> bool {
     let Request { settings, judging, trace, refs, .. } = &plan.request;
     let baseline = &plan.revisions[plan.baseline];
     let candidates = || plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline);
@@ -47,31 +47,53 @@ pub(crate) fn has_run_all(plan: &Plan, folder: &RunFolder) -> anyhow::Result<boo
     Ok(folder.cells().exists() && left_out.unwrap_or_default().is_empty())
 }
 
-/// Removes the cells whose tests cannot differ, and returns how many tests of each package these are.
+/// A baseline that was measured earlier. It is the last revision of its plan.
+pub struct KeptBuild<'a> {
+    /// The plan with the baseline.
+    pub plan: &'a Plan,
+    pub provenance: Provenance,
+}
+
+/// The cells that do not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many tests of each package these are.
+    pub tests: Vec<SameCode>,
+    pub cells: BTreeSet<CellId>,
+}
+
+/// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
+/// kept one excepted.
 ///
 /// # Errors
 ///
 /// Git or the store cannot be read.
 pub(crate) fn leave_out(
     plan: &Plan,
+    kept: Option<&KeptBuild<'_>>,
     repository: &Repository,
     builds: &[Build],
     cells: &mut Vec<PlannedCell>,
-) -> anyhow::Result<Vec<SameCode>> {
+) -> anyhow::Result<LeftOut> {
     if needs_all(plan) {
-        return Ok(Vec::new());
+        return Ok(LeftOut::default());
     }
     let Some(entries) = builds.iter().map(Build::entry).collect::<Option<Vec<&Entry>>>() else {
-        return Ok(Vec::new());
+        return Ok(LeftOut::default());
     };
     let changed = changed_paths(plan, repository)?;
-    let provenances: Vec<&Provenance> = entries.iter().map(|entry| &entry.provenance).collect();
+    let of_kept = kept.map(|kept| &kept.provenance);
+    let provenances: Vec<&Provenance> =
+        entries.iter().map(|entry| &entry.provenance).chain(of_kept).collect();
+    // All builds have the code of those that are read, and a kept build has no files.
+    let first = entries[if kept.is_some() { 0 } else { plan.baseline }];
     let read = |executable: &Executable| {
-        let file = entries[plan.baseline].folder.join(&executable.file);
-        Ok(followed::read_within(&file, followed::MOST_OF_BINARY)?)
+        let same = |one: &&Executable| one.code == executable.code && name(one) == name(executable);
+        let own = first.provenance.executables.iter().find(same).unwrap_or(executable);
+        Ok(followed::read_within(first.folder.join(&own.file), followed::MOST_OF_BINARY)?)
     };
     let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
-    Ok(remove(cells, &same, plan.revisions.len()))
+    Ok(remove(cells, &same, entries.len()))
 }
 
 /// Returns the files that differ between the baseline and any candidate, by their paths on either side.
@@ -119,10 +141,13 @@ fn same_executables<'a>(
         if package.is_absolute() || !builds.iter().all(is_same) {
             continue;
         }
-        let texts = texts(&read(executable)?);
-        let reader = Reader::new(package, &packages, &texts);
+        let read = || Ok(texts(&read(executable)?));
+        let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
-        if !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path)) {
+        let is_same =
+            !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path));
+        reader.checked()?;
+        if is_same {
             same.insert(name(executable));
         }
     }
@@ -170,6 +195,7 @@ fn is_alike(one: &Executable, other: &Executable) -> bool {
         hash: String::new(),
         key: None,
         body: None,
+        traits: None,
         ..executable.clone()
     };
     one.code.is_some() && one.unlisted.is_none() && surroundings(one) == surroundings(other)
@@ -191,14 +217,22 @@ fn reads_other_output(
         // Files that could not be read may differ.
         one.outputs.iter().filter(|(_, hash)| hash.is_none()).map(|(path, _)| path),
     );
-    let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, String> {
-        let companions = build.companions.iter();
-        companions.map(|companion| (companion.path.clone(), companion.hash.clone())).collect()
+    let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, (String, Option<Utf8PathBuf>)> {
+        let facts = |one: &Companion| (one.path.clone(), (one.hash.clone(), one.package_folder.clone()));
+        build.companions.iter().map(facts).collect()
     };
     let [a, b] = [one, other].map(files);
     let is_library = |path: &Utf8Path| [".so", ".dylib"].iter().any(|end| path.as_str().contains(end));
+    // A test looks for the programs of its own package in many ways, for those of another one in few.
+    let is_of_another = |path: &Utf8Path| {
+        let mut facts = [&a, &b].into_iter().filter_map(|files| files.get(path));
+        facts.all(|(_, owner)| owner.as_deref().is_some_and(|owner| owner != reader.package))
+    };
+    let may_start = |path: &Utf8Path, name: &str| {
+        if is_of_another(path) { is_given(path) || reader.may_start(name) } else { reader.mentions(name) }
+    };
     let may_use =
-        |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|stem| reader.mentions(stem));
+        |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|name| may_start(path, name));
     outputs.into_iter().any(|path| is_given(path)) || differing(&a, &b).any(may_use)
 }
 
@@ -212,9 +246,10 @@ fn differing<'m, V: PartialEq>(
 }
 
 /// Removes the cells of these executables that would run at each revision in the same way.
-fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> Vec<SameCode> {
+fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> LeftOut {
     let is_same = |test: &TestId| same.contains(&(&*test.package, &*test.binary, test.kind));
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    let mut left_cells = BTreeSet::new();
     let mut kept = Vec::new();
     for of_one in cells.chunk_by(|a, b| a.cell == b.cell) {
         let first = &of_one[0];
@@ -226,21 +261,22 @@ fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: us
         };
         if of_one.len() == revisions && is_same(&first.cell.test) && of_one.iter().all(is_alike) {
             *left.entry(first.cell.test.package.clone()).or_default() += 1;
+            left_cells.insert(first.cell.clone());
         } else {
             kept.extend_from_slice(of_one);
         }
     }
     *cells = kept;
-    left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect()
+    let tests = left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect();
+    LeftOut { tests, cells: left_cells }
 }
 
 #[cfg(test)]
 mod tests {
+    use memprof_build::provenance::ListedTest;
     use memprof_build::provenance::samples;
-    use memprof_build::provenance::{Companion, ListedTest};
     use memprof_plan::repeat::Repeat;
     use memprof_plan::request::TargetKind;
-    use memprof_plan::resolved::CellId;
 
     use super::*;
 
@@ -262,16 +298,20 @@ mod tests {
         build.local_packages = ["app", "leaf", "tool"].into_iter().map(Utf8PathBuf::from).collect();
         build.outputs.insert("/c/target/build/p-1/out".into(), Some("out".into()));
         let (path, file, hash) = ("/c/target/debug/app".into(), "app".into(), "program".to_owned());
-        build.companions.push(Companion { path, file, hash });
+        build.companions.push(Companion { path, file, hash, package_folder: Some("app".into()) });
         build
     }
 
     /// Returns the packages whose executable is the same if a build is changed in this way, with these files.
     fn same_if(change: impl FnOnce(&mut Provenance), files: &[&str]) -> String {
+        same_of_texts(change, files, TEXTS)
+    }
+
+    fn same_of_texts(change: impl FnOnce(&mut Provenance), files: &[&str], texts: &str) -> String {
         let (old, mut new) = (build(), build());
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
-        let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+        let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
         let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
         same.into_iter().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
@@ -333,7 +373,13 @@ mod tests {
             }
         };
         assert_eq!(same_if(program("unheard-of"), &[]), "app leaf tool");
-        assert_eq!(same_if(program("DATA"), &[]), "", "a program that the texts name");
+        let by_name = same_if(program("DATA"), &[]);
+        assert_eq!(by_name, "leaf tool", "a name alone finds no program of another package");
+        let texts = format!("{TEXTS} _3std4pathNtB5_9Ancestors");
+        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "a program that the texts name");
+        assert_eq!(same_of_texts(program("unheard-of"), &[], &texts), "app leaf tool");
+        let texts = format!("{TEXTS} /c/target/debug/DATA");
+        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "the whole path");
         assert_eq!(same_if(program("libunheard-of.so"), &[]), "", "a library");
     }
 
@@ -381,7 +427,9 @@ mod tests {
             ignored,
         ];
         let same = BTreeSet::from([("app", "b", TargetKind::Lib)]);
-        assert_eq!(remove(&mut cells, &same, 2), [SameCode { package: "app".into(), tests: 1 }]);
+        let left_out = remove(&mut cells, &same, 2);
+        assert_eq!(left_out.tests, [SameCode { package: "app".into(), tests: 1 }]);
+        assert_eq!(left_out.cells, BTreeSet::from([cell("same", 0, "8").cell]));
         let titles: Vec<&str> = cells.iter().map(|planned| planned.cell.title.as_str()).collect();
         assert_eq!(titles, ["variable", "variable", "once", "ignored", "ignored"]);
     }

@@ -1,10 +1,13 @@
 //! The saved baselines of a workspace: copies of finished runs, which `--save-baseline` makes and
 //! `cargo memprof clean` keeps.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::merging::copy_tree;
+use memprof_build::provenance::Provenance;
 use memprof_judge::results::kept_baseline::{SavedBaseline, VERSION};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::shard_record;
@@ -39,9 +42,14 @@ pub fn check_name(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Saves a finished run under a name, in the place of an earlier baseline of that name. Returns its
-/// folder.
-pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8PathBuf> {
+/// Saves a finished run under a name, in the place of an earlier baseline of that name. `builds` are those of its
+/// revisions. Returns its folder.
+pub fn save(
+    run: &RunFolder,
+    runs: &Utf8Path,
+    name: &str,
+    builds: &BTreeMap<usize, Provenance>,
+) -> anyhow::Result<Utf8PathBuf> {
     let baselines = folder(runs);
     fs_err::create_dir_all(&baselines)?;
     let partial = tempfile::Builder::new().prefix(".saving-").tempdir_in(&baselines)?;
@@ -53,6 +61,9 @@ pub fn save(run: &RunFolder, runs: &Utf8Path, name: &str) -> anyhow::Result<Utf8
         }
     }
     copy_tree(&run.cells(), &copy.cells())?;
+    let provenances: BTreeMap<usize, Provenance> =
+        builds.iter().map(|(revision, build)| (*revision, build.redacted())).collect();
+    sealed::write(&copy.provenances(), &provenances)?;
     let record = SavedBaseline {
         version: VERSION,
         name: name.to_owned(),
@@ -130,7 +141,7 @@ mod tests {
         let runs = Utf8Path::from_path(temporary.path()).unwrap();
         assert!(find(runs, runs, "v1").unwrap_err().to_string().contains("no saved baseline 'v1'"));
         for text in ["first", "second"] {
-            let place = save(&run(&runs.join(text), text), runs, "v1").unwrap();
+            let place = save(&run(&runs.join(text), text), runs, "v1", &BTreeMap::new()).unwrap();
             assert_eq!(fs_err::read_to_string(place.join("cells/0-main/one/0/outcome.json")).unwrap(), text);
         }
         assert_eq!(names(runs), ["v1"]);

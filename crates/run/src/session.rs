@@ -18,7 +18,7 @@ use crate::own_shard::OwnShard;
 use crate::prepared::Prepared;
 use crate::runner::Interrupted;
 use crate::same_builds;
-use crate::same_code;
+use crate::same_code::{self, KeptBuild, LeftOut};
 use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
@@ -64,6 +64,8 @@ pub struct Session<'a> {
     pub attribution: Attribution,
     /// Whether tests run whose code is the same at all revisions.
     pub runs_same_code: bool,
+    /// The build of a baseline that was measured earlier.
+    pub kept: Option<KeptBuild<'a>>,
 }
 
 impl<'a> Session<'a> {
@@ -74,7 +76,15 @@ impl<'a> Session<'a> {
         interrupt: &'a AtomicBool,
     ) -> anyhow::Result<Self> {
         let cache = Cache::open(&cache::home()?, repository)?;
-        Ok(Self { repository, cache, sink, interrupt, attribution: Attribution::NONE, runs_same_code: true })
+        Ok(Self {
+            repository,
+            cache,
+            sink,
+            interrupt,
+            attribution: Attribution::NONE,
+            runs_same_code: true,
+            kept: None,
+        })
     }
 
     /// Takes the repository's lock. The revisions of earlier runs are then no longer kept from git's
@@ -139,12 +149,17 @@ impl<'a> Session<'a> {
         let mut cells = self.cells(plan, &builds)?;
         let advice = narrower_build::advice(&plan.request, &builds, &cells);
         let mut stored = stored_builds(plan, &builds, completed);
-        if !self.runs_same_code && !same_code::has_run_all(plan, folder)? {
-            let same_code = same_code::leave_out(plan, self.repository, &builds, &mut cells)?;
-            if let Some(text) = SameCode::words(&same_code) {
+        let mut left_out = LeftOut::default();
+        let kept = self.kept.as_ref();
+        let compared = kept.map_or(plan, |kept| kept.plan);
+        if !self.runs_same_code && !same_code::has_run_all(compared, folder)? {
+            left_out = same_code::leave_out(compared, kept, self.repository, &builds, &mut cells)?;
+            if let Some(text) = SameCode::words(&left_out.tests) {
                 self.sink.emit(Event::SameCode { text });
             }
-            stored.entry(plan.baseline).or_default().same_code = same_code;
+            if kept.is_none() {
+                stored.entry(plan.baseline).or_default().same_code.clone_from(&left_out.tests);
+            }
         }
         for (revision, build) in &stored {
             same_builds::check(plan, folder, *revision, &build.facts)?;
@@ -160,7 +175,7 @@ impl<'a> Session<'a> {
         }
         // Other machines have other pasts, and all must agree on who runs what.
         let shard = OwnShard::keep(plan, &mut cells, &BTreeMap::new());
-        Ok(Prepared { tree: builder, builds, cells, shard })
+        Ok(Prepared { tree: builder, builds, cells, shard, left_out })
     }
 
     /// Puts test files that only one revision has into the others.

@@ -12,8 +12,9 @@
 //!     checks/                     which changes of a revision compile
 //!     lfs.git/                    settings and downloads of Git LFS
 //!     sources.json                what cargo compiled last    clock   a file with the present time
+//!     known-files.json            hashes of executables that did not change since they were read
 //!     last-build/                 the logs of `cargo memprof build`
-//!     entry/                      what git knows of the checkout, for the next CI job (ci/cache.sh)
+//!     entry/  baseline/           what git knows of the checkout, and the figures of a push, for the next CI job
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
 //!   program/                      copies of this program by hash, linked from `wrapper/`
@@ -199,6 +200,11 @@ impl Cache {
     /// Returns the folder of finished executables.
     pub fn store(&self) -> Utf8PathBuf {
         self.folder.join("store")
+    }
+
+    /// Returns the file with hashes of files that were read before.
+    pub fn known_files(&self) -> Utf8PathBuf {
+        self.folder.join("known-files.json")
     }
 
     /// Returns the folder of the compiler wrapper.

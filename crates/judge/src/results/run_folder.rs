@@ -84,6 +84,11 @@ impl RunFolder {
         self.0.join("baseline.json")
     }
 
+    /// Returns `provenances.json`: what is known of the builds of a saved baseline.
+    pub fn provenances(&self) -> Utf8PathBuf {
+        self.0.join("provenances.json")
+    }
+
     /// Returns `report.html`: the page that `report --open` writes.
     pub fn page(&self) -> Utf8PathBuf {
         self.0.join("report.html")

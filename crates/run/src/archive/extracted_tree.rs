@@ -405,7 +405,12 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         executable.directory = package;
-        let tool = Companion { path: root.join("target/debug/tool"), file: "c".into(), hash: "h".into() };
+        let tool = Companion {
+            path: root.join("target/debug/tool"),
+            file: "c".into(),
+            hash: "h".into(),
+            package_folder: None,
+        };
         provenance.companions.push(tool);
         Entry {
             folder: "/nowhere".into(),
