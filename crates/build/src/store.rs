@@ -1,8 +1,7 @@
 //! The store of finished executables with their provenance. Each build has a folder:
 //! `store/<key>/`.
 //!
-//! The key is a hash of everything that affects the build, so that the same build is never made
-//! twice.
+//! The key is a hash of everything that affects the build, so that no build is made twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -39,7 +39,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Whether the tracking allocator counts it.
-    fn is_of_heap(&self) -> bool {
+    pub(crate) fn is_of_heap(&self) -> bool {
         self.name.starts_with("heap.")
     }
 }
@@ -87,8 +87,8 @@ pub(crate) struct Frame {
     /// The 1-based occurrence then, in the order in which calls begin.
     pub(crate) occurrence: u64,
     /// The thread's own figures when it began, if they are followed, and the thread's highest level since.
-    own: Option<OwnFigures>,
-    own_peak: i64,
+    pub(crate) own: Option<OwnFigures>,
+    pub(crate) own_peak: i64,
     is_recursive: bool,
     /// Whether its lines are measured.
     has_lines: bool,
@@ -97,26 +97,6 @@ pub(crate) struct Frame {
     line_mark: u64,
     line_nanoseconds: u64,
     line_start: Readings,
-}
-
-impl Frame {
-    /// Whether a slot has what the call's thread did itself, and not what the whole process did.
-    pub(crate) fn is_by_thread(&self, slot: &Slot) -> bool {
-        self.own.is_some() && slot.is_of_heap()
-    }
-
-    /// How much a slot of the call's thread grew, and its peak above that.
-    pub(crate) fn of_thread(&self, slot: &Slot, own: Option<OwnFigures>) -> Option<(i64, u64)> {
-        let (began, now) = (self.own?, own?);
-        Some(match slot.name {
-            "heap.allocated" => (now.bytes.wrapping_sub(began.bytes) as i64, 0),
-            "heap.count" => (now.blocks.wrapping_sub(began.blocks) as i64, 0),
-            _ => {
-                let above = self.own_peak.saturating_sub(began.level.max(now.level));
-                (now.level - began.level, above.max(0) as u64)
-            }
-        })
-    }
 }
 
 /// One metric's figures on one line: the highest peak while it ran, the highest level at its end, and
@@ -223,6 +203,11 @@ impl Calls {
 
     pub(crate) fn frame(&self, frame: u32) -> &Frame {
         &self.frames[frame as usize]
+    }
+
+    /// At least as many as are open.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames.len()
     }
 
     pub(crate) fn frame_mut(&mut self, frame: u32) -> &mut Frame {
@@ -355,35 +340,6 @@ impl Calls {
                 return Some(frame.node);
             }
             above = frame.caller;
-        }
-        None
-    }
-
-    /// The thread's level reached `own.peak` while this was its innermost call.
-    pub(crate) fn note_peak(&mut self, frame: u32, own: Option<OwnFigures>) {
-        if let (true, Some(own)) = (frame != NONE, own) {
-            let frame = self.frame_mut(frame);
-            frame.own_peak = frame.own_peak.max(own.peak);
-        }
-    }
-
-    /// Tells a call that ends the highest level in it. Returns the call directly inside of it that is still
-    /// open, if it ends before that one, as spans may.
-    pub(crate) fn note_peaks(&mut self, frame: u32, innermost: u32, own: Option<OwnFigures>) -> Option<u32> {
-        self.note_peak(innermost, own);
-        let (mut inside, mut peak) = (innermost, i64::MIN);
-        // As in `open_above`, the way may be that of another call.
-        for _ in 0..self.frames.len() {
-            if inside == NONE || inside == frame {
-                break;
-            }
-            let Frame { caller, own_peak, .. } = *self.frame(inside);
-            peak = peak.max(own_peak);
-            if caller == frame {
-                self.note_peak(frame, own.map(|own| OwnFigures { peak, ..own }));
-                return Some(inside);
-            }
-            inside = caller;
         }
         None
     }

@@ -1,6 +1,7 @@
 //! What is kept between marks for lines of the log: traced calls, sizes of blocks, call stacks.
 //! The recorder owns each of them.
 
+pub(crate) mod by_thread;
 pub(crate) mod call_lines;
 pub(crate) mod call_tree;
 pub(crate) mod calls;
