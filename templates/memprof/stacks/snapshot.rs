@@ -2,8 +2,9 @@
 //!
 //! The runner gives the number of allocations and deallocations until the peak. The thread of the last one
 //! stops there. If the new block is a large part of all memory, it stops at its next call of the allocator:
-//! only then the block's address is where the program keeps it. No other thread can make or free a block meanwhile. Every aligned word of the live blocks, the
-//! statics, the thread-locals and the stacks that is an address inside a block counts as a pointer to it.
+//! only then the block's address is where the program keeps it. No other thread can make or free a block
+//! meanwhile. Every aligned word of the live blocks, the statics, the thread-locals and the stacks that is an
+//! address inside a block counts as a pointer to it.
 //!
 //! Blocks, pointers and places go to a file of their own; `judge::why::owners` reads it.
 
