@@ -40,9 +40,6 @@ const PROGRAMS: [Program; 30] = [
     ("observers", "Vec<Arc<Observer>>", "Subject::watch", "from the stack of observers"),
 ];
 
-/// So many of the thirty must be right.
-const LEAST: usize = 27;
-
 fn subject() -> Subject {
     let source = include_str!("../../fixtures/owners/lib.rs");
     let sources = [1, 4].map(|scale| format!("{source}\nconst SCALE: usize = {scale};\n"));
@@ -70,9 +67,9 @@ fn answer(report: &Value, program: &Program) -> (bool, String) {
     (is_right, found)
 }
 
-/// Compares, and says which answers are right.
+/// Compares, and says which answers are right. At least so many must be.
 #[expect(clippy::print_stdout, reason = "with --nocapture, each answer is shown")]
-fn check(profile: &[&str]) {
+fn check(profile: &[&str], least: usize) {
     let subject = subject();
     let printed = subject.compare(&[&["--why-by", "owner", "--why-time", "20m"], profile].concat());
     assert_eq!(printed.code, 1, "{}", printed.everything());
@@ -84,7 +81,7 @@ fn check(profile: &[&str]) {
         println!("{} {}: {found}", if is_right { "right" } else { "WRONG" }, program.0);
     }
     println!("{right} of {} owners are right {profile:?}", PROGRAMS.len());
-    assert!(right >= LEAST, "{right} of {}: {}", PROGRAMS.len(), printed.everything());
+    assert!(right >= least, "{right} of {}: {}", PROGRAMS.len(), printed.everything());
     // One that is certain, in each format.
     let cache = "HashMap<String, Entry>";
     let all = subject.memprof(&["report", "--why-by", "owner", "--rows", "all"]).stdout;
@@ -110,11 +107,12 @@ fn latest_has_snapshots(subject: &Subject) -> bool {
 
 #[test]
 fn the_owners_of_thirty_programs_are_found() {
-    check(&[]);
+    check(&[], 27);
 }
 
 #[test]
 #[ignore = "it takes long; `just test-all` runs it"]
 fn the_owners_of_thirty_optimised_programs_are_found() {
-    check(&["--release"]);
+    // 27 were, with Rust 1.95. Another compiler may lose another function that allocates to a jump.
+    check(&["--release"], 25);
 }
