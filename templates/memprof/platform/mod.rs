@@ -7,6 +7,8 @@ pub(crate) mod first_variables;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod loaded;
 pub(crate) mod lock;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod numbered_entries;
 pub(crate) mod own_memory;
 pub(crate) mod process;
 #[cfg_attr(

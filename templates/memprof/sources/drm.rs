@@ -10,6 +10,7 @@ use crate::log::environment::Environment;
 use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::metrics::source::{Extent, Source};
 use crate::platform::loaded;
+use crate::platform::numbered_entries;
 use crate::platform::untracked::{Text, Untracked, kept};
 use crate::sources::drm_fdinfo::Client;
 
@@ -33,7 +34,7 @@ impl Drm {
     fn look(&mut self) {
         self.clients.clear();
         let clients = &mut self.clients;
-        each_descriptor(|descriptor| {
+        numbered_entries::each("/proc/self/fdinfo", |descriptor| {
             let mut text = [0; 4096];
             let path = Text::format(format_args!("/proc/self/fdinfo/{descriptor}\0"));
             let client = std::str::from_utf8(read(&path, &mut text)).ok().and_then(Client::parse);
@@ -111,44 +112,4 @@ fn read<'a>(path: &Text, buffer: &'a mut [u8]) -> &'a [u8] {
         length
     };
     &buffer[..usize::try_from(length).unwrap_or(0)]
-}
-
-/// Calls `take` with the number of each open descriptor. The standard library would allocate for
-/// this, too.
-fn each_descriptor(mut take: impl FnMut(&str)) {
-    extern "C" {
-        fn opendir(path: *const c_char) -> *mut c_void;
-        #[cfg_attr(all(target_env = "gnu", target_pointer_width = "32"), link_name = "readdir64")]
-        fn readdir(folder: *mut c_void) -> *const Entry;
-        fn closedir(folder: *mut c_void) -> c_int;
-    }
-    /// `struct dirent` with 64-bit offsets, up to its name.
-    #[repr(C)]
-    struct Entry {
-        number: u64,
-        offset: i64,
-        length: u16,
-        kind: u8,
-        name: [c_char; 256],
-    }
-    // SAFETY: the path is a C string. An entry is valid until the next one is read, and its name is
-    // a C string.
-    unsafe {
-        let folder = opendir(b"/proc/self/fdinfo\0".as_ptr().cast());
-        if folder.is_null() {
-            return;
-        }
-        loop {
-            let entry = readdir(folder);
-            if entry.is_null() {
-                break;
-            }
-            let name = std::ffi::CStr::from_ptr(std::ptr::addr_of!((*entry).name).cast());
-            match name.to_str() {
-                Ok(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => take(name),
-                _ => {}
-            }
-        }
-        closedir(folder);
-    }
 }

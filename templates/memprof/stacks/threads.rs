@@ -5,19 +5,16 @@
 // Addresses, and lengths that the system returned.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
-use std::ffi::CStr;
 use std::os::raw::{c_char, c_int, c_ulong, c_void};
 use std::time::Duration;
 
+use crate::platform::numbered_entries;
 use crate::platform::untracked::{Text, Untracked};
 
 extern "C" {
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn read(file: c_int, into: *mut c_void, length: usize) -> isize;
     fn close(file: c_int) -> c_int;
-    fn opendir(path: *const c_char) -> *mut c_void;
-    fn readdir(folder: *mut c_void) -> *const Entry;
-    fn closedir(folder: *mut c_void) -> c_int;
     fn getpid() -> c_int;
     fn process_vm_readv(
         process: c_int,
@@ -34,16 +31,6 @@ extern "C" {
 struct Piece {
     start: *mut c_void,
     length: usize,
-}
-
-/// `struct dirent` of Linux with 64 bits.
-#[repr(C)]
-struct Entry {
-    number: u64,
-    offset: i64,
-    length: u16,
-    kind: u8,
-    name: [c_char; 256],
 }
 
 const WORD: usize = std::mem::size_of::<usize>();
@@ -89,27 +76,13 @@ pub(crate) fn all(own_stack: usize) -> Untracked<Thread> {
     let mut threads = Untracked::new();
     let maps = whole(b"/proc/self/maps\0");
     let own = own_number();
-    // SAFETY: the path ends with a zero byte; the folder is open until it is closed, and an entry's name
-    // ends with a zero byte.
-    unsafe {
-        let folder = opendir(b"/proc/self/task\0".as_ptr().cast());
-        if folder.is_null() {
-            return threads;
+    numbered_entries::each("/proc/self/task", |name| {
+        if let Some(number) = number(name.as_bytes(), 10) {
+            let of_other = || if can_copy() { stack_pointer(number) } else { None };
+            let stack = if number == own { Some(own_stack) } else { of_other() };
+            threads.push(of(number, stack, &maps, number == own));
         }
-        loop {
-            let entry = readdir(folder);
-            if entry.is_null() {
-                break;
-            }
-            let name = CStr::from_ptr(std::ptr::addr_of!((*entry).name).cast()).to_bytes();
-            if let Some(number) = number(name, 10) {
-                let of_other = || if can_copy() { stack_pointer(number) } else { None };
-                let stack = if number == own { Some(own_stack) } else { of_other() };
-                threads.push(of(number, stack, &maps, number == own));
-            }
-        }
-        closedir(folder);
-    }
+    });
     threads
 }
 
