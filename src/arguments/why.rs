@@ -37,10 +37,11 @@ pub struct WhyArguments {
         hide_possible_values = true
     )]
     pub why: Option<Why>,
-    /// What call sites have in common in a line: site, line, function, module, crate, hunk or type
-    /// [default: line]; or owner: by line, and who holds the memory
+    /// What call sites have in common in a line: site, line, function, module, crate, hunk, type or
+    /// owner [default: line]
     ///
-    /// `type` and `owner` build with names that have types; `owner` runs each test once more (docs/why.md).
+    /// `owner` also shows who holds the memory, and runs each test once more for that. `type` and `owner` build
+    /// with names that have types (docs/why.md).
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
     /// Show only call stacks with a function or a file and line that match; the innermost match
