@@ -10,6 +10,9 @@ use memchr::memmem;
 use memprof_build::documentation::{FOLDERS, is_documentation, owner_of};
 use memprof_build::texts::Traits;
 
+/// The longest name that is in nearly every executable by chance.
+const LONGEST_IN_ALL: usize = 3;
+
 /// An executable that is the same at all revisions.
 pub(crate) struct Reader<'a> {
     /// The folder of its package, relative to the checkout.
@@ -59,10 +62,10 @@ impl<'a> Reader<'a> {
         memmem::find(self.texts(), text.as_bytes()).is_some()
     }
 
-    /// Whether it may start a program with this name that belongs to another package. A short name is in every
-    /// executable, so the name alone says nothing.
+    /// Whether it may start a program with this name that belongs to another package. A short name such as `rg`
+    /// is in every executable, so there must be a way to find the program as well.
     pub fn may_start(&self, program: &str) -> bool {
-        self.traits().finds_programs && self.mentions(program)
+        self.mentions(program) && (program.len() > LONGEST_IN_ALL || self.traits().finds_programs)
     }
 
     /// Whether its tests may assert how much memory they need. Such an assertion is a limit, which a run checks.

@@ -373,13 +373,14 @@ mod tests {
             }
         };
         assert_eq!(same_if(program("unheard-of"), &[]), "app leaf tool");
-        let by_name = same_if(program("DATA"), &[]);
-        assert_eq!(by_name, "leaf tool", "a name alone finds no program of another package");
+        assert_eq!(same_if(program("DATA"), &[]), "", "a program that the texts name");
+        let by_name = same_if(program("DAT"), &[]);
+        assert_eq!(by_name, "leaf tool", "a short name alone finds no program of another package");
         let texts = format!("{TEXTS} _3std4pathNtB5_9Ancestors");
-        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "a program that the texts name");
+        assert_eq!(same_of_texts(program("DAT"), &[], &texts), "", "a way to a program with a short name");
         assert_eq!(same_of_texts(program("unheard-of"), &[], &texts), "app leaf tool");
-        let texts = format!("{TEXTS} /c/target/debug/DATA");
-        assert_eq!(same_of_texts(program("DATA"), &[], &texts), "", "the whole path");
+        let texts = format!("{TEXTS} /c/target/debug/DAT");
+        assert_eq!(same_of_texts(program("DAT"), &[], &texts), "", "the whole path");
         assert_eq!(same_if(program("libunheard-of.so"), &[]), "", "a library");
     }
 
