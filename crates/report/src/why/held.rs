@@ -88,8 +88,14 @@ pub(crate) fn write_text(
         let start = if index == 0 { "held: " } else { "      " };
         let tone = if is_alone { Tone::Plain } else { page::tone_of(owner.difference.into()) };
         let amount = page.paint.apply(&format!("{amount:>widest$}"), tone);
-        let name = padded(&one_line(&owner.name), names);
-        writeln!(out, "{start}{amount}  {name}  {}", place(owner))?;
+        let (name, place) = (one_line(&owner.name), place(owner));
+        let before = width(start) + widest + 2;
+        if !page.is_terminal() || before + names + 2 + width(&place) <= page.width() {
+            writeln!(out, "{start}{amount}  {}  {place}", padded(&name, names))?;
+        } else {
+            writeln!(out, "{start}{amount}  {name}")?;
+            page.line(&place, &" ".repeat(before + 2), Tone::Plain, out)?;
+        }
     }
     let remarks = share(held).into_iter().chain(held.remarks.iter().map(|text| one_line(text).into_owned()));
     let start = if owners.is_empty() { "held: " } else { "      " };
