@@ -28,6 +28,7 @@ use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::TargetKind;
 use memprof_support::event::{Event, Sink};
+use memprof_support::parallel;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 
@@ -53,9 +54,10 @@ pub(crate) struct Artifacts<'a> {
     pub clean_env: Option<&'a CleanEnv>,
     /// `rustc -vV`.
     pub toolchain: &'a str,
-    /// Where warnings go.
-    pub sink: &'a dyn Sink,
 }
+
+/// How many executables are in memory at the same time.
+const MOST_AT_ONCE: usize = 4;
 
 /// How many errors of a target are kept. The log has all of them.
 const SHOWN: usize = 3;
@@ -69,11 +71,21 @@ pub(crate) struct Collected {
     pub unproven: Vec<NotMeasured>,
     /// The targets that do not compile.
     pub failed: Vec<FailedTarget>,
+    absent_libraries: Vec<Event>,
+}
+
+impl Collected {
+    fn add(&mut self, mut other: Self) {
+        self.executables.append(&mut other.executables);
+        self.unproven.append(&mut other.unproven);
+        self.failed.append(&mut other.failed);
+        self.absent_libraries.append(&mut other.absent_libraries);
+    }
 }
 
 impl Artifacts<'_> {
-    /// Copies the test executables to the draft. Returns each with its tests, and with the folder
-    /// and the variables that cargo would run it with.
+    /// Copies the test executables to the draft, on all processors. Returns each with its tests, and with the
+    /// folder and the variables that cargo would run it with. Warnings go to the sink.
     ///
     /// # Errors
     ///
@@ -83,17 +95,25 @@ impl Artifacts<'_> {
         programs: &[BuiltProgram],
         runner: &[String],
         key: &str,
+        sink: &dyn Sink,
     ) -> anyhow::Result<Collected> {
         let mut collected = Collected::default();
         for program in programs {
             self.collect_program(&mut collected, program, key)?;
         }
-        for artifact in self.messages.artifacts.iter().filter(|artifact| artifact.profile.test) {
-            let kind = manifest::target_kind(&artifact.target);
-            if let (Some(built), Some(kind)) = (&artifact.executable, kind) {
-                self.collect(&mut collected, artifact, kind, built, runner, key)?;
-            }
+        let tests = self.messages.artifacts.iter().filter(|artifact| artifact.profile.test);
+        let tests = tests.filter_map(|artifact| {
+            Some((artifact, manifest::target_kind(&artifact.target)?, artifact.executable.as_ref()?))
+        });
+        let tests: Vec<_> = (programs.len()..).zip(tests).collect();
+        let collect = |(number, (artifact, kind, built)): &(usize, (_, _, _))| {
+            let mut one = Collected::default();
+            self.collect(&mut one, *number, (*artifact, *kind, *built), runner, key).map(|()| one)
+        };
+        for one in parallel::map(&tests, MOST_AT_ONCE, collect) {
+            collected.add(one?);
         }
+        collected.absent_libraries.drain(..).for_each(|event| sink.emit(event));
         // Cargo's own order is the one in which it happened to finish the crates.
         collected
             .executables
@@ -111,9 +131,8 @@ impl Artifacts<'_> {
     fn collect(
         &self,
         collected: &mut Collected,
-        artifact: &Artifact,
-        kind: TargetKind,
-        built: &Utf8Path,
+        number: usize,
+        (artifact, kind, built): (&Artifact, TargetKind, &Utf8PathBuf),
         runner: &[String],
         key: &str,
     ) -> anyhow::Result<()> {
@@ -132,7 +151,7 @@ impl Artifacts<'_> {
         let package = manifest::package_name(artifact)?;
         // Cargo's order varies, and a test has its path on the heap: all paths are equally long.
         // A test may look for programs beside the folder `deps` that cargo puts its executable into.
-        let file = Utf8PathBuf::from(format!("deps/{:04}-{file_name}", collected.executables.len()));
+        let file = Utf8PathBuf::from(format!("deps/{number:04}-{file_name}"));
         let copied = match self.draft.add_executable(built, &file, key, self.shared, self.known)? {
             Ok(copied) => copied,
             // An empty crate has no tests and no shim.
@@ -176,7 +195,9 @@ impl Artifacts<'_> {
         };
         if !listing.absent_libraries.is_empty() {
             let target = artifact.target.name.clone();
-            self.sink.emit(Event::AbsentLibraries { target, names: listing.absent_libraries });
+            collected
+                .absent_libraries
+                .push(Event::AbsentLibraries { target, names: listing.absent_libraries });
         }
         collected.executables.push(Executable {
             package,
@@ -468,9 +489,8 @@ mod tests {
                 allocators: None,
                 clean_env: None,
                 toolchain: "",
-                sink: &|_: Event| {},
             };
-            artifacts.executables(&[], &[], KEY)
+            artifacts.executables(&[], &[], KEY, &|_: Event| {})
         }
 
         fn draft(&self) -> Draft {

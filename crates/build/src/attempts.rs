@@ -245,10 +245,9 @@ fn store_artifacts(
         allocators: prepared.allocators.as_ref(),
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
         toolchain: &job.toolchain.version,
-        sink: job.inputs.sink,
     };
-    let Collected { executables, unproven, failed } =
-        artifacts.executables(&programs.built, &runner, &key)?;
+    let Collected { executables, unproven, failed, .. } =
+        artifacts.executables(&programs.built, &runner, &key, job.inputs.sink)?;
     let companions = artifacts.companions(&executables)?;
     let (local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
     let watched = watched::find(&check.included, &compiled.messages, &job.inputs.checkout);

@@ -3,11 +3,12 @@
 //! Only what decides which build is taken asks here. An executable that runs is read and hashed before its
 //! first run in each session, whatever this says.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -27,8 +28,8 @@ const KEPT_SECONDS: i64 = 60 * 24 * 60 * 60;
 pub(crate) struct KnownFiles {
     /// `None` if nothing is kept.
     path: Option<Utf8PathBuf>,
-    files: RefCell<BTreeMap<String, Known>>,
-    has_new: Cell<bool>,
+    files: Mutex<BTreeMap<String, Known>>,
+    has_new: AtomicBool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,13 +69,17 @@ impl KnownFiles {
     /// Reads what earlier sessions noted. A damaged file counts as an empty one.
     pub fn read(path: Utf8PathBuf) -> Self {
         let files = sealed::read(&path).unwrap_or_default();
-        Self { path: Some(path), files: RefCell::new(files), has_new: Cell::new(false) }
+        Self { path: Some(path), files: Mutex::new(files), has_new: AtomicBool::new(false) }
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the hash of a file that did not change since it was read.
     pub fn known(&self, path: &Utf8Path) -> Option<String> {
         let metadata = regular(path)?;
-        let mut files = self.files.borrow_mut();
+        let mut files = self.files();
         let known = files.get_mut(&id(&metadata))?;
         if known.stamp != FileStamp::of(&metadata) {
             return None;
@@ -102,8 +107,8 @@ impl KnownFiles {
                 .is_some_and(|after| FileStamp::of(&after) == stamp && id(&after) == id(&metadata))
         {
             let known = Known { stamp, hash: hash.clone(), used: began };
-            self.files.borrow_mut().insert(id(&metadata), known);
-            self.has_new.set(true);
+            self.files().insert(id(&metadata), known);
+            self.has_new.store(true, Ordering::Relaxed);
         }
         Ok(hash)
     }
@@ -113,12 +118,12 @@ impl KnownFiles {
         let known = self.known(file);
         std::fs::hard_link(file, link)?;
         let Some((hash, metadata)) = known.zip(regular(link)) else { return Ok(()) };
-        let mut files = self.files.borrow_mut();
+        let mut files = self.files();
         if let Some(known) = files.get_mut(&id(&metadata)).filter(|known| known.hash == hash) {
             let stamp = FileStamp::of(&metadata);
             if (stamp.length, stamp.content) == (known.stamp.length, known.stamp.content) {
                 known.stamp = stamp;
-                self.has_new.set(true);
+                self.has_new.store(true, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -128,9 +133,9 @@ impl KnownFiles {
 impl Drop for KnownFiles {
     /// Writes what is known, if something was added. It only saves time, so a full disk is no error.
     fn drop(&mut self) {
-        let Some(path) = self.path.as_ref().filter(|_| self.has_new.get()) else { return };
+        let Some(path) = self.path.as_ref().filter(|_| *self.has_new.get_mut()) else { return };
         let oldest = now() - KEPT_SECONDS;
-        let files = self.files.get_mut();
+        let files = self.files.get_mut().unwrap_or_else(PoisonError::into_inner);
         files.retain(|_, known| known.used >= oldest);
         let _ = sealed::write(path, files);
     }
@@ -176,8 +181,8 @@ mod tests {
         let known = KnownFiles::read(folder.join("known.json"));
         let metadata = folder.join(file).symlink_metadata().unwrap();
         let one = Known { stamp: FileStamp::of(&metadata), hash: hash.into(), used: now() };
-        known.files.borrow_mut().insert(id(&metadata), one);
-        known.has_new.set(true);
+        known.files().insert(id(&metadata), one);
+        known.has_new.store(true, Ordering::Relaxed);
         known
     }
 

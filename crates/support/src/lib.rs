@@ -20,6 +20,7 @@ pub mod hexadecimal;
 pub mod labels;
 pub mod nesting;
 pub mod output_file;
+pub mod parallel;
 pub mod paths;
 pub mod process;
 pub mod process_error;

@@ -115,10 +115,12 @@ fn reading() -> OpenOptions {
 }
 
 fn read_whole(file: File, most: u64) -> io::Result<Vec<u8>> {
-    if file.metadata()?.len() > most {
+    let length = file.metadata()?.len();
+    if length > most {
         return Err(too_large(most));
     }
-    let mut bytes = Vec::new();
+    // One more, so that the end is seen without more memory.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).map_or(0, |length| length + 1));
     // The file may grow meanwhile.
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }

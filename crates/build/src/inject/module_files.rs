@@ -35,6 +35,16 @@ struct ModuleLocation {
 /// Visits every file of the crate with this root once. `package` is the folder of its manifest.
 /// Missing files are skipped: a build may create them, or a condition may exclude them.
 pub(crate) fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn FnMut(&ModuleFile<'_>)) {
+    visit_some(root, package, &|_| true, visit);
+}
+
+/// Visits the files of the crate that are wanted. Others are parsed only if they may lead to more files.
+pub(crate) fn visit_some(
+    root: &Utf8Path,
+    package: &Utf8Path,
+    is_wanted: &dyn Fn(&Utf8Path) -> bool,
+    visit: &mut dyn FnMut(&ModuleFile<'_>),
+) {
     let mut visited = HashSet::new();
     let mut seen = HashSet::new();
     let root = ModuleLocation { file: without_dots(root), folder: folder_of(root).to_owned() };
@@ -45,9 +55,14 @@ pub(crate) fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn F
             continue;
         }
         let Ok(text) = followed::text(&place.file) else { continue };
+        let is_wanted = is_wanted(&place.file);
+        if !is_wanted && !may_have_files(&text) {
+            seen.insert(place);
+            continue;
+        }
         let source = SourceText::new(&text);
         let file = ModuleFile { path: &place.file, module: &module, source, items: source.parse() };
-        if visited.insert(place.file.clone()) {
+        if is_wanted && visited.insert(place.file.clone()) {
             visit(&file);
         }
         if let Ok(items) = &file.items {
@@ -67,6 +82,12 @@ pub(crate) fn visit_files(root: &Utf8Path, package: &Utf8Path, visit: &mut dyn F
         forget_places();
         seen.insert(place);
     }
+}
+
+/// Whether a text may name other files of its crate: it has an `include`, or a `mod` whose next sign is a semicolon.
+fn may_have_files(text: &str) -> bool {
+    let signs = |rest: &str| rest.find([';', '{', '}']).is_some_and(|at| rest.as_bytes()[at] == b';');
+    text.contains("include") || text.match_indices("mod").any(|(at, word)| signs(&text[at + word.len()..]))
 }
 
 /// Returns the items in the arguments of a macro for conditions; none for other macros, which may
@@ -237,12 +258,30 @@ mod tests {
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(path, text).unwrap();
         }
+        let root = package.join("src/lib.rs");
         let mut reached = Vec::new();
-        visit_files(&package.join("src/lib.rs"), package, &mut |file| {
+        visit_files(&root, package, &mut |file| {
             reached.push(file.path.strip_prefix(package).unwrap().to_string());
         });
         reached.sort();
+        for (path, _) in files {
+            let wanted = package.join(path);
+            let mut found = Vec::new();
+            visit_some(&root, package, &|file| file == wanted, &mut |file| found.push(file.path.to_owned()));
+            let expected = reached.iter().any(|reached| reached == path).then_some(wanted.clone());
+            assert_eq!(found, Vec::from_iter(expected), "{path} alone");
+        }
         reached
+    }
+
+    #[test]
+    fn only_files_that_may_lead_to_others_are_parsed_for_them() {
+        for text in ["mod a;", "pub(crate) mod r#type;", "include!(\"b.rs\");", "x! { mod a { mod b; } }"] {
+            assert!(may_have_files(text), "{text}");
+        }
+        for text in ["", "fn model() { 1; }", "mod tests { fn a() { b(); } }", "// a mod\nfn a() {}"] {
+            assert!(!may_have_files(text), "{text}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use memprof_support::regular_file::followed;
 /// `--extern`. No crate of the repository has this second name of the shim's crate.
 pub(crate) const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
 
-/// The attribute. Only files that contain this text are parsed.
+/// The attribute. Only files that contain this text are examined.
 const ATTRIBUTE: &str = "global_allocator";
 
 /// Files whose allocators are not wrapped, with the reason. Paths are relative to the checkout's
@@ -81,13 +81,13 @@ pub(crate) fn find(
         // shared library.
         let shared = target.crate_types == [CrateType::DyLib];
         let package = package.manifest_path.parent().unwrap_or(checkout);
-        module_files::visit_files(&target.src_path, package, &mut |file| {
+        let mentions =
+            |file: &Utf8Path| file.strip_prefix(checkout).is_ok_and(|path| mentions.contains(path));
+        module_files::visit_some(&target.src_path, package, &mentions, &mut |file| {
             let Ok(path) = file.path.strip_prefix(checkout) else { return };
-            if mentions.contains(path) {
-                found.take(root, path, file, refused);
-                if shared {
-                    found.refuse(path, "is in a library that is only built as a dylib");
-                }
+            found.take(root, path, file, refused);
+            if shared {
+                found.refuse(path, "is in a library that is only built as a dylib");
             }
         });
     }

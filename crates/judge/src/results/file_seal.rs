@@ -49,7 +49,7 @@ impl<R: Read> Hashing<R> {
 
     /// Reads the rest.
     pub fn drain(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; 1 << 16];
+        let mut buffer = [0; 1 << 13];
         while self.read(&mut buffer)? > 0 {}
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -26,6 +25,7 @@ use crate::verdict::limits::Limits;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::{self, CellId, Plan};
 use memprof_support::format_version;
+use memprof_support::parallel;
 use memprof_support::regular_file;
 use memprof_support::sealed::{self, Opened, SealedError};
 use memprof_support::user_error::UserError;
@@ -298,29 +298,11 @@ pub fn forget_damaged(below: &Utf8Path) -> anyhow::Result<Vec<String>> {
 
 /// Reads the logs on all processors.
 fn read_logs(folder: &RunFolder, records: Vec<(RunRecord, Utf8PathBuf)>) -> anyhow::Result<Vec<Run>> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut read = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Memory::Relaxed);
-            let Some((record, home)) = records.get(index) else { return read };
-            read.push((index, read_log(&folder.0.join(home), record)));
-        }
-    };
-    let mut logs: Vec<_> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..processors.min(records.len())).map(|_| scope.spawn(work)).collect();
-        let mut read = work();
-        for other in others {
-            read.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        read
-    });
-    logs.sort_by_key(|(index, _)| *index);
+    let logs = parallel::map(&records, usize::MAX, |(record, home)| read_log(&folder.0.join(home), record));
     records
         .into_iter()
         .zip(logs)
-        .map(|((record, folder), (_, log))| {
+        .map(|((record, folder), log)| {
             let (measurement, unreadable) = match log? {
                 Ok(mut measurement) => {
                     for (metric, reason) in &record.withdrawn {
