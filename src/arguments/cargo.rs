@@ -84,7 +84,7 @@ impl CargoArguments {
     pub fn jobs(&self, settings: &Matrix) -> Option<u32> {
         self.build_jobs.or(match settings.jobs {
             Some(Scalar(Jobs::Number(number))) => Some(number),
-            Some(Scalar(Jobs::Auto)) | None => None,
+            Some(Scalar(Jobs::Auto | Jobs::Exact)) | None => None,
         })
     }
 }

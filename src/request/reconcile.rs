@@ -27,6 +27,7 @@ use memprof_plan::config::matrix::{CellEntry, LockfileEntry, Matrix, TestEntry, 
 use memprof_plan::config::values::{CallLimit, LockfileDate};
 use memprof_plan::config::yaml::{List, Scalar};
 use memprof_plan::dependency_change::DependencyChange;
+use memprof_plan::jobs::Jobs;
 use memprof_plan::metric;
 use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::repeat::Repeat;
@@ -84,9 +85,12 @@ pub fn reconcile(
         typed_names: false,
     };
     request.build.jobs = arguments.build.jobs(&arguments.settings);
-    if !request.settings.jobs.is_one() && request.settings.delay_milliseconds.is_some() {
-        return Err(UserError::new("--delay pauses between two tests, and --jobs runs several at once")
-            .help("leave out --delay, or add --jobs 1"));
+    if request.settings.delay_milliseconds.is_some() {
+        if ![Jobs::ONE, Jobs::default()].contains(&request.settings.jobs) {
+            return Err(UserError::new("--delay pauses between two tests, and --jobs runs several at once")
+                .help("leave out --delay, or add --jobs 1"));
+        }
+        request.settings.jobs = Jobs::ONE;
     }
     if arguments.refs.aa {
         fix_repeats(&mut request);

@@ -131,6 +131,25 @@ fn wrong_beside() {
     assert!(!read.is_empty());
 }
 
+/// Allocates in a thread, and more beside the other one.
+fn in_a_thread(name: &'static str, other: &str) {
+    let _noted = noted(name);
+    write(&format!("{name}-REVISION"));
+    let bytes = if came(&format!("{other}-REVISION"), 1) { 500_000 } else { 50_000 };
+    std::thread::spawn(move || assert_eq!(vec![1_u8; bytes].len(), bytes)).join().unwrap();
+    let _ = std::fs::remove_file(place(&format!("{name}-REVISION")));
+}
+
+#[test]
+fn threads_a() {
+    in_a_thread("threads_a", "threads_b");
+}
+
+#[test]
+fn threads_b() {
+    in_a_thread("threads_b", "threads_a");
+}
+
 #[test]
 fn waits_a() {
     let _noted = noted("waits_a");
@@ -244,9 +263,9 @@ fn has(values: &[Value], test: &str, metric: &str) -> bool {
 fn figures_are_equal_to_the_byte_beside_others_and_revisions_never_meet() {
     let subject = Subject::new();
     let tests = ["-k", "heap or timed", "--metrics", "heap.*,cpu.peak"];
-    let alone = subject.compared(&tests);
+    let alone = subject.compared(&[&tests[..], &["--jobs", "1"]].concat());
     for set in under_way(&subject.diary()) {
-        assert_eq!(set.len(), 1, "one test at a time by default");
+        assert_eq!(set.len(), 1, "one test at a time");
     }
     subject.clear();
     let tests = ["-k", "heap or timed or meets", "--metrics", "heap.*,cpu.peak"];
@@ -268,6 +287,31 @@ fn figures_are_equal_to_the_byte_beside_others_and_revisions_never_meet() {
         let is_timed = set.iter().any(|(_, test)| test == "timed");
         assert!(!is_timed || set.len() == 1, "its time is judged: {set:?}");
     }
+}
+
+#[test]
+fn by_default_tests_run_beside_others_and_those_with_threads_alone() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let subject = Subject::new();
+    let printed = subject.compared(&["-k", "threads or meets", "--metrics", "heap.peak"]);
+    assert!(!printed.stderr.contains("warning"), "{}", printed.stderr);
+    let mut peaks = heap(&values(&printed));
+    peaks.retain(|[test, _, checkpoint, _], _| test.contains("threads") && checkpoint == "done");
+    assert_eq!(peaks.len(), 4);
+    assert!(peaks.values().all(|peak| (50_000..100_000).contains(peak)), "{peaks:?}");
+    let diary = subject.diary();
+    assert!(
+        under_way(&diary)
+            .iter()
+            .any(|set| set.iter().all(|(_, test)| test.contains("meets")) && set.len() == 2)
+    );
+    let of_new = diary.iter().filter(|entry| entry.is_begin && entry.revision == "new");
+    assert_eq!(of_new.filter(|entry| entry.test.contains("threads")).count(), 2, "alone at once");
+    subject.clear();
+    let printed = subject.compared(&["-k", "threads", "--metrics", "heap.peak", "--jobs", "2"]);
+    assert!(heap(&values(&printed)).values().any(|peak| *peak > 500_000), "both beside each other");
 }
 
 #[test]
@@ -303,7 +347,7 @@ fn what_goes_wrong_beside_others_is_repeated_alone() {
     assert_eq!(of, ["old", "old", "new"], "the second revision's was alone at once");
 
     subject.clear();
-    let alone = subject.compared(&["-k", "rewrites or wrong_beside"]);
+    let alone = subject.compared(&["-k", "rewrites or wrong_beside", "--jobs", "1"]);
     subject.clear();
     let beside = subject.compared(&["-k", "rewrites or wrong_beside", "--jobs", "2"]);
     let warning = "warning: one of 2 tests changed files of the checkout beside the others";

@@ -11,9 +11,13 @@ use memprof_support::glob;
 use memprof_support::suggest;
 
 /// How many tests run at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "JobsInFile", into = "JobsInFile")]
 pub enum Jobs {
+    /// As many as the machine that runs them has processors, but no test that allocates in several threads:
+    /// their order, and so the test's figures, may depend on the tests beside it.
+    #[default]
+    Exact,
     /// As many as the machine that runs them has processors.
     Auto,
     /// This many, at least one.
@@ -24,18 +28,13 @@ pub enum Jobs {
 pub(crate) const MOST: u32 = 10_000;
 
 impl Jobs {
-    /// One test after the other, the default.
+    /// One test after the other.
     pub const ONE: Self = Self::Number(1);
-
-    /// Whether tests run one after the other.
-    pub fn is_one(&self) -> bool {
-        *self == Self::ONE
-    }
 
     /// Returns the number on a machine with this many processors.
     pub fn on(self, processors: usize) -> usize {
         match self {
-            Self::Auto => processors.max(1),
+            Self::Exact | Self::Auto => processors.max(1),
             Self::Number(number) => number as usize,
         }
     }
@@ -51,12 +50,6 @@ impl Jobs {
 
 fn too_many(number: &str) -> String {
     format!("{number} are too many: at most {} tests run at once", grouped(i128::from(MOST)))
-}
-
-impl Default for Jobs {
-    fn default() -> Self {
-        Self::ONE
-    }
 }
 
 /// How files store it.
@@ -81,8 +74,8 @@ impl TryFrom<JobsInFile> for Jobs {
 impl From<Jobs> for JobsInFile {
     fn from(jobs: Jobs) -> Self {
         match jobs {
-            Jobs::Auto => Self::Word("auto".to_owned()),
             Jobs::Number(number) => Self::Number(number),
+            word => Self::Word(word.to_string()),
         }
     }
 }
@@ -98,9 +91,11 @@ impl FromStr for Jobs {
                 Err(too_many(text))
             }
             Err(_) if text == "auto" => Ok(Self::Auto),
+            Err(_) if text == "exact" => Ok(Self::Exact),
             Err(_) => {
-                let near = suggest::did_you_mean(text, ["auto"]).map(|help| format!(": {help}"));
-                Err(format!("'{text}' is neither a number such as 4 nor `auto`{}", near.unwrap_or_default()))
+                let near = suggest::did_you_mean(text, ["auto", "exact"]).map(|help| format!(": {help}"));
+                let near = near.unwrap_or_default();
+                Err(format!("'{text}' is neither a number such as 4, nor `auto` or `exact`{near}"))
             }
         }
     }
@@ -109,6 +104,7 @@ impl FromStr for Jobs {
 impl fmt::Display for Jobs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Exact => formatter.write_str("exact"),
             Self::Auto => formatter.write_str("auto"),
             Self::Number(number) => write!(formatter, "{number}"),
         }
@@ -131,16 +127,17 @@ mod tests {
     #[test]
     fn a_number_or_auto_is_read_and_nothing_else() {
         assert_eq!("auto".parse(), Ok(Jobs::Auto));
+        assert_eq!("exact".parse(), Ok(Jobs::default()));
         assert_eq!(" 4 ".parse(), Ok(Jobs::Number(4)));
-        assert_eq!((Jobs::Auto.on(8), Jobs::Auto.on(0), Jobs::Number(3).on(8)), (8, 1, 3));
+        assert_eq!((Jobs::Auto.on(8), Jobs::Exact.on(0), Jobs::Number(3).on(8)), (8, 1, 3));
         for (text, problem) in [
             ("0", "at least one test must run at a time; write 1 or more"),
             ("99999999999", "99999999999 are too many: at most 10,000 tests run at once"),
-            ("atuo", "'atuo' is neither a number such as 4 nor `auto`: did you mean 'auto'?"),
+            ("atuo", "'atuo' is neither a number such as 4, nor `auto` or `exact`: did you mean 'auto'?"),
         ] {
             assert_eq!(text.parse::<Jobs>().unwrap_err(), problem);
         }
-        for jobs in [Jobs::Auto, Jobs::Number(7)] {
+        for jobs in [Jobs::Exact, Jobs::Auto, Jobs::Number(7)] {
             let written = serde_json::to_string(&jobs).unwrap();
             assert_eq!(serde_json::from_str::<Jobs>(&written).unwrap(), jobs);
         }

@@ -74,11 +74,12 @@ macro_rules! settings {
                 /// Resident memory then has less that was freed. It costs time at each checkpoint and scope.
                 "trim" => trim: Scalar<bool> = Flag::switch(Section::Cells, "trim")
                     => kept.trim: bool,
-                /// Run N tests at once, or one per processor [default: 1]
+                /// Run N tests at once, or one per processor [default: exact]
                 ///
-                /// --jobs N also limits cargo's build jobs. Tests whose figures depend on the tests beside them run
-                /// alone.
-                "jobs" => jobs: Scalar<Jobs> = Flag::new(Section::Run, "jobs", "N|auto").short('j')
+                /// `exact` is one per processor, and tests that allocate in several threads run alone: their figures
+                /// may depend on the tests beside them. `auto` also runs those beside others. --jobs N also limits
+                /// cargo's build jobs.
+                "jobs" => jobs: Scalar<Jobs> = Flag::new(Section::Run, "jobs", "N|auto|exact").short('j')
                     => kept.jobs: Jobs,
                 /// Spread the tests over these GPUs of one model, one test per GPU at a time: 0,1 or `all`
                 "devices" => devices: PoolNames

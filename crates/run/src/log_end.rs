@@ -1,11 +1,12 @@
-//! The end of a log whose process did not close it. The shim maps the log ahead of what it writes, so
-//! zero bytes are left behind the last line when a process is killed.
+//! The end of a log. If its process did not close it, zero bytes are left behind the last line, because the
+//! shim maps the log ahead of what it writes.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 use camino::Utf8Path;
+use serde::Deserialize;
 
 use memprof_judge::results::log_file::MOST_OF_LOG;
 use memprof_support::regular_file;
@@ -31,6 +32,26 @@ pub(crate) fn cut(log: &Utf8Path) -> io::Result<()> {
     Ok(())
 }
 
+/// More bytes than the last two lines of a log have.
+const LAST_LINES: u64 = 1 << 12;
+
+/// Returns how many threads allocated in a finished run. `None` if its log does not say.
+pub(crate) fn allocating_threads(log: &Utf8Path) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Line {
+        event: String,
+        threads: Option<u64>,
+    }
+    let mut file = regular_file::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_LINES))).ok()?;
+    let mut end = Vec::new();
+    file.take(LAST_LINES).read_to_end(&mut end).ok()?;
+    let mut lines =
+        end.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+    lines.find(|line| line.event == "causes")?.threads
+}
+
 /// Returns where the zero bytes begin, if nothing else follows them.
 fn end_of_lines(mut log: impl BufRead) -> io::Result<Option<u64>> {
     let mut end = 0;
@@ -54,6 +75,24 @@ fn end_of_lines(mut log: impl BufRead) -> io::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_lines_say_how_many_threads_allocated() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Utf8Path::from_path(folder.path()).unwrap().join("log.jsonl");
+        assert_eq!(allocating_threads(&log), None, "no log");
+        let causes = |threads: &str| format!("{}\n{{\"event\":\"causes\"{threads}}}\n", "x".repeat(9000));
+        for (content, expected) in [
+            (causes(",\"threads\":3"), Some(3)),
+            (causes(",\"threads\":1") + "{\"event\":\"end\"}\n", Some(1)),
+            (causes(""), None),
+            (String::new(), None),
+            ("{\"event\":\"end\"}\n".to_owned(), None),
+        ] {
+            std::fs::write(&log, &content).unwrap();
+            assert_eq!(allocating_threads(&log), expected, "{content}");
+        }
+    }
 
     fn cut_of(content: &[u8]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ use memprof_judge::results::run_folder::file;
 use memprof_judge::results::stored;
 use memprof_judge::verdict::significance::{ENOUGH, LOOKS};
 use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::jobs::Jobs;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
@@ -115,7 +116,8 @@ impl Runner<'_> {
     /// Warns if all tests run alone although several at once were asked for.
     fn warn_of_alone(&self, progress: &Progress<'_>) {
         let mut of_runs = self.cells.iter().filter(|planned| planned.status == CellStatus::Run);
-        if progress.jobs > 1 && of_runs.all(|planned| progress.alone.contains(&planned.cell)) {
+        let is_asked = self.plan.request.settings.jobs != Jobs::Exact;
+        if is_asked && progress.jobs > 1 && of_runs.all(|planned| progress.alone.contains(&planned.cell)) {
             let metric = self.plan.request.alone_for.as_deref().unwrap_or("time");
             let message = format!(
                 "tests run one at a time: {metric} is shown or judged, and depends on the tests beside"
@@ -134,6 +136,7 @@ impl Runner<'_> {
             finished: FinishedRuns::default(),
             cut_off: Vec::new(),
             apart: HashSet::new(),
+            threaded: HashMap::new(),
             alone: self.alone()?,
             time_left: TimeLeft::new(self.conditions.delay.length()),
         };

@@ -1,6 +1,6 @@
 //! What runs need: the plan, the builds, the cells. How an interrupted session ended.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
 use camino::Utf8PathBuf;
@@ -101,6 +101,8 @@ pub(super) struct Progress<'a> {
     pub(super) cut_off: Vec<RunRecord>,
     /// The cells that did not go well beside others. Their further runs are alone.
     pub(super) apart: HashSet<CellId>,
+    /// How many runs of each executable there were beside others, and how many of them had several threads.
+    pub(super) threaded: HashMap<Utf8PathBuf, [u32; 2]>,
     /// The cells whose figures would depend on others. All their runs are alone.
     pub(super) alone: HashSet<CellId>,
 }

@@ -14,11 +14,13 @@ use camino::Utf8PathBuf;
 use crate::executables::ProvenExecutables;
 use crate::follow::Follow;
 use crate::home::{self, RunHome};
+use crate::log_end;
 use crate::one_run::OneRun;
 use crate::runner::{Pending, Progress, Runner};
 use crate::schedule::{Needs, Schedule};
 use crate::side_by_side::{self, Ending, Stage, Work};
 use crate::test_command::TestCommand;
+use memprof_build::provenance::Executable;
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::neighbours::Interference;
@@ -26,8 +28,10 @@ use memprof_gpu::watch::OccupancyBefore;
 use memprof_judge::results::log_checksum::LogKey;
 use memprof_judge::results::outcome::{Outcome, RunRecord, Status};
 use memprof_judge::results::run_folder::file;
+use memprof_judge::symbols::test_body::TestBody;
 use memprof_judge::verdict::limits::Limits;
 use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::jobs::Jobs;
 use memprof_plan::metric::{self, Property};
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
@@ -85,6 +89,14 @@ impl Runner<'_> {
             !metric::known(metric).is(Property::OnRequest) || on_request.iter().any(|one| one == metric)
         })
     }
+}
+
+/// So many runs with threads say that an executable's tests have threads.
+const TRIED: u32 = 4;
+
+/// Whether the logs of this executable's tests say how many threads of the test allocated.
+fn tells_threads(executable: &Executable) -> bool {
+    executable.heap_absent.is_none() && !matches!(executable.body, Some(TestBody::Unknown(_)))
 }
 
 /// The runs of one revision and one round.
@@ -159,7 +171,9 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         let needs = |run: usize| {
             let planned = self.runs[run].planned;
             let (_, executable) = self.runner.executable(planned)?;
-            let machine = self.is_alone(run) || self.progress.apart.contains(&planned.cell);
+            let machine = self.is_alone(run)
+                || self.progress.apart.contains(&planned.cell)
+                || self.is_exact() && !tells_threads(executable);
             let devices = self.runner.devices_of(planned, executable)?.places.into_iter().collect();
             Ok((run, Needs { machine, devices }))
         };
@@ -179,6 +193,12 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         let name = runner.plan.revisions[planned.revision].name.as_str();
         // What is changed while a test runs would change under it.
         let is_idle = running.is_empty();
+        if !is_idle
+            && (self.is_threaded(run)?
+                || running.iter().any(|other| self.is_threaded(*other).is_ok_and(|is| is)))
+        {
+            return Ok(None);
+        }
         if is_idle {
             self.emit_start(planned, name, 0);
             runner.conditions.guarded.borrow_mut().restore()?;
@@ -285,6 +305,10 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
             self.retried.insert(run, status.to_string());
             return Ok(Ending::Again);
         }
+        if is_beside && self.has_threads(run)? {
+            self.progress.apart.insert(self.runs[run].planned.cell.clone());
+            return Ok(Ending::Again);
+        }
         if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
             self.keep_apart(self.runs[run].planned, &beside);
         }
@@ -313,6 +337,34 @@ impl Stretch<'_, '_, '_, '_> {
 
     fn is_alone(&self, run: usize) -> bool {
         self.progress.alone.contains(&self.runs[run].planned.cell)
+    }
+
+    /// Whether only tests that allocate in one thread run beside others.
+    fn is_exact(&self) -> bool {
+        self.runner.plan.request.settings.jobs == Jobs::Exact
+    }
+
+    /// Whether a run that was beside others may have had other figures alone: several threads allocated. Counts
+    /// it.
+    fn has_threads(&mut self, run: usize) -> anyhow::Result<bool> {
+        if !self.is_exact() {
+            return Ok(false);
+        }
+        let log = self.runner.folder.0.join(self.run_folder(run)).join(file::LOG);
+        let has_threads = log_end::allocating_threads(&log).is_none_or(|threads| threads > 1);
+        let executable = self.runner.executable(self.runs[run].planned)?.1.file.clone();
+        let [runs, threaded] = self.progress.threaded.entry(executable).or_default();
+        *runs += 1;
+        *threaded += u32::from(has_threads);
+        Ok(has_threads)
+    }
+
+    /// Whether most tests of this run's executable have threads, so that trying them beside others costs more
+    /// than it saves.
+    fn is_threaded(&self, run: usize) -> anyhow::Result<bool> {
+        let executable = &self.runner.executable(self.runs[run].planned)?.1.file;
+        let [runs, threaded] = self.progress.threaded.get(executable).copied().unwrap_or_default();
+        Ok(threaded >= TRIED && threaded * 2 >= runs)
     }
 
     fn emit_start(&self, planned: &PlannedCell, name: &str, running: usize) {
@@ -401,6 +453,7 @@ impl Stretch<'_, '_, '_, '_> {
             let request = &self.runner.plan.request;
             let flag = match &request.settings.device_pool {
                 Some(names) => format!("--devices {}", names.join(",")),
+                None if self.is_exact() => "without --jobs 1".to_owned(),
                 None => format!("--jobs {}", request.settings.jobs),
             };
             let reason = format!("tests ran beside each other ({flag})");

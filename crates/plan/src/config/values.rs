@@ -202,14 +202,14 @@ impl FromText for Repeat {
 }
 
 impl FromText for Jobs {
-    const EXPECTED: &'static str = "a number such as 4, or auto";
+    const EXPECTED: &'static str = "a number such as 4, auto or exact";
 
     fn from_text(text: &str) -> Result<Self, Mistake> {
         Ok(text.parse()?)
     }
 
     fn schema() -> Schema {
-        json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]})
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}, {"const": "exact"}]})
     }
 }
 
