@@ -212,7 +212,8 @@ fn signal(process: u32, name: &str) {
 #[test]
 fn what_a_hostile_test_does_is_its_own_outcome_and_the_others_are_measured() {
     let hostile = Hostile::new();
-    let base = ["--refs", "old,new", "--offline", "--run-all", "--repeat", "1"];
+    // In their order, because they change each other's files.
+    let base = ["--refs", "old,new", "--offline", "--run-all", "--repeat", "1", "--jobs", "1"];
     let printed = hostile.run(&[&base[..], &["-k", "not waits"]].concat());
     assert_eq!(printed.code, 3, "{}", printed.everything());
     let outcomes = hostile.outcomes();

@@ -298,7 +298,9 @@ fn by_default_tests_run_beside_others_and_those_with_threads_alone() {
     let printed = subject.compared(&["-k", "threads or meets", "--metrics", "heap.peak"]);
     assert!(!printed.stderr.contains("warning"), "{}", printed.stderr);
     let mut peaks = heap(&values(&printed));
-    peaks.retain(|[test, _, checkpoint, _], _| test.contains("threads") && checkpoint == "done");
+    peaks.retain(|[test, _, checkpoint, metric], _| {
+        test.contains("threads") && checkpoint == "done" && metric == "heap.peak"
+    });
     assert_eq!(peaks.len(), 4);
     assert!(peaks.values().all(|peak| (50_000..100_000).contains(peak)), "{peaks:?}");
     let diary = subject.diary();

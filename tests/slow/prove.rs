@@ -251,13 +251,16 @@ fn a_diff_without_a_difference_is_an_answer_and_a_wrong_test_an_early_error() {
     assert!(!missing.stderr.contains("Checking"), "{}", missing.everything());
 }
 
-/// A test whose memory depends on the time in the candidate.
+/// A test that needs twice the memory in every other run of the candidate.
 fn clock() -> TestRepository {
     let mut repository = TestRepository::new();
+    let count = repository.root().join("target/count");
+    std::fs::create_dir_all(count.parent().unwrap()).expect("it can be made");
     let test = |size: &str, bytes: usize| {
         format!(
-            "#[test]\nfn varies() {{\n    let at = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() / 1000 % 2;\n\
-             \x20   let size = {size};\n    std::mem::forget(vec![at as u8; size as usize]);\n}}\n\n\
+            "#[test]\nfn varies() {{\n    let size = {size};\n    std::mem::forget(vec![1_u8; size]);\n}}\n\n\
+             pub fn odd() -> usize {{\n    let runs = std::fs::read({count:?}).unwrap_or_default().len() + 1;\n\
+             \x20   std::fs::write({count:?}, vec![0; runs]).unwrap();\n    runs % 2\n}}\n\n\
              #[test]\nfn touched() {{\n    let all = vec![1_u8; {bytes}];\n    assert!(all.iter().all(|one| *one == 1));\n}}\n"
         )
     };
@@ -268,7 +271,7 @@ fn clock() -> TestRepository {
     repository.write("tests/memory.rs", test("100_000", 1 << 20));
     repository.commit("A clock");
     repository.write("src/lib.rs", "//! Two.\n\npub fn one() {}\n\n/// Two.\npub fn two() {}\n");
-    repository.write("tests/memory.rs", test("100_000 + at * 100_000", 32 << 20));
+    repository.write("tests/memory.rs", test("100_000 + odd() * 100_000", 32 << 20));
     repository.commit("Look at the clock");
     repository
 }

@@ -11,7 +11,7 @@ use crate::executables::ProvenExecutables;
 use crate::follow::{Follow, Follower};
 use crate::home::RunHome;
 use crate::log_end;
-use crate::process_group;
+use crate::process_group::{self, Exit};
 use memprof_build::provenance::Executable;
 use memprof_build::shim;
 use memprof_build::store::Entry;
@@ -53,6 +53,9 @@ impl OneRun<'_> {
         let mut follower = Follower::new(self.follow, &home.path, &planned.cell.title, name, sink);
         let process =
             process_group::run(&self.command, stdout, stderr, limit, stop, &mut || follower.look())?;
+        // The file is long, and few runs are killed.
+        let killed_by_kernel =
+            matches!(process.exit, Exit::Signalled(libc::SIGKILL)) && classify::kernel_kills() > kills_before;
         let uncut = log_end::cut(&home.path.join(file::LOG)).err();
         let of_log = || uncut.map(|error| format!("the test made its log unusable: {error}"));
         follower.finish();
@@ -72,7 +75,7 @@ impl OneRun<'_> {
             library: executable.library.map(|library| (library, planned.cell.test.name.as_str())),
             exit_code: planned.exit_code,
             limit_seconds: planned.timeout_seconds.unwrap_or_default(),
-            killed_by_kernel: classify::kernel_kills() > kills_before,
+            killed_by_kernel,
         };
         let outcome = classify::outcome(&process, &evidence);
         Ok(RunRecord {
