@@ -15,6 +15,7 @@ use crate::arguments::sides::SideArguments;
 use crate::arguments::values::{self, Parameter};
 use crate::arguments::waiting::WaitingArguments;
 use crate::arguments::why::WhyArguments;
+use memprof_judge::why::grouping::GroupBy;
 use memprof_plan::config::flag::{SEARCHES, Section};
 use memprof_plan::config::matrix::Matrix;
 use memprof_plan::config::yaml::Scalar;
@@ -155,6 +156,10 @@ pub struct HistoryArguments {
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
+    /// What call sites have in common in a line of the page, the only report of a history that has them: site,
+    /// line, function, module, crate, hunk, type or owner [default: line]
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
+    pub why_by: Option<GroupBy>,
     /// Measure only commits that touch these paths
     #[arg(last = true, value_name = "PATH")]
     pub paths: Vec<String>,
@@ -172,6 +177,10 @@ pub struct ProveArguments {
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
+    /// Show the call sites of the whole difference, too, put together by this: site, line, function, module,
+    /// crate, hunk, type or owner (docs/why.md)
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
+    pub why_by: Option<GroupBy>,
 }
 
 /// What to measure of each commit, and how.

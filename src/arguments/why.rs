@@ -99,13 +99,17 @@ impl WhyArguments {
 
     /// Whether a flag asks for call sites, or says which ones and how.
     pub fn is_about_sites(&self) -> bool {
-        let is_grouped = self.why_by.is_some() || self.focus.is_some() || self.frames.is_some();
-        is_grouped || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+        self.groups_sites() || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+    }
+
+    /// Whether a flag says how call sites are put together.
+    pub fn groups_sites(&self) -> bool {
+        self.why_by.is_some() || self.focus.is_some() || self.frames.is_some()
     }
 
     /// Whether types are shown.
     pub fn shows_types(&self) -> bool {
-        matches!(self.why_by, Some(GroupBy::Type | GroupBy::Owner))
+        self.why_by.is_some_and(GroupBy::needs_typed_names)
     }
 
     /// Returns what is asked about the recorded tests.

@@ -54,6 +54,11 @@ impl GroupBy {
         }
     }
 
+    /// Whether it needs builds whose names have types.
+    pub fn needs_typed_names(self) -> bool {
+        matches!(self, Self::Type | Self::Owner)
+    }
+
     /// Returns a text that all sites of a group have, unless it is a type. `frame` names the site; `index` is
     /// the number of its stack.
     pub(super) fn key(
