@@ -57,7 +57,7 @@ pub struct BuildCommandArguments {
     #[arg(long, value_name = "GLOB", requires = "archive", help_heading = Section::Archive.heading())]
     pub data: Vec<String>,
     /// Build for `--why-by` of a later run: type and owner need names with types; site, line, function, module,
-    /// crate and hunk need nothing (docs/why.md)
+    /// crate, hunk and thread need nothing (docs/why.md)
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
     pub why_by: Option<GroupBy>,
     /// Fail instead of waiting for another run that uses this repository

@@ -157,7 +157,7 @@ pub struct HistoryArguments {
     #[command(flatten)]
     pub measuring: MeasuringArguments,
     /// What call sites have in common in a line of the page, the only report of a history that has them: site,
-    /// line, function, module, crate, hunk, type or owner [default: line]
+    /// line, function, module, crate, hunk, type, owner or thread [default: line]
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
     pub why_by: Option<GroupBy>,
     /// Measure only commits that touch these paths
@@ -178,7 +178,7 @@ pub struct ProveArguments {
     #[command(flatten)]
     pub measuring: MeasuringArguments,
     /// Show the call sites of the whole difference, too, put together by this: site, line, function, module,
-    /// crate, hunk, type or owner (docs/why.md)
+    /// crate, hunk, type, owner or thread (docs/why.md)
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
     pub why_by: Option<GroupBy>,
 }
@@ -264,7 +264,8 @@ pub struct MeasuringArguments {
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
-    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites and csv=owners.
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites, csv=owners
+    /// and csv=threads.
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, help_heading = Section::Output.heading())]
     pub format: Vec<Format>,
     /// Write the report to a file (repeatable)

@@ -37,11 +37,11 @@ pub struct WhyArguments {
         hide_possible_values = true
     )]
     pub why: Option<Why>,
-    /// What call sites have in common in a line: site, line, function, module, crate, hunk, type or
-    /// owner [default: line]
+    /// What call sites have in common in a line: site, line, function, module, crate, hunk, type,
+    /// owner or thread [default: line]
     ///
     /// `owner` also shows who holds the memory, and runs each test once more for that. `type` and `owner` build
-    /// with names that have types (docs/why.md).
+    /// with names that have types; `thread` shows who allocates and who frees (docs/why.md).
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
     /// Show only call stacks with a function or a file and line that match; the innermost match
@@ -133,6 +133,7 @@ impl WhyArguments {
             tests: self.why_tests.unwrap_or(usize::MAX),
             time: self.why_time.unwrap_or(TIME),
             sample: self.why_sample,
+            threads: self.why_by == Some(GroupBy::Thread),
             owners: (self.why_by == Some(GroupBy::Owner)).then(|| match &self.why_at {
                 Some(at) => OwnersAt::Checkpoint(at.clone()),
                 None => OwnersAt::Changed,
