@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 
 use crate::arguments::request::RequestArguments;
 use crate::arguments::values;
+use memprof_judge::why::grouping::GroupBy;
 use memprof_plan::config::flag::Section;
 use memprof_plan::config::values::Parsed;
 use memprof_plan::request::RefRequest;
@@ -17,6 +18,8 @@ Examples:
   cargo memprof build --refs main,pr/7             build both, for later runs
   cargo memprof build --refs main,pr/7 --archive both.tar.zst
                                                    pack both into an archive
+  cargo memprof build --refs main,pr/7 --archive both.tar.zst --why-by type
+                                                   its runs can show types and owners
   cargo memprof run --archive both.tar.zst         on the other machine";
 
 /// What follows `list --help`.
@@ -53,6 +56,10 @@ pub struct BuildCommandArguments {
     /// Paths and globs start at the repository's root. The files come from each revision.
     #[arg(long, value_name = "GLOB", requires = "archive", help_heading = Section::Archive.heading())]
     pub data: Vec<String>,
+    /// Build for `--why-by` of a later run: type and owner need names with types; site, line, function, module,
+    /// crate, hunk and thread need nothing (docs/why.md)
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
+    pub why_by: Option<GroupBy>,
     /// Fail instead of waiting for another run that uses this repository
     #[arg(long)]
     pub no_wait: bool,

@@ -48,7 +48,8 @@ pub struct PresentationArguments {
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
-    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites and csv=owners.
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites, csv=owners
+    /// and csv=threads.
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub format: Vec<Format>,
     /// Whether the table is a list of tests with their results.

@@ -15,6 +15,7 @@ use crate::arguments::sides::SideArguments;
 use crate::arguments::values::{self, Parameter};
 use crate::arguments::waiting::WaitingArguments;
 use crate::arguments::why::WhyArguments;
+use memprof_judge::why::grouping::GroupBy;
 use memprof_plan::config::flag::{SEARCHES, Section};
 use memprof_plan::config::matrix::Matrix;
 use memprof_plan::config::yaml::Scalar;
@@ -155,6 +156,10 @@ pub struct HistoryArguments {
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
+    /// What call sites have in common in a line of the page, the only report of a history that has them: site,
+    /// line, function, module, crate, hunk, type, owner or thread [default: line]
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
+    pub why_by: Option<GroupBy>,
     /// Measure only commits that touch these paths
     #[arg(last = true, value_name = "PATH")]
     pub paths: Vec<String>,
@@ -172,6 +177,10 @@ pub struct ProveArguments {
     /// What to measure, and how.
     #[command(flatten)]
     pub measuring: MeasuringArguments,
+    /// Show the call sites of the whole difference, too, put together by this: site, line, function, module,
+    /// crate, hunk, type, owner or thread (docs/why.md)
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, help_heading = Section::CallSites.heading())]
+    pub why_by: Option<GroupBy>,
 }
 
 /// What to measure of each commit, and how.
@@ -255,7 +264,8 @@ pub struct MeasuringArguments {
     /// [default: from the file extension, else table]
     ///
     /// For several --output files, repeat it in the same order. docs/reports.md explains the formats, also
-    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites and csv=owners.
+    /// csv=wide, csv=scopes, csv=calls, csv=lines, csv=tensors, csv=layers, csv=causes, csv=sites, csv=owners
+    /// and csv=threads.
     #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true, help_heading = Section::Output.heading())]
     pub format: Vec<Format>,
     /// Write the report to a file (repeatable)

@@ -37,11 +37,11 @@ pub struct WhyArguments {
         hide_possible_values = true
     )]
     pub why: Option<Why>,
-    /// What call sites have in common in a line: site, line, function, module, crate, hunk, type or
-    /// owner [default: line]
+    /// What call sites have in common in a line: site, line, function, module, crate, hunk, type,
+    /// owner or thread [default: line]
     ///
     /// `owner` also shows who holds the memory, and runs each test once more for that. `type` and `owner` build
-    /// with names that have types (docs/why.md).
+    /// with names that have types; `thread` shows who allocates and who frees (docs/why.md).
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub why_by: Option<GroupBy>,
     /// Show only call stacks with a function or a file and line that match; the innermost match
@@ -99,13 +99,17 @@ impl WhyArguments {
 
     /// Whether a flag asks for call sites, or says which ones and how.
     pub fn is_about_sites(&self) -> bool {
-        let is_grouped = self.why_by.is_some() || self.focus.is_some() || self.frames.is_some();
-        is_grouped || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+        self.groups_sites() || self.why_at.is_some() || self.why.is_some_and(|why| why != Why::Never)
+    }
+
+    /// Whether a flag says how call sites are put together.
+    pub fn groups_sites(&self) -> bool {
+        self.why_by.is_some() || self.focus.is_some() || self.frames.is_some()
     }
 
     /// Whether types are shown.
     pub fn shows_types(&self) -> bool {
-        matches!(self.why_by, Some(GroupBy::Type | GroupBy::Owner))
+        self.why_by.is_some_and(GroupBy::needs_typed_names)
     }
 
     /// Returns what is asked about the recorded tests.
@@ -129,6 +133,7 @@ impl WhyArguments {
             tests: self.why_tests.unwrap_or(usize::MAX),
             time: self.why_time.unwrap_or(TIME),
             sample: self.why_sample,
+            threads: self.why_by == Some(GroupBy::Thread),
             owners: (self.why_by == Some(GroupBy::Owner)).then(|| match &self.why_at {
                 Some(at) => OwnersAt::Checkpoint(at.clone()),
                 None => OwnersAt::Changed,

@@ -14,6 +14,7 @@ use memprof_build::git::resolve::resolve_any;
 use memprof_build::inject::hidden_changes;
 use memprof_build::inject::overlay_packages;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::why::grouping::GroupBy;
 use memprof_plan::resolved::Plan;
 use memprof_run::archive::contents::ArchiveContents;
 use memprof_run::session::{Session, runs_folder, times_in};
@@ -30,7 +31,8 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     let archive = arguments.archive.as_deref();
     // Check the file now, and not after an hour of building.
     archive.map(Target::find).transpose()?;
-    let asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
+    let mut asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
+    asked.request.typed_names = arguments.why_by.is_some_and(GroupBy::needs_typed_names);
     let mut plan = resolve_any(&asked.request, &repository, context.console)?;
     overlay_packages::complete(&mut plan, &repository, context.console)?;
     hidden_changes::note(&mut plan, &repository, context.console)?;

@@ -25,10 +25,18 @@ pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> any
     let console = context.console;
     // The text of a history is one figure of many commits. Its page has the call sites of each step.
     let MeasuringArguments { format, output, .. } = &arguments.measuring;
-    let is_page = output.iter().filter_map(|file| Format::of_file(file)).chain(format.iter().copied());
-    let why =
-        if is_page.into_iter().any(|format| format == Format::Html) { Why::Changed } else { Why::Never };
-    let why = WhyArguments { why: Some(why), ..WhyArguments::default() };
+    let mut formats = output.iter().filter_map(|file| Format::of_file(file)).chain(format.iter().copied());
+    let has_page = formats.any(|format| format == Format::Html);
+    if let Some(by) = arguments.why_by.filter(|_| !has_page) {
+        return Err(UserError::new(format!(
+            "--why-by {}: only the page of a history has call sites",
+            by.as_str()
+        ))
+        .help("to write the page, too: --output history.html")
+        .into());
+    }
+    let why = if has_page { Why::Changed } else { Why::Never };
+    let why = WhyArguments { why: Some(why), why_by: arguments.why_by, ..WhyArguments::default() };
     search("history", &arguments.measuring, &why, Next::Report, context, |repository| {
         plan(arguments, repository, console)
     })

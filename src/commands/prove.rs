@@ -13,9 +13,9 @@ use memprof_support::exit_code::ExitCode;
 
 /// Starts a proof, or continues one.
 pub fn prove(context: CommandContext<'_>, arguments: &ProveArguments) -> anyhow::Result<ExitCode> {
-    let ProveArguments { range, builds, measuring } = arguments;
+    let ProveArguments { range, builds, measuring, why_by } = arguments;
     // Call sites say which parts to leave out first.
-    let why = WhyArguments { why: Some(Why::Changed), ..WhyArguments::default() };
+    let why = WhyArguments { why: Some(Why::Changed), why_by: *why_by, ..WhyArguments::default() };
     search("prove", measuring, &why, Next::Report, context, |repository| {
         let range = range.as_deref().context("clap requires a range")?;
         let (good, bad) = ends(range)?;

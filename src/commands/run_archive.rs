@@ -8,7 +8,7 @@ use crate::commands::devices;
 use crate::kept_runs::{ARCHIVE_RUNS, current_directory};
 use crate::output::destinations::Output;
 use crate::output::present::Presentation;
-use crate::request::archived::Archived;
+use crate::request::archived::{Archived, refuse_untyped};
 use crate::request::explanation;
 use memprof_build::checkout::cache;
 use memprof_judge::results::stored;
@@ -38,6 +38,7 @@ pub fn run_archive(
     cache::remove_partial_archives(&archives)?;
     let unpacked = archive.unpack(&archives, console)?;
     let mut packed = Archived::read(&unpacked, arguments)?;
+    refuse_untyped(&packed.plan, &presentation.why)?;
     if execution.dry_run {
         return context.print_plan(&packed.plan, &[], &packed.plan);
     }

@@ -13,6 +13,7 @@ use crate::commands::report::judge_by;
 use crate::kept_runs::{self, ARCHIVE_RUNS, current_directory};
 use crate::output::destinations::{Output, outputs};
 use crate::output::present::Presentation;
+use crate::request::archived::refuse_untyped;
 use crate::request::explanation;
 use memprof_build::git::resolve::run_id;
 use memprof_judge::results::run_folder::RunFolder;
@@ -87,6 +88,7 @@ impl Submit<'_> {
         let archive = Archive::open(file)?;
         let plan: Plan = archive.read_json("plan.json")?;
         check_tests(&archive, file, shards)?;
+        refuse_untyped(&plan, &self.arguments.presentation.why)?;
         check_secrets(&plan, file)?;
         let folder = self.new_folder(&plan)?;
         let lock = self.lock(&folder)?;
@@ -305,6 +307,12 @@ impl Submit<'_> {
         }
         if let Some(sample) = presentation.why.why_sample {
             flags.extend(["--why-sample".to_owned(), sample.to_string()]);
+        }
+        if let Some(by) = presentation.why.why_by {
+            flags.extend(["--why-by".to_owned(), by.as_str().to_owned()]);
+        }
+        if let Some(at) = &presentation.why.why_at {
+            flags.extend(["--why-at".to_owned(), format!("{}#{}", at.label, at.occurrence)]);
         }
         Ok(flags)
     }

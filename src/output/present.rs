@@ -21,11 +21,13 @@ use memprof_judge::results::stored::{self, Results};
 use memprof_judge::why::chosen::Why;
 use memprof_judge::why::explanations::Explanations;
 use memprof_report::bisect::headline::Searched;
+use memprof_report::bisect::search::step_below;
 use memprof_report::github::{self, Actions};
 use memprof_report::options::{Format, Options, Rows};
 use memprof_report::why::exports;
 use memprof_run::bisect::chart;
 use memprof_run::bisect::parts::proof::ProofReport;
+use memprof_run::bisect::step_comparison::ComparedStep;
 use memprof_run::runner::Interrupted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -237,17 +239,19 @@ fn write_exports(
     Ok(())
 }
 
-/// Writes the report of a search, which has a part for each test.
+/// Writes the report of a search, which has a part for each test. `shows_sites` says whether the user asked for
+/// call sites.
 pub fn search_report(
     console: &Console,
     searched: &[Searched<'_>],
     proof: Option<&Arc<ProofReport>>,
     outputs: &[Output],
+    shows_sites: bool,
 ) -> anyhow::Result<()> {
     console.finish();
     let unicode = chart::is_unicode(|name| std::env::var(name).ok());
     for output in outputs {
-        let options = Options { proof: proof.cloned(), ..for_destination(console, output) };
+        let options = Options { proof: proof.cloned(), shows_sites, ..for_destination(console, output) };
         write(console, output, &|out| {
             memprof_report::bisect::search::render(output.format, searched, &options, unicode, out)
         })?;
@@ -255,12 +259,20 @@ pub fn search_report(
     Ok(())
 }
 
-/// Writes what the parts of a diff cost, to each output.
-pub fn proof_report(console: &Console, report: &ProofReport, outputs: &[Output]) -> anyhow::Result<()> {
+/// Writes what the parts of a diff cost, to each output, and the call sites of the whole difference on request.
+pub fn proof_report(
+    console: &Console,
+    report: &ProofReport,
+    ends: Option<&ComparedStep>,
+    outputs: &[Output],
+) -> anyhow::Result<()> {
     console.finish();
     for output in outputs {
-        let options = for_destination(console, output);
-        write(console, output, &|out| memprof_report::proof::render(output.format, report, &options, out))?;
+        let options = Options { shows_sites: true, ..for_destination(console, output) };
+        write(console, output, &|out| {
+            memprof_report::proof::render(output.format, report, &options, out)?;
+            ends.map_or(Ok(()), |ends| step_below(output.format, ends, &options, out))
+        })?;
     }
     Ok(())
 }

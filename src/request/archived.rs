@@ -7,6 +7,7 @@ use camino::Utf8Path;
 
 use crate::arguments::request::RequestArguments;
 use crate::arguments::run::RunArguments;
+use crate::arguments::why::WhyArguments;
 use crate::request::continued::refuse_new_pool;
 use crate::request::judging::add_judging;
 use crate::request::secrets::of_flags;
@@ -31,6 +32,18 @@ use memprof_run::same_code::LeftOut;
 use memprof_run::stored_plan::{self, GivenSecrets, Restoration};
 use memprof_support::redaction;
 use memprof_support::user_error::UserError;
+
+/// # Errors
+///
+/// Types are asked for, and the archive was built without names that have them.
+pub fn refuse_untyped(plan: &Plan, why: &WhyArguments) -> Result<(), UserError> {
+    let Some(by) = why.why_by.filter(|by| by.needs_typed_names() && !plan.request.typed_names) else {
+        return Ok(());
+    };
+    let by = by.as_str();
+    Err(UserError::new(format!("--why-by {by}: the archive was built without names that have types"))
+        .help(format!("to build it with them: cargo memprof build --archive FILE --why-by {by}")))
+}
 
 /// What an archive says, and the flags.
 pub struct Archived<'a> {

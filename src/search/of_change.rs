@@ -116,7 +116,9 @@ impl Change {
             sealed::write(&folder.search(), &search.sealed())?;
             SearchPlan { search, plan }
         };
-        let attribution = Attribution { why: Why::Changed, ..means.attribution.clone() };
+        // The report above has owners and threads.
+        let attribution =
+            Attribution { why: Why::Changed, owners: None, threads: false, ..means.attribution.clone() };
         let session = SearchSession { repository, folder: &folder, context, attribution };
         let mut restored = ExitCode::Success;
         session.run(search, means, &mut restored)?;

@@ -17,9 +17,11 @@ use memprof_report::bisect::headline::Searched;
 use memprof_report::options::Format;
 use memprof_run::bisect::linear_search::StepKind;
 use memprof_run::bisect::parts::proof::ProofReport;
-use memprof_run::bisect::record::Task;
+use memprof_run::bisect::parts::record::{BASELINE, CANDIDATE};
+use memprof_run::bisect::record::{SearchRecord, Task};
 use memprof_run::bisect::report_builder::compared_steps;
 use memprof_run::bisect::report_data::{SearchReport, SearchResult};
+use memprof_run::bisect::step_comparison::{ComparedStep, StepPair};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
@@ -45,7 +47,8 @@ pub fn present_search(
     }
     if let Task::Prove(_) = record.task {
         let report: ProofReport = sealed::read(&folder.found())?;
-        proof_report(console, &report, outputs)?;
+        let ends = if why.groups_sites() { Some(both_ends(folder, &record, why)?) } else { None };
+        proof_report(console, &report, ends.as_ref(), outputs)?;
         return Ok(exit_code_of_proof(&report));
     }
     let reports: Vec<SearchReport> = sealed::read(&folder.found())?;
@@ -61,8 +64,21 @@ pub fn present_search(
     }
     let searched: Vec<Searched<'_>> =
         reports.iter().zip(&steps).map(|(report, steps)| Searched { report, steps }).collect();
-    search_report(console, &searched, proof_in(folder)?.as_ref(), outputs)?;
+    search_report(console, &searched, proof_in(folder)?.as_ref(), outputs, why.is_about_sites())?;
     Ok(reports.iter().map(exit_code).fold(ExitCode::Success, ExitCode::worst))
+}
+
+/// Compares the two ends of a proof, with the call sites of the difference.
+fn both_ends(folder: &RunFolder, record: &SearchRecord, why: &WhyArguments) -> anyhow::Result<ComparedStep> {
+    let plan = stored::read_plan(folder)?;
+    let cell = &record.cells.first().context("no test was chosen")?.cell;
+    let threshold = record.threshold.as_ref();
+    let pair = StepPair::of_commits([BASELINE, CANDIDATE], 0, &record.query, threshold, &plan, folder);
+    let mut step = pair.compare(&plan, folder, cell, Some((&record.query, &why.inquiry())))?;
+    if let Some(explanations) = &mut step.why {
+        Arc::make_mut(explanations).frames = why.shown_frames();
+    }
+    Ok(step)
 }
 
 /// # Errors

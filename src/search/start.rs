@@ -48,7 +48,8 @@ pub fn search(
     let (search, folder) = if let Some(name) = &measuring.resume {
         resumed(name, command, measuring, &repository)?
     } else {
-        let search = plan(&repository)?;
+        let mut search = plan(&repository)?;
+        search.plan.request.typed_names = why.shows_types();
         if measuring.dry_run {
             return context.print_plan(&search.plan, &[], &search.sealed());
         }

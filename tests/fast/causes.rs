@@ -96,6 +96,7 @@ pub(crate) fn explained(test: &str, candidate: usize, difference: Difference) ->
         limits: Vec::new(),
         is_asked: false,
         held: None,
+        threads: [None, None],
         remarks: Vec::new(),
         recorded: [None, None],
     }

@@ -67,7 +67,10 @@ fn no_text_of_a_runs_folder_acts_in_any_format() {
                 Options { view, all: true, rows: Rows::All, with_source: true, ..Options::default() };
             let text = rendered(format, &comparison, &options);
             // Without call stacks, there are neither causes nor sites.
-            let is_of_stacks = matches!(format, Format::CsvCauses | Format::CsvSites | Format::CsvOwners);
+            let is_of_stacks = matches!(
+                format,
+                Format::CsvCauses | Format::CsvSites | Format::CsvOwners | Format::CsvThreads
+            );
             let is_empty = view != View::Checkpoints || is_of_stacks;
             assert!(text.contains("alert") || is_empty, "{format:?}");
             match format {

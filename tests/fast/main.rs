@@ -45,6 +45,7 @@ mod slurm;
 mod stack_logs;
 mod submodules;
 mod tensors;
+mod threads;
 mod trace_events;
 mod traced_reports;
 mod unmeasured;

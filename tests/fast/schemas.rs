@@ -109,6 +109,7 @@ fn csv_has_its_columns() {
         ("csv=causes", Format::CsvCauses),
         ("csv=sites", Format::CsvSites),
         ("csv=owners", Format::CsvOwners),
+        ("csv=threads", Format::CsvThreads),
     ] {
         let mut text = Vec::new();
         memprof_report::render::render(format, &comparison, &Options::default(), &mut text).unwrap();

@@ -118,6 +118,7 @@ fn json_has_everything_and_fits_its_schema() {
         schema: VERSION,
         rows: vec![row],
         held: Vec::new(),
+        threads: Vec::new(),
         timelines: Vec::new(),
         remarks: Vec::new(),
         left_out: None,

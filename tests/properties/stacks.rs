@@ -5,9 +5,10 @@ use memprof_judge::results::stack_log_reader::read;
 use memprof_judge::why::attribution::{Attribution, Question, RecordedRun};
 use memprof_judge::why::class::Diff;
 use memprof_judge::why::difference::{CheckpointName, Measure};
-use memprof_judge::why::grouping::Grouping;
+use memprof_judge::why::grouping::{GroupBy, Grouping};
 use memprof_judge::why::hunks::Changes;
 use memprof_judge::why::stacks::Stacks;
+use memprof_judge::why::threads::of_runs;
 use memprof_report::why::{dhat, folded, json::WhyRow, pprof};
 
 use super::Target;
@@ -21,6 +22,9 @@ pub const TARGET: Target = Target {
         r#""event":"module""#,
         r#""event":"frames""#,
         r#""event":"sites""#,
+        r#""event":"thread""#,
+        r#""event":"releases""#,
+        r#""threads":[1,2]"#,
         r#""event":"interval""#,
         r#""event":"timeline""#,
         r#""event":"stacks_incomplete""#,
@@ -63,6 +67,8 @@ pub fn check(bytes: &[u8]) {
     // As without any symbols.
     let stacks = Stacks::new(&log, |_, _| Vec::new());
     answer(&log, &stacks);
+    let threads = of_runs([Some(&log), Some(&log)]);
+    assert!(threads[0] == threads[1] && threads[0].is_some() <= log.has_threads());
     export(&log, &stacks);
 }
 
@@ -77,10 +83,13 @@ fn answer(log: &StackLog, stacks: &Stacks) {
             // A broken log may have two of one name; the first answers.
             let metric = format!("{}.peak", family.name);
             let question = Question { metric, checkpoints: [Some(checkpoint.clone()), Some(checkpoint)] };
-            let same = attribution.answer(&question, &Grouping::default()).expect("it was recorded");
-            assert!(same.groups.iter().all(|group| same.of_group(group) == 0), "it differs from itself");
-            let row = WhyRow::new("t", ["a", "b"], &same, [None, None]);
-            serde_json::to_string(&row).expect("it is JSON");
+            for by in [GroupBy::Line, GroupBy::Thread] {
+                let grouping = Grouping { by, focus: None };
+                let same = attribution.answer(&question, &grouping).expect("it was recorded");
+                assert!(same.groups.iter().all(|group| same.of_group(group) == 0), "it differs from itself");
+                let row = WhyRow::new("t", ["a", "b"], &same, [None, None]);
+                serde_json::to_string(&row).expect("it is JSON");
+            }
         }
     }
 }
@@ -128,5 +137,13 @@ const LOG: &str = concat!(
 fn seeds() -> Vec<Vec<u8>> {
     let sampled = LOG.replace(r#""sample":null"#, r#""sample":512"#);
     let killed = &LOG[..LOG.find(r#"{"v":1,"event":"interval","seq":9"#).expect("it is there") + 40];
-    vec![LOG.into(), sampled.into(), killed.into()]
+    let thread = r#"{"v":1,"event":"thread","seq":4,"ns":0,"pid":7,"thread":1,"number":1,"kind":"named","name":"w-1","shared":0}"#;
+    let sites = r#"{"v":1,"event":"sites""#;
+    let threads = LOG
+        .replace(sites, &format!("{thread}\n{sites}"))
+        .replace(r#""nodes":[2,3]"#, r#""nodes":[2,3],"threads":[1,0]"#);
+    let releases = r#"{"v":1,"event":"releases","seq":10,"ns":2,"pid":7,"thread":1,"family":"heap","label":"done","occurrence":1,"pairs":[1,2,0,0,20]}"#;
+    let timeline = r#"{"v":1,"event":"timeline""#;
+    let threads = threads.replace(timeline, &format!("{releases}\n{timeline}"));
+    vec![LOG.into(), sampled.into(), killed.into(), threads.into()]
 }

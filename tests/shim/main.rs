@@ -41,5 +41,6 @@ mod skips;
 mod stacks;
 mod symbols;
 mod tensors;
+mod thread_names;
 mod traced;
 mod usage;

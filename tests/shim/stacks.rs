@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::laboratory::{self, Experiment, Record, program, rustc, scratch, succeed, text};
 
-const KINDS: [&str; 9] =
+pub(crate) const KINDS: [&str; 9] =
     ["generics", "closures", "recursion", "async", "threads", "callbacks", "signals", "realloc", "fork"];
 
 /// An experiment that records call stacks with the executable's own table.
-fn recording(executable: &Path, blocks: &str) -> Experiment {
+pub(crate) fn recording(executable: &Path, blocks: &str) -> Experiment {
     let table = format!("{}.unwind", executable.display());
     let path = Utf8Path::from_path(executable).unwrap();
     kept_table::keep(path, Utf8Path::new(&table)).unwrap().unwrap();
@@ -23,7 +23,7 @@ fn recording(executable: &Path, blocks: &str) -> Experiment {
 }
 
 /// The sums over all sites at each checkpoint: at the peak, live, allocated, and their number.
-fn sums(record: &Record) -> BTreeMap<String, [i64; 4]> {
+pub(crate) fn sums(record: &Record) -> BTreeMap<String, [i64; 4]> {
     let mut live: BTreeMap<i64, i64> = BTreeMap::new();
     let mut sums = BTreeMap::new();
     for line in record.events("interval") {
@@ -45,7 +45,7 @@ fn sums(record: &Record) -> BTreeMap<String, [i64; 4]> {
 }
 
 /// The figures of the checkpoints.
-fn figures(record: &Record) -> BTreeMap<String, [i64; 4]> {
+pub(crate) fn figures(record: &Record) -> BTreeMap<String, [i64; 4]> {
     let metrics = ["heap.peak", "heap.live", "heap.allocated", "heap.count"];
     let of = |label: &str| metrics.map(|metric| record.figure(label, metric));
     record.labels().into_iter().map(|label| (label.to_owned(), of(label))).collect()

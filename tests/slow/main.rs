@@ -41,6 +41,7 @@ mod slurm;
 mod slurm_cluster;
 mod spans;
 mod tensors;
+mod threads;
 mod traced_builds;
 mod tracing;
 mod types;

@@ -1,5 +1,6 @@
 //! Call sites by type: the bytes of each type are known, and the names of functions have types.
 
+use crate::support::Printed;
 use crate::why::{Subject, assert_exact, rows};
 
 /// Functions that allocate blocks of known types; `N` is another number at each revision.
@@ -197,4 +198,63 @@ fn a_baseline_that_was_saved_with_types_fits() {
         assert_eq!(printed.code, 1, "{}", printed.everything());
         assert!(printed.stdout.contains("781 KiB"), "{}", printed.everything());
     }
+}
+
+/// The lines that say what cargo compiled.
+fn built(printed: &Printed) -> Vec<&str> {
+    printed.stderr.lines().filter(|line| line.trim_start().starts_with("Built ")).collect()
+}
+
+#[test]
+fn searches_and_archives_have_types_and_owners_and_share_their_builds() {
+    let sources = ["", ", pub start: u64, pub end: u64"].map(|fields| GROWING.replace("FIELDS", fields));
+    let test = "#[test]\nfn holds() {\n    let all = (filled(), reserved());\n    memprof::checkpoint!(\"held\");\n    \
+                std::hint::black_box(&all);\n    std::hint::black_box(&all);\n}\n";
+    let subject = Subject::of_sources("", test, &sources);
+    let memprof = |arguments: &[&str]| {
+        let printed = subject.memprof(arguments);
+        assert_eq!(printed.code, 0, "{arguments:?} {}", printed.everything());
+        printed
+    };
+    let with_types = |printed: &Printed| {
+        let why = printed.stdout.lines().find(|line| line.starts_with("why: "));
+        let why = why.unwrap_or_else(|| panic!("{}", printed.everything()));
+        assert!(why.contains("Vec<Posting> (1,500 × 8 → 24 B)"), "{why}");
+    };
+    let with_owners = |printed: &Printed| {
+        let held = printed.stdout.lines().find(|line| line.starts_with("held: "));
+        let held = held.unwrap_or_else(|| panic!("{}", printed.everything()));
+        assert!(held.contains("Vec<Posting>  made at src/lib.rs:"), "{held}");
+    };
+    assert_eq!(built(&memprof(&["build", "old", "new", "--offline"])).len(), 2);
+    // These names are in other builds.
+    let bisected = memprof(&["bisect", "old..new", "-k", "holds", "--offline", "--why-by", "type"]);
+    with_types(&bisected);
+    assert!(bisected.stdout.contains("2 of 2 commits measured · 2 builds"), "{}", bisected.everything());
+    let history = ["history", "old..new", "-k", "holds", "--offline", "--why-by", "owner"];
+    let refused = subject.memprof(&history);
+    assert!(
+        (refused.code, refused.stderr.contains("only the page")) == (2, true),
+        "{}",
+        refused.everything()
+    );
+    let history = memprof(&[&history[..], &["--output", "target/page.html"]].concat());
+    let page = std::fs::read_to_string(subject.root().join("target/page.html")).expect("a page");
+    assert!(page.contains("made at src/lib.rs:"), "{page}");
+    let archive =
+        ["build", "old", "new", "-k", "holds", "--offline", "--archive", "typed.tar.zst", "--why-by", "type"];
+    let packed = memprof(&archive);
+    let run = subject.memprof(&["run", "--archive", "typed.tar.zst", "--why-by", "owner"]);
+    assert_eq!(run.code, 1, "{}", run.everything());
+    with_owners(&run);
+    assert!(history.stdout.contains("2 of 2 commits measured · 0 builds"), "{}", history.everything());
+    assert_eq!(built(&packed), [""; 0], "{}", packed.everything());
+    with_types(&subject.memprof(&["run", "--archive", "typed.tar.zst", "--why-by", "type"]));
+    memprof(&["build", "old", "new", "-k", "holds", "--offline", "--archive", "plain.tar.zst"]);
+    let refused = subject.memprof(&["run", "--archive", "plain.tar.zst", "--why-by", "type"]);
+    let flag = "cargo memprof build --archive FILE --why-by type";
+    assert!((refused.code, refused.stderr.contains(flag)) == (2, true), "{}", refused.everything());
+    let proven = memprof(&["prove", "old..new", "-k", "holds", "--offline", "--why-by", "owner"]);
+    with_owners(&proven);
+    with_types(&memprof(&["report", "--why-by", "type"]));
 }

@@ -77,8 +77,12 @@ impl Subject {
         self.memprof(&[&["--refs", "old,new", "--offline"], arguments].concat())
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        self.repository.root()
+    }
+
     pub(crate) fn latest(&self) -> PathBuf {
-        self.repository.root().join("target/memprof/latest")
+        self.root().join("target/memprof/latest")
     }
 
     /// The latest run's report.

@@ -7,7 +7,7 @@ use serde_json::Value;
 pub const LOG: &str = include_str!("../../schemas/log-1.json");
 
 /// The events about call stacks, which only the tool reads.
-const OF_THE_TOOL: [&str; 9] = [
+const OF_THE_TOOL: [&str; 10] = [
     "frames",
     "interval",
     "module",
@@ -16,6 +16,7 @@ const OF_THE_TOOL: [&str; 9] = [
     "stacks",
     "stacks_compared",
     "stacks_incomplete",
+    "thread",
     "timeline",
 ];
 

@@ -47,9 +47,8 @@ impl Format {
     /// Whether it shows what moved memory.
     pub fn shows_causes(self) -> bool {
         let is_report = matches!(self, Self::Table | Self::Markdown | Self::Html | Self::Json | Self::Junit);
-        is_report
-            || matches!(self, Self::CsvCauses | Self::CsvSites | Self::CsvOwners | Self::Sarif | Self::Gitlab)
-            || self.is_of_call_sites()
+        let is_table = matches!(self, Self::CsvCauses | Self::CsvSites | Self::CsvOwners | Self::CsvThreads);
+        is_report || is_table || matches!(self, Self::Sarif | Self::Gitlab) || self.is_of_call_sites()
     }
 
     /// Whether it shows nothing but call sites.
@@ -133,6 +132,9 @@ pub enum Format {
     /// A row per owner of memory, with `--why-by owner`
     #[value(name = "csv=owners")]
     CsvOwners,
+    /// A row per thread, and per thread that frees its blocks, with `--why-by thread`
+    #[value(name = "csv=threads")]
+    CsvThreads,
     /// A page for the browser, in one file
     Html,
     /// The complete report, in a versioned format

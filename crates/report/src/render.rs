@@ -59,6 +59,7 @@ pub fn render(
         Format::CsvCauses => csv::causes::render(comparison, options, out),
         Format::CsvSites => csv::sites::render(comparison, options, out),
         Format::CsvOwners => csv::owners::render(comparison, options, out),
+        Format::CsvThreads => csv::threads::render(comparison, options, out),
         Format::Bencher => bencher::render(comparison, out),
         Format::Gitlab => gitlab::render(comparison, options, out),
         Format::Sarif => sarif::render(comparison, options, out),

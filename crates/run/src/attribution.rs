@@ -39,6 +39,8 @@ pub struct Attribution {
     pub time: Duration,
     /// One allocation of so many bytes is recorded on average; `None` records all.
     pub sample: Option<u64>,
+    /// Whether the call stacks of each thread are apart.
+    pub threads: bool,
     /// Whether a further run finds who holds the memory, and when.
     pub owners: Option<OwnersAt>,
 }
@@ -46,7 +48,7 @@ pub struct Attribution {
 impl Attribution {
     /// No call stacks.
     pub const NONE: Self =
-        Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None, owners: None };
+        Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None, threads: false, owners: None };
 }
 
 /// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
@@ -215,7 +217,8 @@ impl Work<'_> {
         cells: &[PlannedCell],
         blocks: Blocks,
     ) -> anyhow::Result<Attempt> {
-        let recording = Recording { blocks, sample: self.attribution.sample, moment: None };
+        let Attribution { sample, threads, .. } = *self.attribution;
+        let recording = Recording { blocks, sample, threads, moment: None };
         let again = Runner { folder: self.folder, cells, recording: Some(recording), ..self.runner.clone() };
         if let Completion::Interrupted(_) = again.rounds(tree)? {
             return Ok(Attempt::Interrupted);

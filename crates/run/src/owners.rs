@@ -111,8 +111,12 @@ impl Owners<'_> {
         };
         let folder = self.folder.owners();
         fs_err::create_dir_all(&folder.0)?;
-        let recording =
-            Recording { blocks: Blocks::Table, sample: None, moment: Some(question.moment.clone()) };
+        let recording = Recording {
+            blocks: Blocks::Table,
+            sample: None,
+            threads: false,
+            moment: Some(question.moment.clone()),
+        };
         let cells = std::slice::from_ref(cell);
         let again = Runner { folder: &folder, cells, recording: Some(recording), ..self.runner.clone() };
         if let Completion::Interrupted(_) = again.rounds(tree)? {

@@ -15,6 +15,8 @@ pub struct Recording {
     pub blocks: Blocks,
     /// One allocation of so many bytes is recorded on average.
     pub sample: Option<u64>,
+    /// Whether the call stacks of each thread are apart.
+    pub threads: bool,
     /// The moment at which it writes who points to which block.
     pub(crate) moment: Option<Moment>,
 }
@@ -54,6 +56,9 @@ impl Recording {
         if let Some(sample) = self.sample {
             variables.insert("MEMPROF_STACKS_SAMPLE", sample.to_string());
         }
+        if self.threads {
+            variables.insert("MEMPROF_STACKS_THREADS", "1".to_owned());
+        }
         if let Some(Moment { peak, checkpoint: CheckpointName { label, occurrence } }) = &self.moment {
             let peak = peak.map_or_else(|| "- -".to_owned(), |(event, bytes)| format!("{event} {bytes}"));
             variables.insert("MEMPROF_OWNERS", folder.join(file::HEAP).into_string());
@@ -71,7 +76,7 @@ mod tests {
     fn without_an_unwind_table_a_process_records_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let gone = Utf8Path::from_path(folder.path()).unwrap().join("gone");
-        let recording = Recording { blocks: Blocks::Table, sample: Some(4096), moment: None };
+        let recording = Recording { blocks: Blocks::Table, sample: Some(4096), threads: false, moment: None };
         let expected = [("MEMPROF_STACKS", "table".to_owned()), ("MEMPROF_STACKS_SAMPLE", "4096".to_owned())];
         assert_eq!(recording.variables(&gone, &gone), expected.into());
     }

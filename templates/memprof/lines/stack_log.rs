@@ -13,9 +13,10 @@ use crate::log::run_log::Log;
 use crate::platform::loaded::{self, Module};
 use crate::platform::untracked::Untracked;
 use crate::sources::all_sources::Sources;
+use crate::stacks::allocating_thread::{self, Thread};
 use crate::stacks::events;
 use crate::stacks::releases::{self, Release};
-use crate::stacks::sites::{self, Frame};
+use crate::stacks::sites::{self, Frame, Site};
 use crate::stacks::stack_recording;
 
 /// Most entries of a line.
@@ -28,7 +29,9 @@ pub(crate) struct StackLog {
     logged_modules: usize,
     logged_frames: usize,
     logged_sites: usize,
-    new: (Untracked<Frame>, Untracked<u32>),
+    logged_threads: usize,
+    new: (Untracked<Frame>, Untracked<Site>),
+    new_threads: Untracked<Thread>,
     changed: Untracked<Changed>,
     released: Untracked<Release>,
     has_told_what_is_left_out: bool,
@@ -46,6 +49,8 @@ impl StackLog {
             logged_modules: 0,
             logged_frames: 1,
             logged_sites: 1,
+            logged_threads: 0,
+            new_threads: Untracked::new(),
             new: (Untracked::new(), Untracked::new()),
             changed: Untracked::new(),
             released: Untracked::new(),
@@ -174,11 +179,26 @@ impl StackLog {
             })?;
             self.logged_frames += part.len();
         }
+        // The sites were copied before, so their threads are among these.
+        allocating_thread::copy_from(self.logged_threads, &mut self.new_threads);
+        for thread in self.new_threads.iter() {
+            self.logged_threads += 1;
+            let number = self.logged_threads as u64;
+            log.write("thread", nanoseconds, |json| {
+                json.figure("number", number);
+                json.text("kind", thread.kind.as_str());
+                json.text("name", thread.name());
+                json.figure("shared", thread.is_shared.into());
+            })?;
+        }
         for part in sites.chunks(LONGEST) {
             let first = self.logged_sites;
             log.write("sites", nanoseconds, |json| {
                 json.figure("first", first as u64);
-                json.numbers("nodes", part.iter().map(|&frame| Some(frame.into())));
+                json.numbers("nodes", part.iter().map(|site| Some(site.frame.into())));
+                if allocating_thread::are_recorded() {
+                    json.numbers("threads", part.iter().map(|site| Some(site.thread.into())));
+                }
             })?;
             self.logged_sites += part.len();
         }

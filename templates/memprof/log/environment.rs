@@ -51,6 +51,8 @@ const TRIM: &str = "MEMPROF_TRIM";
 const STACKS: &str = "MEMPROF_STACKS";
 const UNWIND_TABLE: &str = "MEMPROF_UNWIND_TABLE";
 const STACKS_SAMPLE: &str = "MEMPROF_STACKS_SAMPLE";
+/// `1`: the sites of each thread are apart.
+const STACKS_THREADS: &str = "MEMPROF_STACKS_THREADS";
 /// Where the live blocks and the pointers between them are written, and at which moment: see
 /// `stacks::snapshot`.
 const OWNERS: &str = "MEMPROF_OWNERS";
@@ -68,7 +70,7 @@ const BODY: &str = "MEMPROF_BODY";
 const BODY_ABSENT: &str = "MEMPROF_BODY_ABSENT";
 
 /// All variables. Add new ones here, or child processes inherit them.
-const ALL: [&str; 25] = [
+const ALL: [&str; 26] = [
     LOG,
     LOG_KEY,
     PRINT,
@@ -88,6 +90,7 @@ const ALL: [&str; 25] = [
     STACKS,
     UNWIND_TABLE,
     STACKS_SAMPLE,
+    STACKS_THREADS,
     OWNERS,
     OWNERS_AT,
     RANDOM,

@@ -2,6 +2,8 @@
 //! `lines::stack_log` writes them.
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod allocating_thread;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod events;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod pointers;

@@ -1,5 +1,6 @@
-//! Sites: the distinct call stacks from which memory was allocated. A stack is known by a hash of
-//! its return addresses; the stacks themselves are kept once, as a tree of frames.
+//! Sites: the distinct call stacks from which memory was allocated, in some runs those of each thread
+//! apart. A stack is known by a hash of its return addresses; the stacks themselves are kept once, as a
+//! tree of frames.
 //!
 //! Looking up a known stack takes no lock and writes nothing.
 
@@ -15,6 +16,7 @@ use crate::platform::lock::Lock;
 use crate::platform::own_memory;
 use crate::platform::thread_number;
 use crate::platform::untracked::Untracked;
+use crate::stacks::allocating_thread;
 use crate::stacks::stack_bounds;
 use crate::stacks::stack_walk::{self, End, Registers};
 use crate::stacks::unwind_table::UnwindTable;
@@ -38,6 +40,15 @@ pub(crate) struct Frame {
     /// The caller's number; 0 if it has none.
     pub(crate) parent: u32,
     pub(crate) address: usize,
+}
+
+/// A stack, and the thread whose it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Site {
+    /// The innermost frame.
+    pub(crate) frame: u32,
+    /// The number of `allocating_thread`.
+    pub(crate) thread: u32,
 }
 
 /// The two words of a place in the index: the stack's hash, and its site.
@@ -94,8 +105,8 @@ struct Stacks {
     frames: Untracked<Frame>,
     /// A hash table of frames by parent and address; 0 marks a free place.
     by_parent: Untracked<u32>,
-    /// The innermost frame of each site. The site at place 0 has none.
-    sites: Untracked<u32>,
+    /// The site at place 0 has no frame.
+    sites: Untracked<Site>,
     /// The return addresses of the stack that is being added, innermost first.
     stack: Untracked<usize>,
 }
@@ -131,7 +142,8 @@ pub(crate) fn current() -> u32 {
         _ => return by_unwinder(setup, 0),
     };
     let start = stack_walk::here();
-    let mut hash = Hash::new();
+    let thread = allocating_thread::current();
+    let mut hash = Hash::of(thread);
     let mut first = 0;
     // SAFETY: this function is still running.
     let end = unsafe {
@@ -152,7 +164,7 @@ pub(crate) fn current() -> u32 {
     match find(setup.index, hash.value()) {
         Some(site) => site,
         None if !is_confirmed(table, start, first) => by_unwinder(setup, first),
-        None => add_by_table(setup.index, table, start, hash.value()),
+        None => add_by_table(setup.index, table, start, (hash.value(), thread)),
     }
 }
 
@@ -194,7 +206,8 @@ pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
     // Kept here, and not walked again under the lock: the unwinder may wait for the loader, and the
     // loader may allocate.
     let (mut stack, mut count) = ([0; USUAL_DEPTH], 0);
-    let mut hash = Hash::new();
+    let thread = allocating_thread::current();
+    let mut hash = Hash::of(thread);
     beyond(code, &mut |address| {
         hash.add(address);
         if count < USUAL_DEPTH {
@@ -203,10 +216,11 @@ pub(crate) fn current_beyond(code: &Range<usize>) -> u32 {
         count += 1;
     });
     let index = setup().index;
-    match find(index, hash.value()) {
+    let key = (hash.value(), thread);
+    match find(index, key.0) {
         Some(site) => site,
-        None if count <= USUAL_DEPTH => add(index, hash.value(), |known| known.extend(&stack[..count])),
-        None => add(index, hash.value(), |known| beyond(code, &mut |address| known.push(address))),
+        None if count <= USUAL_DEPTH => add(index, key, |known| known.extend(&stack[..count])),
+        None => add(index, key, |known| beyond(code, &mut |address| known.push(address))),
     }
 }
 
@@ -287,12 +301,13 @@ fn is_no_caller(table: &UnwindTable, address: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn by_unwinder(setup: &'static Setup, first: usize) -> u32 {
-    let mut hash = Hash::new();
+    let thread = allocating_thread::current();
+    let mut hash = Hash::of(thread);
     from_first(first, &mut |address| hash.add(address));
     if let Some(site) = find(setup.index, hash.value()) {
         return site;
     }
-    add(setup.index, hash.value(), |stack| from_first(first, &mut |address| stack.push(address)))
+    add(setup.index, (hash.value(), thread), |stack| from_first(first, &mut |address| stack.push(address)))
 }
 
 fn from_first(first: usize, each: &mut dyn FnMut(usize)) {
@@ -308,8 +323,8 @@ fn from_first(first: usize, each: &mut dyn FnMut(usize)) {
 
 #[cold]
 #[inline(never)]
-fn add_by_table(index: &'static [Place], table: &UnwindTable, start: Registers, hash: u64) -> u32 {
-    add(index, hash, |stack| {
+fn add_by_table(index: &'static [Place], table: &UnwindTable, start: Registers, key: (u64, u32)) -> u32 {
+    add(index, key, |stack| {
         // SAFETY: the caller's caller, whose registers these are, waits for this function.
         unsafe { stack_walk::with_table(table, start, |address| stack.push(address)) };
     })
@@ -346,8 +361,10 @@ fn is_outermost(table: &UnwindTable, outside: usize) -> bool {
 struct Hash(u64);
 
 impl Hash {
-    fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+    /// The begin of a hash of a stack of this thread.
+    #[inline(always)]
+    fn of(thread: u32) -> Self {
+        Self(0xcbf2_9ce4_8422_2325 ^ u64::from(thread) << 32)
     }
 
     #[inline(always)]
@@ -376,9 +393,9 @@ fn find(index: &[Place], hash: u64) -> Option<u32> {
     }
 }
 
-/// Adds a stack that is new. `walk` pushes its return addresses, innermost first.
+/// Adds a stack that is new, of this hash and thread. `walk` pushes its return addresses, innermost first.
 #[cold]
-fn add(index: &[Place], hash: u64, walk: impl FnOnce(&mut Untracked<usize>)) -> u32 {
+fn add(index: &[Place], (hash, thread): (u64, u32), walk: impl FnOnce(&mut Untracked<usize>)) -> u32 {
     let mut stacks = match STACKS.hold_as(thread_number::place()) {
         Some(stacks) => stacks,
         None => return leave_out(IN_SIGNAL_HANDLER),
@@ -389,7 +406,7 @@ fn add(index: &[Place], hash: u64, walk: impl FnOnce(&mut Untracked<usize>)) -> 
     }
     stacks.stack.clear();
     walk(&mut stacks.stack);
-    let site = match stacks.add() {
+    let site = match stacks.add(thread) {
         Some(site) => site,
         None => return leave_out(TOO_MANY_STACKS),
     };
@@ -441,9 +458,9 @@ impl Stacks {
     }
 
     /// Adds the stack in `self.stack`, and returns its site. `None` if there is no room.
-    fn add(&mut self) -> Option<u32> {
+    fn add(&mut self, thread: u32) -> Option<u32> {
         if self.sites.is_empty() {
-            self.sites.push(0);
+            self.sites.push(Site { frame: 0, thread: allocating_thread::NONE });
             self.frames.push(Frame { parent: 0, address: 0 });
         }
         if self.sites.len() >= MOST_SITES || self.frames.len() + self.stack.len() > MOST_FRAMES {
@@ -453,7 +470,7 @@ impl Stacks {
         for depth in (0..self.stack.len()).rev() {
             parent = self.find_or_add(Frame { parent, address: self.stack[depth] });
         }
-        self.sites.push(parent);
+        self.sites.push(Site { frame: parent, thread });
         Some((self.sites.len() - 1) as u32)
     }
 
@@ -506,7 +523,7 @@ fn hash_of(frame: Frame) -> usize {
 }
 
 /// Copies the frames and sites from these numbers on, for the log.
-pub(crate) fn copy_from(frames: usize, sites: usize, into: &mut (Untracked<Frame>, Untracked<u32>)) {
+pub(crate) fn copy_from(frames: usize, sites: usize, into: &mut (Untracked<Frame>, Untracked<Site>)) {
     into.0.clear();
     into.1.clear();
     if let Some(stacks) = STACKS.hold_as(thread_number::place()) {

@@ -26,6 +26,7 @@ use crate::blocks::tally::Totals;
 use crate::platform::first_variables::variable;
 use crate::platform::loaded;
 use crate::platform::own_memory;
+use crate::stacks::allocating_thread;
 use crate::stacks::events;
 use crate::stacks::pointers::Moved;
 use crate::stacks::sites;
@@ -177,6 +178,7 @@ fn set_up() -> Result<(), &'static str> {
         Err(reason) => without_table(reason),
     };
     sites::set_up(table)?;
+    allocating_thread::set_up();
     snapshot::set_up();
     // SAFETY: the function only changes a static, and it is never unloaded.
     unsafe { pthread_atfork(None, None, Some(in_child)) };

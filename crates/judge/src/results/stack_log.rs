@@ -17,6 +17,10 @@ pub struct StackLog {
     /// The innermost node of each site. The site with the number `n` is at `n - 1`; 0 is what has no
     /// site.
     pub sites: Vec<u32>,
+    /// The threads of sites, if the run was asked for them. The one with the number `n` is at `n - 1`.
+    pub threads: Vec<RecordedThread>,
+    /// The number of each site's thread; 0 if it is not known. Empty if the run was not asked.
+    pub site_threads: Vec<u32>,
     /// The figures, by family of metrics.
     pub families: Vec<Family>,
     /// Live bytes over time.
@@ -31,6 +35,48 @@ pub struct StackLog {
     pub notes: Vec<String>,
     /// Whether the process logged its end.
     pub ended: bool,
+}
+
+/// A thread that allocates or frees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedThread {
+    /// What it is called.
+    pub kind: ThreadKind,
+    /// The name that it has at its first allocation; empty for all kinds but [`ThreadKind::Named`].
+    pub name: String,
+    /// Whether it is all further threads of this name, which are not told apart.
+    pub is_shared: bool,
+}
+
+/// What a thread is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadKind {
+    /// The process's first thread.
+    Main,
+    /// The one in which libtest runs the test.
+    Test,
+    /// A thread with a name of its own.
+    Named,
+    /// A thread without one.
+    Unnamed,
+    /// Threads of many names.
+    Others,
+}
+
+impl ThreadKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Main, Self::Test, Self::Named, Self::Unnamed, Self::Others];
+
+    /// Returns its name in logs and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Test => "test",
+            Self::Named => "named",
+            Self::Unnamed => "unnamed",
+            Self::Others => "others",
+        }
+    }
 }
 
 /// How stacks were recorded.
@@ -185,6 +231,17 @@ impl StackLog {
     pub fn live_sizes_at(&self, family: &str, label: &str, occurrence: u32) -> Option<&LiveSizes> {
         let sequence = self.sized_checkpoints.get(&(label.to_owned(), occurrence))?;
         live_sizes::before(&self.live_sizes, family, *sequence)
+    }
+
+    /// Whether the run told its threads apart.
+    pub fn has_threads(&self) -> bool {
+        !self.site_threads.is_empty()
+    }
+
+    /// Returns the number of a site's thread; `None` if it is not known.
+    pub fn thread_of(&self, site: u32) -> Option<u32> {
+        let index = site.checked_sub(1)? as usize;
+        self.site_threads.get(index).copied().filter(|thread| *thread != 0)
     }
 
     /// Returns a family's intervals.

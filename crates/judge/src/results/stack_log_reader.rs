@@ -16,7 +16,8 @@ use crate::results::live_sizes::LiveSizes;
 use crate::results::log_file::{LineError, LogError, VERSION, each_line};
 use crate::results::shim_log::known_label;
 use crate::results::stack_log::{
-    Family, Figures, Interval, Module, Node, Recording, Released, ReleasingPair, StackLog, Timeline, Way,
+    Family, Figures, Interval, Module, Node, RecordedThread, Recording, Released, ReleasingPair, StackLog,
+    ThreadKind, Timeline, Way,
 };
 use memprof_support::counted::{counted, grouped};
 
@@ -118,6 +119,16 @@ struct FramesLine {
 struct SitesLine {
     first: usize,
     nodes: Vec<u32>,
+    #[serde(default)]
+    threads: Option<Vec<u32>>,
+}
+
+#[derive(Deserialize)]
+struct ThreadLine {
+    number: usize,
+    kind: String,
+    name: String,
+    shared: u8,
 }
 
 #[derive(Deserialize)]
@@ -205,6 +216,7 @@ impl StackLogReader {
             "stacks" => self.take_stacks(parsed(bytes)?)?,
             "module" => self.take_module(parsed(bytes)?)?,
             "frames" => self.take_frames(&parsed(bytes)?, line)?,
+            "thread" => self.take_thread(parsed(bytes)?)?,
             "sites" => self.take_sites(&parsed(bytes)?, line)?,
             "interval" => self.take_interval(parsed(bytes)?, &head, line)?,
             "releases" => self.take_releases(&parsed(bytes)?)?,
@@ -272,7 +284,26 @@ impl StackLogReader {
         expect_next(line.first, self.log.sites.len(), "site")?;
         limit(self.log.sites.len() + line.nodes.len(), "sites")?;
         self.site_lines.push((self.log.sites.len(), number));
+        let threads = line.threads.as_deref().unwrap_or_default();
+        let has_threads = self.log.has_threads() || (self.log.sites.is_empty() && line.threads.is_some());
+        if threads.len() != if has_threads { line.nodes.len() } else { 0 } {
+            return Err(malformed("each site has a thread, or none has"));
+        }
+        if let Some(unknown) = threads.iter().find(|thread| **thread as usize > self.log.threads.len()) {
+            return Err(malformed(&format!("there is no thread {unknown} before it")));
+        }
         self.log.sites.extend_from_slice(&line.nodes);
+        self.log.site_threads.extend_from_slice(threads);
+        Ok(())
+    }
+
+    fn take_thread(&mut self, line: ThreadLine) -> Result<(), LineError> {
+        let ThreadLine { number, kind, name, shared } = line;
+        expect_next(number, self.log.threads.len(), "thread")?;
+        limit(number, "threads")?;
+        let kind = ThreadKind::ALL.into_iter().find(|one| one.as_str() == kind);
+        let kind = kind.ok_or_else(|| malformed("a thread is of no known kind"))?;
+        self.log.threads.push(RecordedThread { kind, name, is_shared: shared != 0 });
         Ok(())
     }
 

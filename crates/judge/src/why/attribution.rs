@@ -13,6 +13,7 @@ use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
 use crate::why::releases::{Release, Releases};
 use crate::why::stacks::{StackFigures, Stacks};
+use crate::why::threads::{self, ThreadSide};
 use crate::why::type_path;
 use crate::why::types::SiteType;
 use memprof_support::counted::grouped;
@@ -67,6 +68,7 @@ pub enum NoAnswer {
 /// One side of a row: its figures by stack, and their sum.
 struct OneSide {
     checkpoint: CheckpointName,
+    of_sites: Vec<(u32, Figures)>,
     figures: StackFigures,
     total: Figures,
 }
@@ -154,9 +156,11 @@ impl RecordedRun<'_> {
 
     fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
         let (family, interval) = self.interval(metric, checkpoint)?;
+        let of_sites = family.figures(interval);
         Ok(OneSide {
             checkpoint: checkpoint.clone(),
-            figures: self.stacks.figures(&family.figures(interval)),
+            figures: self.stacks.figures(&of_sites),
+            of_sites,
             total: family.intervals[interval].total,
         })
     }
@@ -186,7 +190,8 @@ impl Sheet<'_> {
         pairs: &[[Option<u32>; 2]],
         logs: [&StackLog; 2],
     ) -> Result<Difference, NoAnswer> {
-        let (_, measure) = Measure::of_metric(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
+        let (family, measure) =
+            Measure::of_metric(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
         let measured = || logs.iter().zip(sides).filter(|(_, side)| side.is_some()).map(|(log, _)| log);
         let mut incomplete: Vec<String> = measured().flat_map(|log| log.incomplete.clone()).collect();
         incomplete.dedup();
@@ -200,6 +205,16 @@ impl Sheet<'_> {
             sample: measured().find_map(|log| log.recording.as_ref()?.sample),
             incomplete,
         };
+        if self.grouping.by == GroupBy::Thread {
+            let of_threads = [0, 1].map(|side| {
+                let figures = sides[side].as_ref()?.of_sites.as_slice();
+                Some(ThreadSide { log: logs[side], stacks: self.stacks[side], figures })
+            });
+            difference.groups = threads::groups(of_threads, family, measure, self.grouping);
+            check_sums(&difference)?;
+            difference.sort();
+            return Ok(difference);
+        }
         let mut drafts: BTreeMap<(u8, String), Draft> = BTreeMap::new();
         for (index, pair) in self.settled_pairs(pairs).iter().enumerate() {
             let figures = [0, 1].map(|side| {

@@ -3,6 +3,7 @@
 use crate::results::stack_log::Figures;
 use crate::why::class::{Class, Existence};
 use crate::why::frame::Frame;
+use crate::why::freed_by::FreedBy;
 use crate::why::grouping::GroupBy;
 use crate::why::types::{AllocatedType, NoType};
 
@@ -110,6 +111,14 @@ pub enum GroupKind {
     },
     /// Sites whose type is not known, by `--why-by type`.
     NoType(NoType),
+    /// Sites whose memory this thread allocated, or threads of this name.
+    Thread {
+        name: String,
+        /// The file and line of the site that differs most.
+        location: Option<String>,
+        /// Who freed its blocks in the whole run, by side; `None` if it is not known.
+        freed: [Option<FreedBy>; 2],
+    },
     /// Stacks without a match of `--focus`.
     OutOfFocus,
     /// Memory without a stack: allocated before recording began, or not in the sample.
@@ -214,7 +223,9 @@ impl Group {
     /// Returns its name.
     pub fn name(&self) -> &str {
         match &self.kind {
-            GroupKind::Sites { name, .. } | GroupKind::Type { name, .. } => name,
+            GroupKind::Sites { name, .. } | GroupKind::Type { name, .. } | GroupKind::Thread { name, .. } => {
+                name
+            }
             GroupKind::NoType(reason) => reason.words(),
             GroupKind::OutOfFocus => "outside of the focus",
             GroupKind::WithoutStack => "without a call stack",
@@ -250,7 +261,9 @@ impl Group {
     /// Returns its file, and the line where all sites have the same.
     pub fn location(&self) -> Option<&str> {
         match &self.kind {
-            GroupKind::Sites { location, .. } | GroupKind::Type { location, .. } => location.as_deref(),
+            GroupKind::Sites { location, .. }
+            | GroupKind::Type { location, .. }
+            | GroupKind::Thread { location, .. } => location.as_deref(),
             GroupKind::NoType(_) | GroupKind::OutOfFocus | GroupKind::WithoutStack => None,
         }
     }

@@ -27,6 +27,7 @@ use crate::why::hunks::{Changes, Side};
 use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
 use crate::why::stored::{StoredChanges, StoredFile, StoredOwners, StoredSymbols, StoredTest, StoredTests};
+use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
 use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::resolved::CellId;
@@ -64,6 +65,8 @@ pub struct Explained {
     pub is_asked: bool,
     /// Who holds the memory, if the run was asked.
     pub held: Option<HeldMemory>,
+    /// What each thread did, by side, if the run was asked.
+    pub threads: [Option<ThreadsOfRun>; 2],
     /// Why there are no sites, or no lines.
     pub remarks: Vec<String>,
     /// What the sides recorded, for exports and pages: the baseline and the candidate.
@@ -119,7 +122,13 @@ impl Inquiry {
     /// Returns the grouping of what causes are found by, if it is not the one that is shown.
     fn by_line(&self) -> Option<Grouping> {
         let by_line = || Grouping { by: GroupBy::Line, focus: self.grouping.focus.clone() };
-        (self.grouping.by == GroupBy::Type).then(by_line)
+        matches!(self.grouping.by, GroupBy::Type | GroupBy::Thread).then(by_line)
+    }
+
+    /// Returns the same for runs that were not asked for threads.
+    fn without_threads(&self) -> Self {
+        let by = if self.grouping.by == GroupBy::Thread { GroupBy::Line } else { self.grouping.by };
+        Self { grouping: Grouping { by, ..self.grouping.clone() }, ..self.clone() }
     }
 }
 
@@ -178,6 +187,7 @@ impl Reader<'_> {
             limits: Vec::new(),
             is_asked: false,
             held: None,
+            threads: [None, None],
             remarks: vec![format!("the call stacks cannot be read: {error:#}")],
             recorded: [None, None],
         })
@@ -191,6 +201,7 @@ impl Reader<'_> {
             limits: Vec::new(),
             is_asked: self.inquiry.at.is_some(),
             held: None,
+            threads: [None, None],
             remarks: test.problem.iter().cloned().collect(),
             recorded: [None, None],
         };
@@ -214,15 +225,34 @@ impl Reader<'_> {
         let notes: BTreeSet<String> =
             explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();
         explained.remarks.extend(notes);
+        let logs = explained.recorded.each_ref().map(|side| side.as_ref().map(|side| &side.log));
+        explained.threads = threads::of_runs(logs);
+        if logs.iter().flatten().any(|log| !log.has_threads() && !log.sites.is_empty()) {
+            let by_thread = self.inquiry.grouping.by == GroupBy::Thread;
+            let reason = "no threads: the run was not asked for them (--why-by thread)";
+            explained.remarks.extend(by_thread.then(|| reason.to_owned()));
+            let inquiry = self.inquiry.without_threads();
+            return Reader { inquiry: &inquiry, ..*self }.answers(test, &view, explained);
+        }
+        self.answers(test, &view, explained)
+    }
+
+    /// Completes what is known of a recorded test.
+    fn answers(
+        &self,
+        test: &StoredTest,
+        view: &PairView<'_>,
+        mut explained: Explained,
+    ) -> anyhow::Result<Explained> {
         if let ([old, Some(new)], false) = (&explained.recorded, explained.is_asked) {
-            let (limits, remarks) = self.limits(&view, old.as_ref(), new);
+            let (limits, remarks) = self.limits(view, old.as_ref(), new);
             explained.limits = limits;
             explained.remarks.extend(remarks);
         }
         let (rows, remarks) = match &explained.recorded {
-            [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(&view, old.as_ref(), new),
-            [None, Some(own)] => self.rows_of_one(&view, own),
-            [Some(old), Some(new)] => self.rows(&view, test.candidate, old, new),
+            [old, Some(new)] if self.inquiry.at.is_some() => self.rows_at(view, old.as_ref(), new),
+            [None, Some(own)] => self.rows_of_one(view, own),
+            [Some(old), Some(new)] => self.rows(view, test.candidate, old, new),
             _ => (Vec::new(), vec!["the runs with call stacks have no log".to_owned()]),
         };
         let is_of_limit = |row: &ExplainedRow| {

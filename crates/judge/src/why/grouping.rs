@@ -1,4 +1,4 @@
-//! How sites are put together: by stack, line, function, module, crate, hunk or type.
+//! How sites are put together: by stack, line, function, module, crate, hunk, type or thread.
 
 use regex::Regex;
 
@@ -28,6 +28,8 @@ pub enum GroupBy {
     Type,
     /// As line, and who holds the memory: runs the test once more
     Owner,
+    /// The thread that allocates, and which one frees
+    Thread,
 }
 
 /// How to group sites, and which ones.
@@ -51,10 +53,16 @@ impl GroupBy {
             Self::Hunk => "hunk",
             Self::Type => "type",
             Self::Owner => "owner",
+            Self::Thread => "thread",
         }
     }
 
-    /// Returns a text that all sites of a group have, unless it is a type. `frame` names the site; `index` is
+    /// Whether it needs builds whose names have types.
+    pub fn needs_typed_names(self) -> bool {
+        matches!(self, Self::Type | Self::Owner)
+    }
+
+    /// Returns a text that all sites of a group have, unless it is a type or a thread. `frame` names the site; `index` is
     /// the number of its stack.
     pub(super) fn key(
         self,
@@ -66,7 +74,7 @@ impl GroupBy {
     ) -> String {
         match self {
             Self::Site | Self::Type => index.to_string(),
-            Self::Line | Self::Owner => line(side, frame, changes),
+            Self::Line | Self::Owner | Self::Thread => line(side, frame, changes),
             Self::Function => function(frame),
             Self::Module => frame.module(),
             Self::Crate => frame.crate_name(),
@@ -77,7 +85,9 @@ impl GroupBy {
     /// Returns the name of the group of a frame, and its place.
     pub(super) fn title(self, frame: &Frame, class: Option<&Class>) -> (String, Option<String>) {
         match self {
-            Self::Site | Self::Line | Self::Type | Self::Owner => (frame.name(), frame.location()),
+            Self::Site | Self::Line | Self::Type | Self::Owner | Self::Thread => {
+                (frame.name(), frame.location())
+            }
             Self::Function => {
                 let name = frame.name();
                 let file = frame.place.as_ref().map(Place::to_string);

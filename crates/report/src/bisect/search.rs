@@ -79,7 +79,7 @@ fn render_one(
         }
         Format::Markdown => {
             writeln!(out, "**{}**\n", escape_but_hashes(&title(report)))?;
-            answer::write(report, shown_steps, out, "- ", rows_as_markdown)?;
+            answer::write(report, shown_steps, out, "- ", |step, out| rows_as_markdown(step, options, out))?;
             if let Some(proof) = &options.proof {
                 write!(out, "{}", proof::section_of_comment(proof))?;
             }
@@ -92,6 +92,20 @@ fn render_one(
             Ok(())
         }
         _ => Err(no_such_report()),
+    }
+}
+
+/// Writes two commits with their call sites below a report for people. Other formats have no room for them.
+pub fn step_below(
+    format: Format,
+    step: &ComparedStep,
+    options: &Options,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        Format::Table => writeln!(out).and_then(|()| rows(step, options, out)),
+        Format::Markdown => writeln!(out).and_then(|()| rows_as_markdown(step, options, out)),
+        _ => Ok(()),
     }
 }
 
@@ -110,9 +124,15 @@ fn rows(step: &ComparedStep, options: &Options, out: &mut dyn Write) -> io::Resu
     table::render(&step.comparison, &options, out)
 }
 
-fn rows_as_markdown(step: &ComparedStep, out: &mut dyn Write) -> io::Result<()> {
+fn rows_as_markdown(step: &ComparedStep, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();
-    let options = Options { all: true, only_changed: true, why: step.why.clone(), ..Options::default() };
+    let options = Options {
+        all: true,
+        only_changed: true,
+        shows_sites: options.shows_sites,
+        why: step.why.clone(),
+        ..Options::default()
+    };
     markdown::render(&step.comparison, &options, &mut text)?;
     let text = String::from_utf8_lossy(&text);
     // The marker for bots must not occur twice in a comment.

@@ -1,4 +1,4 @@
-//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers, sites, owners.
+//! CSV: raw values one by one, or tables of checkpoints, scopes, calls, lines, tensors, layers and call stacks.
 //! Writes to the writer that it is given; changes nothing else.
 
 pub(crate) mod causes;
@@ -11,4 +11,5 @@ mod pivot;
 pub(crate) mod sites;
 pub(crate) mod tensors;
 pub(crate) mod text;
+pub(crate) mod threads;
 pub(crate) mod traced;

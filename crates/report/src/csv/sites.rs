@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
-use crate::why::json::{WhyFigures, WhyRow};
+use crate::why::figures::WhyFigures;
+use crate::why::json::WhyRow;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::why::difference::Measure;
 

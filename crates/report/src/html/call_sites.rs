@@ -96,7 +96,11 @@ fn sites(row: &ExplainedRow, candidate: &str, sources: &[StoredFile]) -> Markup 
                         th.n scope="col" { @if is_alone { "bytes or blocks" } @else { "difference" } }
                         th scope="col" { (by) }
                         th scope="col" { "where" }
-                        th scope="col" { @if rows.iter().any(|row| !row.class.is_empty()) { "in the diff" } }
+                        th scope="col" {
+                            @if rows.iter().any(|row| !row.class.is_empty()) {
+                                @if by == "thread" { "who frees" } @else { "in the diff" }
+                            }
+                        }
                     }
                 }
                 tbody {

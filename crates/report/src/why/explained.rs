@@ -13,6 +13,7 @@ use crate::text::figure;
 use crate::titles;
 use crate::why::json::{VERSION, WhyCheckpoint, WhyHeld, WhyRemark, WhyReport, WhyRow, WhyTimeline};
 use crate::why::site_rows::Sites;
+use crate::why::threads::WhyThreads;
 use crate::why::{held, markdown, sparkline, text};
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::results::stack_log::{Interval, StackLog};
@@ -159,6 +160,7 @@ pub(crate) fn remarks(options: &Options) -> Vec<String> {
 /// Returns all call sites, for JSON.
 pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
     let (mut rows, mut held, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut threads = Vec::new();
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
         let names =
@@ -172,6 +174,9 @@ pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
             is_limit,
             ..WhyRow::new(&title, names, &row.difference, row.agreements)
         }));
+        for (run, name) in test.threads.iter().zip(names) {
+            threads.extend(run.iter().map(|run| WhyThreads::new(&title, name, run)));
+        }
         held.extend(test.held.iter().map(|held| WhyHeld::new(&title, names[1], held)));
         remarks.extend(test.remarks.iter().map(|text| WhyRemark {
             test: title.clone(),
@@ -179,7 +184,7 @@ pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
             text: text.clone(),
         }));
     }
-    WhyReport { schema: VERSION, rows, held, timelines, remarks, left_out: why.left_out.clone() }
+    WhyReport { schema: VERSION, rows, held, threads, timelines, remarks, left_out: why.left_out.clone() }
 }
 
 /// Live bytes over time, with the checkpoints on the same clock.

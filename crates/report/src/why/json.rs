@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use memprof_judge::results::stack_log::Figures;
+use crate::why::figures::WhyFigures;
+use crate::why::threads::WhyThreads;
 use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::{ChangedEnd, Class, Ended};
 use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
@@ -28,6 +29,9 @@ pub struct WhyReport {
     /// Who holds the memory of each test, by `--why-by owner`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<WhyHeld>,
+    /// What the threads of each test and side allocated, and who freed it, by `--why-by thread`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<WhyThreads>,
     /// Live bytes over time, of each test and side.
     #[serde(default)]
     pub timelines: Vec<WhyTimeline>,
@@ -194,7 +198,7 @@ pub struct WhyRow {
     /// Candidate minus baseline; of a single side, its figure.
     pub difference: i64,
     /// What sites have in common in a group: `site`, `line`, `function`, `module`, `crate`, `hunk`,
-    /// `type`, or `owner`: as `line`.
+    /// `type`, `thread`, or `owner`: as `line`.
     pub by: String,
     /// Whether it is what the candidate had where it broke a limit. There is no baseline then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -227,26 +231,13 @@ pub struct WhySide {
     pub typed: Option<i64>,
 }
 
-/// The figures of sites.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WhyFigures {
-    /// Live bytes in the moment of the interval's peak.
-    pub at_peak: i64,
-    /// Live bytes at the checkpoint.
-    pub live: i64,
-    /// Bytes allocated since the last checkpoint.
-    pub allocated: i64,
-    /// Allocations since the last checkpoint.
-    pub count: i64,
-}
-
 /// Sites that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyGroup {
     /// `sites`; `out_of_focus` for stacks that `--focus` leaves out; `without_stack` for memory that
-    /// has no call stack. By type: `type`, and `no_type` for sites whose type is not known.
+    /// has no call stack. By type: `type`, and `no_type` for sites whose type is not known. By thread: `thread`.
     pub kind: String,
-    /// The function, module, crate, hunk or type; of `no_type`, the reason.
+    /// The function, module, crate, hunk, type or thread; of `no_type`, the reason.
     pub name: String,
     /// The type with its modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -255,10 +246,10 @@ pub struct WhyGroup {
     /// and its layout is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element_bytes: Option<[Option<u64>; 2]>,
-    /// The file, and the line if all sites have the same; of a type, those of the site that differs most;
+    /// The file, and the line if all sites have the same; of a type or thread, those of the site that differs most;
     /// `null` if unknown.
     pub location: Option<String>,
-    /// What the diff has to do with it; `null` without a diff, or without line tables.
+    /// What the diff has to do with it; `null` without a diff, without line tables, and by thread.
     pub class: Option<WhyClass>,
     /// The figures at the baseline.
     pub baseline: WhyFigures,
@@ -406,6 +397,7 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
         GroupKind::Sites { .. } => "sites",
         GroupKind::Type { .. } => "type",
         GroupKind::NoType(_) => "no_type",
+        GroupKind::Thread { .. } => "thread",
         GroupKind::OutOfFocus => "out_of_focus",
         GroupKind::WithoutStack => "without_stack",
     };
@@ -428,13 +420,6 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
         has_other_sizes: group.has_other_sizes(),
         stacks: group.stacks,
         stack: group.stack.iter().map(WhyFrame::from).collect(),
-    }
-}
-
-impl From<Figures> for WhyFigures {
-    fn from(figures: Figures) -> Self {
-        let Figures { at_peak, live, allocated, count } = figures;
-        Self { at_peak, live, allocated, count }
     }
 }
 

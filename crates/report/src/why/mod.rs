@@ -4,6 +4,7 @@
 pub mod dhat;
 pub(crate) mod explained;
 pub mod exports;
+pub(crate) mod figures;
 pub mod folded;
 pub(crate) mod held;
 pub(crate) mod hunk_lines;
@@ -14,4 +15,5 @@ pub mod pprof;
 pub mod site_rows;
 pub(crate) mod sparkline;
 pub mod text;
+pub(crate) mod threads;
 pub(crate) mod words;

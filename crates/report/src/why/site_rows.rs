@@ -1,7 +1,7 @@
 //! The call sites of a difference as rows, and what limits them. Every format shows these texts.
 
 use crate::text::{difference as signed, figure};
-use crate::why::words;
+use crate::why::{threads, words};
 use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::Class;
 use memprof_judge::why::difference::{Difference, Elements, Group, GroupKind, Measure};
@@ -28,7 +28,7 @@ pub struct Sites<'a> {
 
 /// The sites that differ most, and the rest in one row.
 pub(crate) struct SiteRows<'a> {
-    /// What each row is: `function`, `module`, `crate`, `hunk`, `type`.
+    /// What each row is: `function`, `module`, `crate`, `hunk`, `type`, `thread`.
     pub by: &'static str,
     pub rows: Vec<SiteRow<'a>>,
     /// What limits the answer.
@@ -47,7 +47,7 @@ pub(crate) struct SiteRow<'a> {
     pub name: String,
     /// The file and line.
     pub location: String,
-    /// What the diff has to do with it.
+    /// What the diff has to do with it; of a thread, who frees.
     pub class: String,
     /// The place in the diff.
     pub hunk: Option<&'a HunkAt>,
@@ -84,10 +84,14 @@ impl<'a> SiteRow<'a> {
         Self {
             name: match &group.kind {
                 GroupKind::NoType(reason) => format!("no type: {}", reason.words()),
+                GroupKind::Thread { name, .. } => format!("thread {}", one_line(name)),
                 _ => format!("{}{}", one_line(group.name()), elements(difference, group)),
             },
             location: one_line(group.location().unwrap_or_default()).into_owned(),
-            class: one_line(&words::class(group, sites.candidate)).into_owned(),
+            class: match &group.kind {
+                GroupKind::Thread { .. } => threads::freed_in_words(group),
+                _ => one_line(&words::class(group, sites.candidate)).into_owned(),
+            },
             hunk: group.class.as_ref().and_then(Class::hunk),
             callers: callers.take(sites.frames.saturating_sub(1)).map(caller).collect(),
             is_rest: false,
@@ -170,6 +174,7 @@ fn typed_share(difference: &Difference) -> Option<String> {
 fn remarks(difference: &Difference, agreements: &[Agreement]) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(typed_share(difference));
+    remarks.extend(threads::crossing(difference));
     remarks.extend(estimate(difference));
     for agreement in agreements.iter().filter(|agreement| !agreement.is_fine()) {
         let remark = format!("the run with call stacks {agreement}");

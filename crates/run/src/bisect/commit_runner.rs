@@ -434,7 +434,12 @@ impl<'a> CommitRunner<'a> {
         fs_err::create_dir_all(&pair.folder.0)?;
         changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
-        let chosen = [Chosen { cell: cells[1].cell.clone(), candidate: 1, is_alone: false, row: None }];
+        let cell = cells[1].cell.clone();
+        let row = match &attribution.owners {
+            Some(_) => pair.compare(self.plan, self.folder, &cell, None)?.heap_row(),
+            None => None,
+        };
+        let chosen = [Chosen { cell, candidate: 1, is_alone: false, row }];
         self.conditions.count_memory(&self.plan.request, &mut self.builder);
         let runner = Runner::new(&pair.plan, &pair.folder, &builds, &cells, &self.conditions);
         let mut tree = TreeOfPair { builder: &mut self.builder, commits: pair.commits };

@@ -10,6 +10,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Results};
+use memprof_judge::why::chosen::{HeapRow, Why, choose};
 use memprof_judge::why::difference::Difference;
 use memprof_judge::why::explanations::{Explanations, Inquiry};
 use memprof_judge::why::stored::StoredTests;
@@ -37,6 +38,13 @@ pub struct ComparedStep {
     pub comparison: Comparison,
     /// The call sites, if they were recorded.
     pub why: Option<Arc<Explanations>>,
+}
+
+impl ComparedStep {
+    /// Returns the row of the heap whose owners are asked for.
+    pub(crate) fn heap_row(&self) -> Option<HeapRow> {
+        choose(&self.comparison, Why::Always).into_iter().find_map(|chosen| chosen.row)
+    }
 }
 
 impl StepPair {

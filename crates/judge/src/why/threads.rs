@@ -1,0 +1,212 @@
+//! Which threads allocate, and which free what they allocated: sites put together by the allocating thread's
+//! name, by `--why-by thread`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::results::stack_log::{Figures, RecordedThread, Released, StackLog, ThreadKind, Way};
+use crate::why::difference::{Group, GroupKind, Measure};
+use crate::why::frame::Frame;
+use crate::why::freed_by::FreedBy;
+use crate::why::grouping::Grouping;
+use crate::why::stacks::Stacks;
+
+/// What one thread, or all of one name, did in a whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadOfRun {
+    /// The name: `main`, `test`, `worker-*`.
+    pub name: String,
+    /// At the run's highest peak, at its end, and allocated from its start to its end.
+    pub figures: Figures,
+    /// Who freed what it had allocated; `None` if that is not known.
+    pub freed: Option<FreedBy>,
+}
+
+/// The threads of a run. Their figures and `without_stack` add up to the run's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadsOfRun {
+    /// Those that allocated, the one with most bytes first.
+    pub threads: Vec<ThreadOfRun>,
+    /// Memory of no known thread.
+    pub without_stack: Figures,
+    /// Why it is not known who frees.
+    pub problem: Option<String>,
+}
+
+/// One side whose sites are put together.
+#[derive(Clone, Copy)]
+pub(super) struct ThreadSide<'a> {
+    pub log: &'a StackLog,
+    pub stacks: &'a Stacks,
+    /// The figures of each site.
+    pub figures: &'a [(u32, Figures)],
+}
+
+/// The names of each side's threads. Names that differ in the number at their end, `worker-3`, are one:
+/// which of several workers takes a piece of work differs from run to run.
+struct Names([Vec<String>; 2]);
+
+impl Names {
+    fn new(logs: [Option<&StackLog>; 2]) -> Self {
+        let threads = |side: usize| logs[side].map_or(&[][..], |log| log.threads.as_slice());
+        let mut numbered: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for thread in (0..2).flat_map(threads).filter(|thread| thread.kind == ThreadKind::Named) {
+            numbered.entry(without_number(thread)).or_default().insert(&thread.name);
+        }
+        let name = |thread: &RecordedThread| match thread.kind {
+            ThreadKind::Named => {
+                let begin = without_number(thread);
+                let is_several = thread.is_shared && begin != thread.name;
+                let is_group = is_several || numbered.get(begin).is_some_and(|names| names.len() > 1);
+                let name = if is_group { format!("{begin}*") } else { thread.name.clone() };
+                // A thread may have the name of what others are called here.
+                if ThreadKind::ALL.iter().any(|kind| kind.as_str() == name) {
+                    format!("'{name}'")
+                } else {
+                    name
+                }
+            }
+            kind => kind.as_str().to_owned(),
+        };
+        Self([0, 1].map(|side| threads(side).iter().map(name).collect()))
+    }
+
+    /// The name of a site's thread.
+    fn of(&self, side: usize, log: &StackLog, number: u32) -> Option<&str> {
+        let thread = log.thread_of(number)?;
+        self.0[side].get(thread as usize - 1).map(String::as_str)
+    }
+}
+
+/// The begin of a name before its number. The shim itself puts `*` in the place of further threads' numbers.
+fn without_number(thread: &RecordedThread) -> &str {
+    let name = thread.name.as_str();
+    let begin = match name.strip_suffix('*').filter(|_| thread.is_shared) {
+        Some(begin) => begin,
+        None => name.trim_end_matches(|letter: char| letter.is_ascii_digit()),
+    };
+    if begin.is_empty() { name } else { begin }
+}
+
+/// Returns what the threads of each run did with the heap. `None` for a side without threads.
+pub fn of_runs(logs: [Option<&StackLog>; 2]) -> [Option<ThreadsOfRun>; 2] {
+    let names = Names::new(logs);
+    [0, 1].map(|side| of_run(side, logs[side].filter(|log| log.has_threads())?, &names))
+}
+
+fn of_run(side: usize, log: &StackLog, names: &Names) -> Option<ThreadsOfRun> {
+    let family = log.family("heap")?;
+    let mut run = ThreadsOfRun { problem: problem(log), ..ThreadsOfRun::default() };
+    let mut freed = freed_by(side, log, names);
+    let mut sums: BTreeMap<&str, Figures> = BTreeMap::new();
+    for (site, figures) in family.figures_of_run() {
+        match names.of(side, log, site) {
+            Some(name) => {
+                let sum = sums.entry(name).or_default();
+                *sum = sum.plus(figures);
+            }
+            None => run.without_stack = run.without_stack.plus(figures),
+        }
+    }
+    let is_known = run.problem.is_none();
+    run.threads.extend(sums.into_iter().map(|(name, figures)| ThreadOfRun {
+        name: name.to_owned(),
+        figures,
+        freed: is_known.then(|| freed.remove(name).unwrap_or_default()),
+    }));
+    run.threads.sort_by(|a, b| b.figures.allocated.cmp(&a.figures.allocated).then(a.name.cmp(&b.name)));
+    Some(run)
+}
+
+/// Why it is not known who frees.
+fn problem(log: &StackLog) -> Option<String> {
+    (!log.incomplete.is_empty()).then(|| log.incomplete.join("; "))
+}
+
+/// Who freed the blocks of each name in the whole run.
+fn freed_by(side: usize, log: &StackLog, names: &Names) -> BTreeMap<String, FreedBy> {
+    let mut freed: BTreeMap<String, FreedBy> = BTreeMap::new();
+    let last = log.family("heap").and_then(|family| Some((family, family.intervals.len().checked_sub(1)?)));
+    let pairs = last.map(|(family, last)| family.releases(last)).unwrap_or_default();
+    for (pair, Released { at_end, .. }) in pairs.into_iter().filter(|(pair, _)| pair.way != Way::Grown) {
+        let (Some(own), Some(name)) = (log.thread_of(pair.site), names.of(side, log, pair.site)) else {
+            continue;
+        };
+        let of = freed.entry(name.to_owned()).or_default();
+        let by = names.of(side, log, pair.by).unwrap_or("not known");
+        let sum = if log.thread_of(pair.by) != Some(own) {
+            of.others.entry(by.to_owned()).or_default()
+        } else if log.threads[own as usize - 1].is_shared {
+            &mut of.perhaps_itself
+        } else {
+            &mut of.itself
+        };
+        *sum = sum.saturating_add(at_end);
+    }
+    freed
+}
+
+/// A group under way.
+#[derive(Default)]
+struct Draft {
+    figures: [Figures; 2],
+    /// How many sites each side has.
+    stacks: [usize; 2],
+    /// The side and the site that differs most, and by how much.
+    largest: Option<(u64, usize, u32)>,
+}
+
+/// Puts the sites of a row together by the thread's name. `family` says whose figures they are.
+pub(super) fn groups(
+    sides: [Option<ThreadSide<'_>>; 2],
+    family: &str,
+    measure: Measure,
+    grouping: &Grouping,
+) -> Vec<Group> {
+    let logs = sides.map(|side| side.map(|side| side.log));
+    let names = Names::new(logs);
+    let freed: [Option<BTreeMap<String, FreedBy>>; 2] = [0, 1].map(|side| {
+        let log = logs[side].filter(|log| family == "heap" && problem(log).is_none())?;
+        Some(freed_by(side, log, &names))
+    });
+    // Threads, what is out of focus, and what has no stack.
+    let mut drafts: BTreeMap<Option<Option<&str>>, Draft> = BTreeMap::new();
+    for (index, side) in sides.iter().enumerate() {
+        let Some(ThreadSide { log, stacks, figures }) = side else { continue };
+        for (number, figures) in *figures {
+            let key = names.of(index, log, *number).map(|name| {
+                let is_in_focus = || grouping.contains(&stacks.of_site(*number));
+                Some(name).filter(|_| grouping.focus.is_none() || is_in_focus())
+            });
+            let draft = drafts.entry(key).or_default();
+            draft.figures[index] = draft.figures[index].plus(*figures);
+            draft.stacks[index] += 1;
+            let size = measure.get(*figures).unsigned_abs();
+            // The candidate's is better than the baseline's.
+            if draft.largest.is_none_or(|(most, at, _)| (index, size) > (at, most)) {
+                draft.largest = Some((size, index, *number));
+            }
+        }
+    }
+    let group = |(key, draft): (Option<Option<&str>>, Draft)| {
+        let (side, number) = draft.largest.map_or((1, 0), |(_, side, number)| (side, number));
+        let stack: Vec<Frame> =
+            sides[side].iter().flat_map(|of| of.stacks.of_site(number)).cloned().collect();
+        let first = grouping.naming(&stack.iter().collect::<Vec<_>>()).unwrap_or(0);
+        let kind = match key {
+            Some(Some(name)) => GroupKind::Thread {
+                name: name.to_owned(),
+                location: stack.get(first).and_then(Frame::location),
+                freed: freed
+                    .each_ref()
+                    .map(|side| side.as_ref().map(|freed| freed.get(name).cloned().unwrap_or_default())),
+            },
+            Some(None) => GroupKind::OutOfFocus,
+            None => GroupKind::WithoutStack,
+        };
+        let is_thread = matches!(kind, GroupKind::Thread { .. });
+        let stack = if is_thread { stack } else { Vec::new() };
+        let (figures, stacks) = (draft.figures, draft.stacks[0].max(draft.stacks[1]));
+        Group { kind, figures, class: None, stack, first, stacks, resized: None }
+    };
+    drafts.into_iter().map(group).filter(|group| group.figures != [Figures::default(); 2]).collect()
+}
