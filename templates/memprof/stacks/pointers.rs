@@ -50,6 +50,8 @@ const TREE: usize = 3;
 const GROUP: usize = if cfg!(target_arch = "x86_64") { 16 } else { 8 };
 /// Most elements that are written.
 const MOST: usize = (1 << 37) - 1;
+/// Pointers that are looked for together.
+const AT_ONCE: usize = 32;
 /// No node of a B-tree is so high.
 const HIGHEST: usize = 12;
 
@@ -91,6 +93,8 @@ impl Layouts {
 pub(crate) struct Pointers {
     moved: Moved,
     layouts: Option<Layouts>,
+    /// Places of pointers, and the blocks that they point into.
+    found: [(usize, u32); AT_ONCE],
     blocks: Untracked<Block>,
     pages: Untracked<Page>,
     /// The first address, and the one behind the last.
@@ -121,7 +125,8 @@ impl Pointers {
         }
         let low = blocks.first().map_or(0, |block| block.address);
         let high = blocks.last().map_or(0, |block| block.address + block.size);
-        Self { moved, layouts: Layouts::new(), blocks, pages, low, high, words: 0, by_chance: 0 }
+        let (layouts, found) = (Layouts::new(), [(0, 0); AT_ONCE]);
+        Self { moved, layouts, found, blocks, pages, low, high, words: 0, by_chance: 0 }
     }
 
     pub(crate) fn blocks(&self) -> &[Block] {
@@ -171,18 +176,26 @@ impl Pointers {
     pub(crate) unsafe fn scan(&mut self, begin: usize, end: usize, mut each: impl FnMut(u32, Option<u64>)) {
         // Volatile: another thread may write here.
         let read = |place: usize| std::ptr::read_volatile(place as *const usize);
+        let beside = |place: usize, words: isize| {
+            let beside = place.wrapping_add((words * WORD as isize) as usize);
+            if beside >= begin && beside + WORD <= end { read(beside) } else { 0 }
+        };
         let mut place = (begin + WORD - 1) & !(WORD - 1);
         while place + WORD <= end {
-            let word = read(place);
-            if let Some(block) = self.look(word) {
-                each(block, None);
-                let beside = |words: isize| {
-                    let beside = place.wrapping_add((words * WORD as isize) as usize);
-                    if beside >= begin && beside + WORD <= end { read(beside) } else { 0 }
-                };
-                self.uses(block, word, beside, |of| each(block, Some(of)));
+            // Many at once: the processor then waits for their blocks at the same time.
+            let mut count = 0;
+            while place + WORD <= end && count < AT_ONCE {
+                if let Some(block) = self.look(read(place)) {
+                    self.found[count] = (place, block);
+                    count += 1;
+                }
+                place += WORD;
             }
-            place += WORD;
+            for at in 0..count {
+                let (place, block) = self.found[at];
+                each(block, None);
+                self.uses(block, read(place), |words| beside(place, words), |of| each(block, Some(of)));
+            }
         }
     }
 
