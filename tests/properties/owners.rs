@@ -1,5 +1,7 @@
 //! The file with the live blocks and the pointers between them. The test's process writes it, so it may hold anything.
 
+use std::collections::BTreeSet;
+
 use memprof_judge::results::stack_log::StackLog;
 use memprof_judge::symbols::data_symbols::DataSymbols;
 use memprof_judge::why::heap_snapshot::read;
@@ -25,7 +27,9 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(snapshot, read(bytes).expect("it was read before"));
     let (log, symbols) = (StackLog::default(), DataSymbols::default());
     let stacks = Stacks::new(&log, |_, _| Vec::new());
-    let recorded = Recorded { snapshot: &snapshot, log: &log, stacks: &stacks, symbols: &symbols };
+    let in_both = BTreeSet::new();
+    let (snapshot, stacks, symbols) = (&snapshot, &stacks, &symbols);
+    let recorded = Recorded { snapshot, log: &log, stacks, symbols, in_both: &in_both };
     let mut function = |address: u64| vec![StackFunction { path: format!("f{address}"), is_own: true }];
     let tree = OwnerTree::new(&recorded, &mut function);
     let counted = snapshot.blocks.iter().filter(|block| !block.is_of_harness);
@@ -55,6 +59,7 @@ fn file(parts: &[(&str, &[u64])]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     const NO_MORE: u64 = u64::MAX;
     let pair = |from: u64, to: u64| from << 32 | to;
+    let a_use = |form: u64, detail: u64, length: u64| 1 << 63 | form << 61 | detail << 37 | length;
     let empty = file(&[
         ("memprof1", &[0, NO_MORE]),
         ("blocks..", &[0]),
@@ -98,8 +103,46 @@ fn seeds() -> Vec<Vec<u8>> {
         ("places..", &[2, 0, 0, 1 << 20, 2 << 20, 1, 0, 3 << 20, 4 << 20]),
         ("frames..", &[2, 77, 88, 99, 110]),
         ("threads.", &[2, 1, 0, 0x6e69_616d, 0, 2, 1, 0x0074, 0]),
-        ("pointers", &[pair(0, 1), pair(1, 0), pair(2, 3), pair(3, 2), pair(5, 6), NO_MORE]),
-        ("roots...", &[0, (1 << 20) + 8, 0, 1, 0, 1, 2, 0, 5, 2, 1, 5, 3, 0, 6, 1, NO_MORE, 6, NO_MORE]),
+        (
+            "pointers",
+            &[
+                pair(0, 1),
+                a_use(0, 10, 7),
+                a_use(1, 10, 3),
+                pair(1, 0),
+                pair(2, 3),
+                a_use(3, 1, 12),
+                pair(3, 2),
+                pair(5, 6),
+                NO_MORE,
+            ],
+        ),
+        (
+            "roots...",
+            &[
+                0,
+                (1 << 20) + 8,
+                0,
+                a_use(2, 2, 3),
+                1,
+                0,
+                1,
+                2,
+                0,
+                5,
+                2,
+                1,
+                5,
+                3,
+                0,
+                6,
+                a_use(0, 100, 1),
+                1,
+                NO_MORE,
+                6,
+                NO_MORE,
+            ],
+        ),
         ("the end.", &[1, 1000, 1, 5000]),
     ]);
     vec![empty, full]

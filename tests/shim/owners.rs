@@ -6,7 +6,7 @@ use std::path::Path;
 use camino::Utf8Path;
 use memprof_judge::symbols::data_symbols::DataSymbols;
 use memprof_judge::symbols::kept_table;
-use memprof_judge::why::heap_snapshot::{self, HeapSnapshot, Holder};
+use memprof_judge::why::heap_snapshot::{self, Form, HeapSnapshot, Holder, Pointer, Use};
 
 use crate::laboratory::{Experiment, Record, program, scratch};
 
@@ -86,4 +86,57 @@ fn snapshots_of_unoptimised_code() {
 #[test]
 fn snapshots_of_optimised_code() {
     check(&["-Copt-level=3"]);
+}
+
+/// The elements of the block of this size that its holder's words say, if they have this form.
+fn lengths(snapshot: &HeapSnapshot, size: u64, form: Form) -> Vec<u64> {
+    let holds = |pointer: Pointer| match pointer {
+        Pointer::Block(_) => true,
+        Pointer::Root(root) => matches!(snapshot.roots[root as usize].holder, Holder::Static(_)),
+    };
+    let is_meant =
+        |of: &&Use| snapshot.blocks[of.block as usize].size == size && of.form == form && holds(of.pointer);
+    snapshot.uses.iter().filter(is_meant).map(|of| of.length).collect()
+}
+
+fn check_uses(flags: &[&str]) {
+    let (_, kept) = snapshot(&program("uses", flags), "- - 1 kept", &[]);
+    let of = |size: u64, form: Form| lengths(&kept, size, form);
+    let rows = (50..57).map(|row| of(2 * row, Form::Vector(2))).collect::<Vec<_>>();
+    assert_eq!(rows, vec![vec![1]; 7], "{flags:?}");
+    let expected = [
+        (8000, Form::Vector(8), 123),
+        (7 * 24, Form::Vector(24), 7),
+        (5001, Form::Vector(1), 4),
+        (3000, Form::Vector(1), 3000),
+        (77 * 8, Form::Vector(8), 3),
+        // A byte for each bucket, and a group of them.
+        (2048 * 17 + 16, Form::Table(11), 10),
+        (4 * 33 + 16, Form::Table(2), 2),
+        (128 * 2 + 16, Form::Table(7), 100),
+    ];
+    for (size, form, length) in expected {
+        assert_eq!(of(size, form), [length], "{size} B, {form:?} {flags:?}");
+    }
+    let trees = |height: u32, length: u64| {
+        kept.uses.iter().filter(|of| (of.form, of.length) == (Form::Tree(height), length)).count()
+    };
+    assert!(trees(4, 5000) > 0 && trees(0, 9) > 0, "{flags:?}");
+    // Before Rust 1.67, a deque had no length, and its capacity was a power of two.
+    let deque = of(4095 * 4, Form::Deque(4));
+    let is_old = deque.is_empty() && !of(4096 * 4, Form::Deque(4)).is_empty();
+    assert!(deque == [750] || is_old, "{deque:?} {flags:?}");
+    let own = kept.blocks.iter().position(|block| block.size == 654 * 4).unwrap();
+    let of_own = kept.uses.iter().filter(|of| of.block as usize == own && of.form == Form::Vector(4));
+    assert!(of_own.map(|of| of.length).any(|length| length == 321), "{flags:?}");
+}
+
+#[test]
+fn uses_of_unoptimised_code() {
+    check_uses(&["-Copt-level=0", "-Cdebuginfo=2"]);
+}
+
+#[test]
+fn uses_of_optimised_code() {
+    check_uses(&["-Copt-level=3"]);
 }

@@ -40,6 +40,19 @@ const PROGRAMS: [Program; 30] = [
     ("observers", "Vec<Arc<Observer>>", "Subject::watch", "from the stack of observers"),
 ];
 
+/// A program, its vector, table or tree, and how many elements the first version and the second one have in it, with
+/// its capacity at the second one. The first version has a quarter of the elements.
+type Kept = (&'static str, &'static str, [u64; 2], u64);
+
+const KEPT: [Kept; 5] = [
+    ("once_lock", "Vec<u64>", [1, 1], 200_000),
+    ("thread_local", "Vec<Event>", [500, 2000], 2048),
+    ("undo_history", "VecDeque<Frame>", [500, 2000], 2048),
+    ("unbounded_cache", "HashMap<String, Entry>", [500, 2000], 3584),
+    // Each node has room for eleven.
+    ("arc_state", "BTreeMap<u64, Order>", [500, 2000], 0),
+];
+
 fn subject() -> Subject {
     let source = include_str!("../../fixtures/owners/lib.rs");
     let sources = [1, 4].map(|scale| format!("{source}\nconst SCALE: usize = {scale};\n"));
@@ -67,6 +80,28 @@ fn answer(report: &Value, program: &Program) -> (bool, String) {
     (is_right, found)
 }
 
+/// Checks how much of the owners' own blocks is used.
+fn check_rooms(report: &Value) {
+    let held = report["why"]["held"].as_array().expect("owners");
+    for (test, name, used, capacity) in KEPT {
+        let owner = &held.iter().find(|held| held["test"] == test).expect("the test")["owners"][0];
+        let room =
+            owner["rooms"].as_array().and_then(|rooms| rooms.iter().find(|room| room["is_own"] == true));
+        let room = room.unwrap_or_else(|| panic!("{test} has no room: {owner}"));
+        assert_eq!(room["name"], name, "{test}");
+        for (side, used) in ["baseline", "candidate"].into_iter().zip(used) {
+            assert_eq!(room[side]["used"], serde_json::json!([used, used]), "{test} at the {side}: {room}");
+        }
+        let of = |key: &str| room["candidate"][key].as_u64().expect("a number");
+        if capacity == 0 {
+            assert_eq!(of("capacity"), 11 * of("blocks"), "{test}");
+            assert_eq!(room["candidate"]["used_bytes"], Value::Null, "{test}");
+        } else {
+            assert_eq!(of("capacity"), capacity, "{test}");
+        }
+    }
+}
+
 /// Compares, and says which answers are right. At least so many must be.
 #[expect(clippy::print_stdout, reason = "with --nocapture, each answer is shown")]
 fn check(profile: &[&str], least: usize) {
@@ -82,6 +117,7 @@ fn check(profile: &[&str], least: usize) {
     }
     println!("{right} of {} owners are right {profile:?}", PROGRAMS.len());
     assert!(right >= least, "{right} of {}: {}", PROGRAMS.len(), printed.everything());
+    check_rooms(&report);
     // One that is certain, in each format.
     let cache = "HashMap<String, Entry>";
     let all = subject.memprof(&["report", "--why-by", "owner", "--rows", "all"]).stdout;
@@ -91,10 +127,19 @@ fn check(profile: &[&str], least: usize) {
         line.contains("made at src/lib.rs:") && line.ends_with("(remember), from static CACHE"),
         "{line}"
     );
+    let table = all.lines().find(|line| line.starts_with("held: ") && line.contains("from static TABLE"));
+    assert!(table.is_some_and(|line| line.contains("  Vec<u64> (1 of 200,000 used)  made at ")), "{all}");
     let markdown = subject.memprof(&["report", "--why-by", "owner", "--format", "markdown"]).stdout;
     let page = subject.memprof(&["report", "--format", "html"]).stdout;
     let owners = subject.memprof(&["report", "--format", "csv=owners"]).stdout;
-    for (text, held) in [(&markdown, "from static CACHE"), (&page, "from static CACHE"), (&owners, cache)] {
+    for (text, held) in [
+        (&markdown, "from static CACHE"),
+        (&markdown, "`Vec<u64>` (1 of 200,000 used)"),
+        (&page, "from static CACHE"),
+        (&page, "(2,000 of 3,584 used)"),
+        (&owners, cache),
+        (&owners, ",50000,1,8,200000,1,8\n"),
+    ] {
         assert!(text.contains(held), "{text}");
     }
     assert!(!latest_has_snapshots(&subject), "what the shim writes is removed");

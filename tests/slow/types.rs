@@ -119,6 +119,22 @@ fn the_bytes_of_each_type_are_exact() {
             assert_eq!((live("baseline"), live("candidate")), (old, new), "{name} {profile:?}");
         }
         assert_eq!(of("Vec<Token>").expect("a group")["element_bytes"], serde_json::json!([24, 24]));
+        for name in ["HashMap<u32, Token>", "HashSet<u64>"] {
+            let group = of(name).expect("a group");
+            assert_eq!(group["capacity"], serde_json::json!([1792, 3584]), "{name} {profile:?}");
+        }
+        for name in ["BTreeMap<u64, Token>", "BTreeSet<u64>"] {
+            let group = of(name).expect("a group");
+            for (side, n) in [1000, 3000].into_iter().enumerate() {
+                // Splits leave five or more of the eleven elements in a node.
+                let capacity = group["capacity"][side].as_u64().unwrap_or_else(|| panic!("{name} {group:#}"));
+                assert!(
+                    capacity % 11 == 0 && capacity > n && capacity < 3 * n,
+                    "{name} {profile:?}: {capacity}"
+                );
+            }
+        }
+        assert_eq!(of("Vec<Token>").expect("a group")["capacity"], serde_json::json!([1000, 3000]));
         for name in ["BTreeMap<u64, Token>", "BTreeSet<u64>", "PathBuf"] {
             let group = of(name).unwrap_or_else(|| panic!("{name} {profile:?} in {row:#}"));
             assert!(group["difference"].as_i64() > Some(1000), "{group:#}");

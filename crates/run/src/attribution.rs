@@ -295,7 +295,7 @@ fn used_types(log: &StackLog, symbols: &StoredSymbols) -> BTreeMap<u64, BTreeSet
     for node in log.nodes.iter().filter(|node| node.module == Some(0)) {
         let frames = symbols.frames.get(&StoredSymbols::key(node.module, node.address));
         let functions = frames.into_iter().flatten().filter_map(|frame| frame.function.as_deref());
-        let elements: BTreeSet<String> = functions.filter_map(types::elements).collect();
+        let elements: BTreeSet<String> = functions.flat_map(types::parts).collect();
         if !elements.is_empty() {
             used.entry(node.address).or_default().extend(elements);
         }

@@ -15,6 +15,7 @@ use memprof_judge::results::stack_log::{Interval, StackLog};
 use memprof_judge::symbols::code_place::Paths;
 use memprof_judge::symbols::data_symbols::DataSymbols;
 use memprof_judge::symbols::resolver::Resolver;
+use memprof_judge::symbols::type_sizes;
 use memprof_judge::why::chosen::{Chosen, HeapRow};
 use memprof_judge::why::difference::CheckpointName;
 use memprof_judge::why::explanations::functions;
@@ -22,7 +23,7 @@ use memprof_judge::why::heap_snapshot;
 use memprof_judge::why::owner_tree::{OwnerTree, Recorded};
 use memprof_judge::why::roots::StackFunction;
 use memprof_judge::why::stacks::Stacks;
-use memprof_judge::why::stored::StoredOwners;
+use memprof_judge::why::stored::{StoredOwners, StoredSymbols};
 use memprof_plan::cells::PlannedCell;
 use memprof_support::counted::grouped;
 use memprof_support::regular_file;
@@ -191,7 +192,12 @@ impl Owners<'_> {
             };
             frames.iter().filter_map(function).collect()
         };
-        let recorded = Recorded { snapshot: &snapshot, log, stacks: &stacks, symbols: &data };
+        let before = self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0);
+        let known: StoredSymbols = sealed::read(&before.join(file::SYMBOLS))?;
+        let stacks = stacks.with_sizes(known.sizes);
+        let in_both = type_sizes::in_vec_and_deque(&executable)?;
+        let recorded =
+            Recorded { snapshot: &snapshot, log, stacks: &stacks, symbols: &data, in_both: &in_both };
         let mut tree = OwnerTree::new(&recorded, &mut functions);
         let CheckpointName { label, occurrence } = question.checkpoint.clone();
         (tree.metric, tree.label, tree.occurrence) = (question.metric.to_owned(), label, occurrence);

@@ -230,11 +230,13 @@ fn write(wanted: &Wanted, moved: Moved, registers: [usize; 6], start: Registers)
         let mut last = u32::MAX;
         // SAFETY: the table is frozen, so the block stays.
         unsafe {
-            pointers.scan(block.address, block.address + block.size, |_, to| {
-                if to != last {
+            pointers.scan(block.address, block.address + block.size, |to, of| match of {
+                Some(of) => file.push(of),
+                None if to != last => {
                     last = to;
                     file.push((from as u64) << 32 | u64::from(to));
                 }
+                None => {}
             });
         }
         if file.is_full() {
@@ -304,16 +306,21 @@ impl Roots {
         }
     }
 
-    /// Writes where pointers to blocks are: what holds them, its number or address, and the block.
+    /// Writes where pointers to blocks are: what holds them, its number or address, the block, and how much of it
+    /// is used.
     fn scan(&self, pointers: &mut Pointers, registers: [usize; 6], file: &mut SnapshotFile) {
-        let mut root = |kind: u64, which: usize, block: u32| {
-            file.push_all(&[kind, which as u64, u64::from(block)]);
+        let mut root = |kind: u64, which: usize, place: usize, word: usize| {
+            if let Some(block) = pointers.look(word) {
+                file.push_all(&[kind, which as u64, u64::from(block)]);
+                let words = if place == 0 { [0; 4] } else { threads::beside(place) };
+                let beside = |at: isize| words.get((at + 1) as usize).copied().unwrap_or(0);
+                // SAFETY: the table is frozen, so the block stays.
+                unsafe { pointers.uses(block, word, beside, |of| file.push(of)) };
+            }
         };
         for data in self.data.iter().filter(|data| !data.are_thread_locals) {
             threads::each_word(data.begin, data.end, true, |place, word| {
-                if let Some(block) = pointers.look(word) {
-                    root(STATIC, place, block);
-                }
+                root(STATIC, place, place, word);
             });
         }
         for (number, thread) in self.threads.iter().enumerate() {
@@ -334,33 +341,25 @@ impl Roots {
                 while is_own && frame < self.frames.len() && place >= self.frames[frame].1 {
                     frame += 1;
                 }
-                if let Some(block) = pointers.look(word) {
-                    if is_own && frame < self.frames.len() {
-                        root(FRAME, frame, block);
-                    } else {
-                        root(STACK, number, block);
-                    }
+                if is_own && frame < self.frames.len() {
+                    root(FRAME, frame, place, word);
+                } else {
+                    root(STACK, number, place, word);
                 }
             });
             if let Some((from, to)) = locals {
                 threads::each_word(from, to, is_own, |place, word| {
-                    if let Some(block) = pointers.look(word) {
-                        root(THREAD_LOCAL, place - from, block);
-                    }
+                    root(THREAD_LOCAL, place - from, place, word);
                 });
             }
             if thread.pointer != 0 {
                 threads::each_word(thread.pointer, thread.pointer + threads::THREAD, false, |_, word| {
-                    if let Some(block) = pointers.look(word) {
-                        root(THREAD_LOCAL, usize::MAX, block);
-                    }
+                    root(THREAD_LOCAL, usize::MAX, 0, word);
                 });
             }
         }
         for register in registers {
-            if let Some(block) = pointers.look(register) {
-                root(FRAME, 0, block);
-            }
+            root(FRAME, 0, 0, register);
         }
     }
 }

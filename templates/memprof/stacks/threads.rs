@@ -207,6 +207,12 @@ fn can_copy() -> bool {
     copy(&from as *const usize as usize, WORD, &mut into) == 1
 }
 
+/// The word before a place, the one there, and two behind it; zeros if they cannot be copied.
+pub(crate) fn beside(place: usize) -> [usize; 4] {
+    let mut words = [0; 4];
+    if copy(place - WORD, 4 * WORD, words.as_mut_ptr()) == words.len() { words } else { [0; 4] }
+}
+
 /// Calls `each` with the words of this memory, as far as it can be read, and their places. `stays` says that it
 /// can be read in any case: statics, and what the calling thread has.
 pub(crate) fn each_word(begin: usize, end: usize, stays: bool, mut each: impl FnMut(usize, usize)) {

@@ -281,6 +281,18 @@ impl Family {
         settled(&self.intervals[interval], live.during(&self.intervals[interval]))
     }
 
+    /// Returns the number of allocations of every site up to the end of an interval.
+    ///
+    /// # Panics
+    /// There is no such interval.
+    pub fn allocations(&self, interval: usize) -> BTreeMap<u32, i64> {
+        let mut counts = BTreeMap::new();
+        for (site, figures) in self.intervals[..=interval].iter().flat_map(|interval| &interval.changes) {
+            *counts.entry(*site).or_default() += figures.count;
+        }
+        counts
+    }
+
     /// Returns where blocks ended up to an interval: since the run began, for each pair of sites.
     ///
     /// # Panics

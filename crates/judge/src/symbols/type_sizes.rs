@@ -60,6 +60,33 @@ pub fn sizes(
     Ok(found.into_iter().filter_map(one).collect())
 }
 
+/// Returns the types of which debug information names a `Vec` and a `VecDeque`: the block of one may become that of
+/// the other.
+///
+/// # Errors
+/// The file or its debug information cannot be read.
+pub fn in_vec_and_deque(path: &Utf8Path) -> anyhow::Result<BTreeSet<String>> {
+    let cache = ReadCache::new(followed::open(debug_file::find(path))?);
+    let file = object::File::parse(&cache).with_context(|| format!("cannot read {path}"))?;
+    let Some(section) = file.section_by_name(".debug_str") else { return Ok(BTreeSet::new()) };
+    let (mut vectors, mut deques) = (BTreeSet::new(), BTreeSet::new());
+    for text in section.uncompressed_data()?.split(|byte| *byte == 0) {
+        for (start, found) in [("Vec<", &mut vectors), ("VecDeque<", &mut deques)] {
+            let Some(rest) = text.strip_prefix(start.as_bytes()) else { continue };
+            let rest = String::from_utf8_lossy(rest);
+            if let Some(element) = rest.strip_suffix(", alloc::alloc::Global>") {
+                found.insert(short(element));
+            }
+        }
+    }
+    Ok(vectors.intersection(&deques).cloned().collect())
+}
+
+/// Returns a type without the default allocator.
+fn short(path: &str) -> String {
+    path.replace(", alloc::alloc::Global>", ">")
+}
+
 /// Adds the sizes of these types in a unit.
 fn read_unit(
     dwarf: &gimli::Dwarf<Slice<'_>>,
@@ -102,7 +129,7 @@ fn read_unit(
             None => continue,
         };
         let path = modules.iter().map(|(_, module)| module.as_str()).chain([&*name]).collect::<Vec<_>>();
-        let path = path.join("::").replace(", alloc::alloc::Global>", ">");
+        let path = short(&path.join("::"));
         if types.contains(path.as_str()) {
             found.entry(path).or_default().insert(size);
         }

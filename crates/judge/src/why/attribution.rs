@@ -12,6 +12,7 @@ use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
 use crate::why::releases::{Release, Releases};
+use crate::why::slots;
 use crate::why::stacks::{StackFigures, Stacks};
 use crate::why::threads::{self, ThreadSide};
 use crate::why::type_path;
@@ -71,6 +72,8 @@ struct OneSide {
     of_sites: Vec<(u32, Figures)>,
     figures: StackFigures,
     total: Figures,
+    /// The allocations of each innermost node since the run began.
+    allocations: BTreeMap<u32, u64>,
 }
 
 impl<'a> Attribution<'a> {
@@ -157,7 +160,14 @@ impl RecordedRun<'_> {
     fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
         let (family, interval) = self.interval(metric, checkpoint)?;
         let of_sites = family.figures(interval);
+        let mut allocations: BTreeMap<u32, u64> = BTreeMap::new();
+        for (site, count) in family.allocations(interval) {
+            if let Some(node) = self.stacks.node_of(site) {
+                *allocations.entry(node).or_default() += u64::try_from(count).unwrap_or(0);
+            }
+        }
         Ok(OneSide {
+            allocations,
             checkpoint: checkpoint.clone(),
             figures: self.stacks.figures(&of_sites),
             of_sites,
@@ -180,6 +190,8 @@ struct Draft {
     key: (u8, String),
     largest: u64,
     stack: Option<(usize, u32)>,
+    /// How many elements the bytes of each side have room for.
+    slots: [Option<u64>; 2],
 }
 
 impl Sheet<'_> {
@@ -227,6 +239,7 @@ impl Sheet<'_> {
             let [old, new] = figures.map(|figures| measure.get(figures));
             let mut draft = self.draft(*pair, figures, index, new - old);
             draft.largest = difference.of_group(&draft.group).unsigned_abs();
+            draft.slots = [0, 1].map(|side| self.slots(side, sides[side].as_ref()?, pair[side], measure));
             match drafts.entry(draft.key.clone()) {
                 Entry::Vacant(entry) => _ = entry.insert(draft),
                 Entry::Occupied(mut entry) => entry.get_mut().add(draft, self.grouping.by),
@@ -295,11 +308,23 @@ impl Sheet<'_> {
         let stack = frame.and(pair[side as usize]).map(|node| (side as usize, node));
         let first = first.unwrap_or(0);
         let group = Group { kind, figures, class, stack: Vec::new(), first, stacks: 1, resized: None };
-        Draft { group, key, largest: 0, stack }
+        Draft { group, key, largest: 0, stack, slots: [None; 2] }
+    }
+
+    /// Returns how many elements the bytes of a node have room for.
+    fn slots(&self, side: usize, of: &OneSide, node: Option<u32>, measure: Measure) -> Option<u64> {
+        let Some(node) = node.filter(|_| measure != Measure::Count && self.grouping.by == GroupBy::Type)
+        else {
+            return Some(0);
+        };
+        let figures = of.figures.of_node.get(&node).copied().unwrap_or_default();
+        let bytes = u64::try_from(measure.get(figures)).ok()?;
+        let most = of.allocations.get(&node).copied().unwrap_or(0);
+        self.stacks[side].slots(node, bytes, most)
     }
 
     fn settled(&self, draft: Draft, measure: Measure) -> Group {
-        let Draft { mut group, stack, .. } = draft;
+        let Draft { mut group, stack, slots, .. } = draft;
         if let Some((side, node)) = stack {
             group.stack = self.stacks[side].stack(node).into_iter().cloned().collect();
             if matches!(group.kind, GroupKind::Sites { .. }) {
@@ -307,7 +332,9 @@ impl Sheet<'_> {
                 group.resized = resized.filter(|resized| group.has_as_many(resized.sizes, measure));
             }
         }
-        if let GroupKind::Type { of, sizes, .. } = &mut group.kind {
+        if let GroupKind::Type { of, sizes, slots: of_group, .. } = &mut group.kind {
+            let is_known = measure != Measure::Count && slots::has_slots(of.path());
+            *of_group = slots.map(|slots| slots.filter(|_| is_known));
             let element = of.element();
             *sizes = self.stacks.map(|stacks| stacks.size_of(element.as_deref()?));
         }
@@ -376,6 +403,7 @@ impl Draft {
         let most = classes.into_iter().max_by_key(weight).flatten();
         let figures = [0, 1].map(|side| self.group.figures[side].plus(other.group.figures[side]));
         let stacks = self.group.stacks + other.group.stacks;
+        let slots = [0, 1].map(|side| Some(self.slots[side]?.saturating_add(other.slots[side]?)));
         // A name at the candidate is better than the one before.
         let has_candidate = other.group.figures[1] != Figures::default();
         if other.largest > self.largest || (other.largest == self.largest && has_candidate) {
@@ -383,6 +411,7 @@ impl Draft {
         }
         self.group.figures = figures;
         self.group.stacks = stacks;
+        self.slots = slots;
         if is_name {
             self.group.class = most;
         }
@@ -393,7 +422,9 @@ impl Draft {
 fn of_type(found: SiteType, location: Option<String>) -> ((u8, String), GroupKind) {
     match found {
         Ok(of) => {
-            ((0, of.path().to_owned()), GroupKind::Type { name: of.short(), of, location, sizes: [None; 2] })
+            let (name, path) = (of.short(), of.path().to_owned());
+            let kind = GroupKind::Type { name, of, location, sizes: [None; 2], slots: [None; 2] };
+            ((0, path), kind)
         }
         Err(reason) => ((2, reason.words().to_owned()), GroupKind::NoType(reason)),
     }

@@ -108,6 +108,8 @@ pub enum GroupKind {
         location: Option<String>,
         /// The size of an element on each side, if the type's blocks hold nothing else.
         sizes: [Option<u64>; 2],
+        /// How many elements the bytes of each side have room for, if the type's blocks hold something else, too.
+        slots: [Option<u64>; 2],
     },
     /// Sites whose type is not known, by `--why-by type`.
     NoType(NoType),
@@ -192,6 +194,13 @@ impl Difference {
             (self.totals[side].is_some() && is_of_elements).then(|| Elements { count: bytes / size, size })
         };
         [of(0), of(1)]
+    }
+
+    /// Returns how many elements of each side a type's bytes have room for; `None` if that is not certain.
+    pub fn room(&self, group: &Group) -> [Option<u64>; 2] {
+        let GroupKind::Type { slots, .. } = group.kind else { return [None; 2] };
+        let elements = self.elements(group);
+        [0, 1].map(|side| elements[side].map(|of| of.count).or(slots[side]))
     }
 
     /// Whether both are of one side, and of the same figure.

@@ -19,6 +19,8 @@ pub struct HeapSnapshot {
     /// From a block to another one, or to itself, by their positions; sorted by the first.
     pub pointers: Vec<(u32, u32)>,
     pub roots: Vec<Root>,
+    /// What the words beside pointers say about the use of blocks.
+    pub uses: Vec<Use>,
     /// Whether all blocks were read.
     pub is_whole: bool,
     /// How many words were read.
@@ -83,6 +85,39 @@ pub enum Holder {
     Stack(u32),
 }
 
+/// What a pointer to a block and the words beside it look like. Only the block's type says whether they are that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub pointer: Pointer,
+    /// The position of the block.
+    pub block: u32,
+    pub form: Form,
+    /// The number of elements.
+    pub length: u64,
+}
+
+/// Which pointer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointer {
+    /// The one of the block at this position.
+    Block(u32),
+    /// The one at this position of the roots.
+    Root(u32),
+}
+
+/// What a pointer with the words beside it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A vector whose capacity divides the block into elements of so many bytes.
+    Vector(u32),
+    /// The same, of a `VecDeque`.
+    Deque(u32),
+    /// A hash table of two to the power of so many buckets.
+    Table(u32),
+    /// A B-tree whose root has this height.
+    Tree(u32),
+}
+
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -101,6 +136,9 @@ const POINTERS: u64 = u64::from_le_bytes(*b"pointers");
 const ROOTS: u64 = u64::from_le_bytes(*b"roots...");
 const END: u64 = u64::from_le_bytes(*b"the end.");
 const NO_MORE: u64 = u64::MAX;
+/// This bit marks a use of the block that the item before points to.
+const USE: u64 = 1 << 63;
+const OF_NOTHING: SnapshotError = SnapshotError::Damaged("a use is of no block");
 
 /// Most blocks, and most pointers.
 const MOST: usize = 1 << 30;
@@ -150,6 +188,11 @@ pub fn read(file: impl BufRead) -> Result<HeapSnapshot> {
         if word == NO_MORE {
             break;
         }
+        if word & USE != 0 {
+            let (from, to) = *snapshot.pointers.last().ok_or(OF_NOTHING)?;
+            snapshot.uses.push(Use::read(word, Pointer::Block(from), to));
+            continue;
+        }
         let (from, to) = (low(word >> 32), low(word));
         let is_behind = snapshot.pointers.last().is_none_or(|(before, _)| *before <= from);
         if !is_block(from) || !is_block(to) || !is_behind || snapshot.pointers.len() >= MOST {
@@ -162,6 +205,12 @@ pub fn read(file: impl BufRead) -> Result<HeapSnapshot> {
         let kind = words.next()?;
         if kind == NO_MORE {
             break;
+        }
+        if kind & USE != 0 {
+            let root = snapshot.roots.last().ok_or(OF_NOTHING)?;
+            let position = u32::try_from(snapshot.roots.len() - 1).unwrap_or(u32::MAX);
+            snapshot.uses.push(Use::read(kind, Pointer::Root(position), root.block));
+            continue;
         }
         let (which, block) = (words.next()?, low(words.next()?));
         let number = u32::try_from(which).unwrap_or(u32::MAX);
@@ -186,6 +235,20 @@ pub fn read(file: impl BufRead) -> Result<HeapSnapshot> {
         return Err(SnapshotError::Damaged("something follows its end"));
     }
     Ok(snapshot)
+}
+
+impl Use {
+    /// Reads a word: 2 bits of the form behind the upper one, 24 of a detail, and the number of elements.
+    fn read(word: u64, pointer: Pointer, block: u32) -> Self {
+        let detail = low(word >> 37 & 0xff_ffff);
+        let form = match word >> 61 & 3 {
+            0 => Form::Vector(detail),
+            1 => Form::Deque(detail),
+            2 => Form::Table(detail),
+            _ => Form::Tree(detail),
+        };
+        Self { pointer, block, form, length: word & ((1 << 37) - 1) }
+    }
 }
 
 /// The lower half of a word.

@@ -8,6 +8,7 @@ use crate::why::frame::Frame;
 use crate::why::grouping::GroupBy;
 use crate::why::hunks::{Changes, SIDES};
 use crate::why::owner_tree::{OwnerGroup, OwnerTree, short_type};
+use crate::why::room::Room;
 use crate::why::roots::RootName;
 
 /// The owners of a test's memory.
@@ -53,7 +54,44 @@ pub struct Owner {
     pub made_at: Option<Frame>,
     /// What holds it.
     pub root: RootName,
+    /// The groups with room for elements: its own blocks first, and then what it alone leads to, those with most
+    /// to spare first.
+    pub rooms: Vec<OwnerRoom>,
 }
+
+/// The room of the blocks of a group, and how much of it is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerRoom {
+    /// Whether these are the owner's own blocks.
+    pub is_own: bool,
+    pub type_path: String,
+    /// As in sources.
+    pub name: String,
+    pub made_at: Option<Frame>,
+    /// By side; `None` unless the use of all its blocks is known.
+    pub sides: [Option<Room>; 2],
+}
+
+impl OwnerRoom {
+    /// Returns the bytes that exact capacities would save at the candidate, or else at the baseline.
+    pub fn spare(&self) -> u64 {
+        self.sides[1].or(self.sides[0]).map_or(0, |room| room.spare())
+    }
+}
+
+impl Owner {
+    /// Returns where exact capacities would save most: at least a tenth of what the owner grew by.
+    pub fn worst_room(&self) -> Option<&OwnerRoom> {
+        let worst = self.rooms.iter().max_by_key(|room| (room.spare(), room.is_own))?;
+        let least = u64::try_from(self.difference).ok()?.div_ceil(SPARE).max(1);
+        (worst.spare() >= least).then_some(worst)
+    }
+}
+
+/// What could be spared is worth a line from a tenth of the difference on.
+const SPARE: u64 = 10;
+/// Rooms of an owner that are kept.
+const MOST_ROOMS: usize = 16;
 
 /// The share of the differing bytes that one group below must have, to be the owner in place of this one:
 /// four fifths.
@@ -194,7 +232,30 @@ impl Trees<'_> {
             },
             made_at: named.made_at.clone(),
             root: held_by,
+            rooms: self.rooms(at),
         })
+    }
+
+    /// The rooms of a group and of those below it.
+    fn rooms(&self, owner: Pair) -> Vec<OwnerRoom> {
+        let mut found: Vec<OwnerRoom> = Vec::new();
+        let mut open = vec![owner];
+        while let Some(pair) = open.pop() {
+            open.extend(self.children(pair));
+            let groups = [0, 1].map(|side| self.group(side, pair[side]?));
+            let whole = |group: &OwnerGroup| group.room.filter(|room| room.blocks == group.blocks);
+            let sides = groups.map(|group| group.and_then(whole));
+            let Some(named) = groups[1].or(groups[0]).filter(|_| sides != [None; 2]) else { continue };
+            let Some(type_path) = named.type_path.clone() else { continue };
+            let (name, made_at) = (short_type(&type_path), named.made_at.clone());
+            found.push(OwnerRoom { is_own: pair == owner, type_path, name, made_at, sides });
+        }
+        found.sort_by_cached_key(|room| {
+            let location = room.made_at.as_ref().and_then(Frame::location);
+            (!room.is_own, std::cmp::Reverse(room.spare()), room.name.clone(), location)
+        });
+        found.truncate(MOST_ROOMS);
+        found
     }
 }
 
@@ -286,5 +347,38 @@ mod tests {
         assert_eq!(found, [vec, (540, "Box<State>".to_owned(), "no pointer to it".to_owned())]);
         let held = compare([None, Some(&tree(&rows))], &Changes::default());
         assert_eq!(held.sides[1].map(|side| (side.bytes, side.reached)), Some((1240, 700)));
+    }
+
+    /// A tree whose only map has a vector of 100 B, of which so many elements of a byte are used.
+    fn half_used(used: u64, blocks: u64) -> OwnerTree {
+        let rows = [
+            (0, Ok(cache()), 0, 0),
+            (1, Err("std::collections::HashMap<u8, alloc::vec::Vec<u8>>"), 20, 1),
+            (2, Err("alloc::vec::Vec<u8>"), 100, 1),
+        ];
+        let mut tree = tree(&rows);
+        let (used, exact_bytes) = ([used; 2], Some([used; 2]));
+        tree.groups[3].room = Some(Room { blocks, bytes: 100, capacity: 100, used, exact_bytes });
+        tree
+    }
+
+    #[test]
+    fn room_is_worth_a_line_if_a_tenth_of_the_difference_could_be_spared() {
+        let worst = |used: u64| {
+            let held = compare([None, Some(&half_used(used, 1))], &Changes::default());
+            let owner = held.owners.first().unwrap().clone();
+            owner.worst_room().map(|room| (room.is_own, room.name.clone(), room.spare()))
+        };
+        assert_eq!(worst(50), Some((true, "Vec<u8>".to_owned(), 50)));
+        assert_eq!(worst(90), Some((true, "Vec<u8>".to_owned(), 10)));
+        assert_eq!(worst(91), None);
+        let shrunk = compare([Some(&half_used(50, 1)), Some(&half_used(50, 1))], &Changes::default());
+        assert_eq!(shrunk.owners, [], "nothing differs");
+    }
+
+    #[test]
+    fn room_of_a_group_is_that_of_all_its_blocks() {
+        let held = compare([None, Some(&half_used(50, 0))], &Changes::default());
+        assert_eq!(held.owners[0].rooms, [], "one of another block is not known");
     }
 }

@@ -1,6 +1,8 @@
 //! Who holds the memory of one moment: blocks with one type and one place that allocates are a group, and each
 //! group is below the one through which alone the program reaches it.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +10,8 @@ use crate::results::stack_log::StackLog;
 use crate::symbols::data_symbols::DataSymbols;
 use crate::why::dominators::{Graph, NONE};
 use crate::why::frame::Frame;
-use crate::why::heap_snapshot::{HeapSnapshot, Holder};
+use crate::why::heap_snapshot::{HeapSnapshot, Holder, Pointer};
+use crate::why::room::{self, Content, Reading, Room, Rooms};
 use crate::why::roots::{RootName, Roots, StackFunction};
 use crate::why::stacks::{Stacks, shown};
 
@@ -67,6 +70,9 @@ pub struct OwnerGroup {
     pub entries: u64,
     /// The bytes of the group and of all below.
     pub held: u64,
+    /// How much of its own blocks is used, of those of which that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
 }
 
 /// What a run recorded about one moment.
@@ -75,13 +81,21 @@ pub struct Recorded<'a> {
     pub log: &'a StackLog,
     pub stacks: &'a Stacks,
     pub symbols: &'a DataSymbols,
+    /// The types of which the program has a `Vec` and a `VecDeque`.
+    pub in_both: &'a BTreeSet<String>,
 }
 
 impl OwnerTree {
     /// Finds the owners. `function` returns the functions at an address of the process, the innermost first.
     pub fn new(recorded: &Recorded<'_>, function: &mut dyn FnMut(u64) -> Vec<StackFunction>) -> Self {
-        let mut roots = Roots::new(recorded.snapshot, recorded.log, recorded.symbols, function);
-        let kinds = Kinds::new(recorded);
+        let mut filled = BTreeSet::new();
+        let mut noted = |address: u64| {
+            let functions = function(address);
+            filled.extend(functions.iter().filter_map(|function| room::filled_by(&function.path)));
+            functions
+        };
+        let mut roots = Roots::new(recorded.snapshot, recorded.log, recorded.symbols, &mut noted);
+        let kinds = Kinds::new(recorded, &filled);
         let held = Held::new(recorded.snapshot, &kinds, &mut roots);
         let mut tree = Builder::new(recorded.snapshot, &kinds, &held).build();
         let snapshot = recorded.snapshot;
@@ -117,7 +131,8 @@ impl OwnerTree {
 
 /// What the blocks of sites are: a type, and a place.
 struct Kinds {
-    kinds: Vec<Kind>,
+    all: Vec<Kind>,
+    contents: Vec<Content>,
     of_site: FxHashMap<u32, u32>,
 }
 
@@ -129,7 +144,7 @@ struct Kind {
 }
 
 impl Kinds {
-    fn new(recorded: &Recorded<'_>) -> Self {
+    fn new(recorded: &Recorded<'_>, filled: &BTreeSet<String>) -> Self {
         let mut kinds = vec![Kind { no_type: Some("no call stack".to_owned()), ..Kind::default() }];
         let (mut of_site, mut known) = (FxHashMap::default(), FxHashMap::default());
         for block in &recorded.snapshot.blocks {
@@ -153,7 +168,12 @@ impl Kinds {
             });
             of_site.insert(block.site, number);
         }
-        Self { kinds, of_site }
+        let content = |kind: &Kind| {
+            let path = kind.type_path.as_deref()?;
+            Some(Content::of(path, |path| recorded.stacks.size_of(path), recorded.in_both, filled))
+        };
+        let contents = kinds.iter().map(|kind| content(kind).unwrap_or_default()).collect();
+        Self { all: kinds, contents, of_site }
     }
 
     fn of(&self, site: u32) -> u32 {
@@ -162,7 +182,7 @@ impl Kinds {
 
     /// Whether several may own a block of this site.
     fn is_shared(&self, site: u32) -> bool {
-        let path = self.kinds[self.of(site) as usize].type_path.as_deref();
+        let path = self.all[self.of(site) as usize].type_path.as_deref();
         path.is_some_and(|path| path.starts_with("alloc::sync::Arc<") || path.starts_with("alloc::rc::Rc<"))
     }
 }
@@ -172,6 +192,8 @@ struct Held {
     graph: Graph,
     names: Vec<RootName>,
     root: u32,
+    /// The room of blocks that begin something whose use is known.
+    readings: FxHashMap<u32, Reading>,
 }
 
 impl Held {
@@ -180,7 +202,7 @@ impl Held {
         let blocks = Graph::new(count, snapshot.pointers.iter().copied());
         let (mut names, mut edges) = (Vec::new(), Vec::new());
         let mut numbers: FxHashMap<RootName, u32> = FxHashMap::default();
-        let (kept, claims) = kept_roots(snapshot, kinds, &blocks, roots);
+        let Claims { kept, of_blocks: claims, ranks } = kept_roots(snapshot, kinds, &blocks, roots);
         for (holder, block) in kept {
             let number = *numbers.entry(holder).or_insert_with_key(|holder| {
                 names.push(holder.clone());
@@ -201,7 +223,7 @@ impl Held {
             let Some(first) = representative else { continue };
             let is_cycle = nodes.len() > 1 || blocks.successors(first).contains(&first);
             let name = if is_cycle {
-                let kind = &kinds.kinds[kinds.of(snapshot.blocks[first as usize].site) as usize];
+                let kind = &kinds.all[kinds.of(snapshot.blocks[first as usize].site) as usize];
                 RootName::Cycle(kind.type_path.as_deref().map_or_else(|| "blocks".to_owned(), short_type))
             } else {
                 RootName::NoPointer
@@ -221,8 +243,20 @@ impl Held {
             claims[*from as usize] <= claim
                 || claim == OF_THREADS && kinds.is_shared(snapshot.blocks[*to as usize].site)
         });
+        // What was moved may still lie where it was: only what counts as the holder is believed.
+        let counts = |pointer: Pointer, to: u32| match pointer {
+            Pointer::Block(from) => claims[from as usize] <= claims[to as usize],
+            Pointer::Root(root) => match snapshot.roots[root as usize].holder {
+                // It may be filling a vector now.
+                Holder::Stack(number) if !snapshot.threads[number as usize].is_own => false,
+                holder => ranks.get(&holder) == Some(&claims[to as usize]),
+            },
+        };
+        let kinds_of: Vec<u32> = snapshot.blocks.iter().map(|block| kinds.of(block.site)).collect();
+        let uses = Rooms { snapshot, graph: &blocks, kinds: &kinds_of, contents: &kinds.contents };
+        let readings = uses.find(|of| counts(of.pointer, of.block));
         let all = of_blocks.chain(of_roots).chain((first..root).map(|of| (root, of)));
-        Self { graph: Graph::new(root as usize + 1, all), names, root }
+        Self { graph: Graph::new(root as usize + 1, all), names, root, readings }
     }
 }
 
@@ -230,16 +264,20 @@ impl Held {
 const OF_STATICS: u32 = 0;
 const OF_THREADS: u32 = 1;
 
-/// Which pointers from outside of the heap count, and which root each block belongs to first: the number of one,
-/// or `NONE`. A block that a static reaches stays when a function returns, so pointers from stacks to it say
+/// Which pointers from outside of the heap count.
+#[derive(Default)]
+struct Claims {
+    kept: Vec<(RootName, u32)>,
+    /// Which root each block belongs to first: the number of one, or `NONE`.
+    of_blocks: Vec<u32>,
+    /// The number of each holder that counts.
+    ranks: FxHashMap<Holder, u32>,
+}
+
+/// Finds which pointers from outside of the heap count. A block that a static reaches stays when a function returns, so pointers from stacks to it say
 /// nothing. What a function passes on to the ones that it calls is its own. What a thread was given may still be on
 /// the stack of the function that started it.
-fn kept_roots(
-    snapshot: &HeapSnapshot,
-    kinds: &Kinds,
-    blocks: &Graph,
-    roots: &mut Roots<'_>,
-) -> (Vec<(RootName, u32)>, Vec<u32>) {
+fn kept_roots(snapshot: &HeapSnapshot, kinds: &Kinds, blocks: &Graph, roots: &mut Roots<'_>) -> Claims {
     let mut by_holder: Vec<(Holder, u32)> =
         snapshot.roots.iter().map(|root| (root.holder, root.block)).collect();
     by_holder.sort_unstable();
@@ -251,7 +289,7 @@ fn kept_roots(
         by_holder.iter().copied().filter(|(holder, _)| is_meant(*holder)).collect()
     };
     let mut claims = vec![NONE; blocks.len()];
-    let mut kept: Vec<(RootName, u32)> = Vec::new();
+    let (mut kept, mut ranks) = (Vec::new(), FxHashMap::default());
     let mut add = |targets: Vec<(Holder, u32)>, number: u32, claims: &mut [u32]| {
         let mut new = Vec::new();
         for (holder, block) in targets {
@@ -260,6 +298,7 @@ fn kept_roots(
             if let Some(name) = roots.name(holder).filter(|_| claim == NONE || is_shared) {
                 kept.push((name, block));
                 new.push(block);
+                ranks.insert(holder, number);
             }
         }
         blocks.mark(new.into_iter(), number, claims);
@@ -277,7 +316,7 @@ fn kept_roots(
         add(frame.to_vec(), number, &mut claims);
     }
     add(of(&|holder| matches!(holder, Holder::Stack(number) if is_main(number))), number + 1, &mut claims);
-    (kept, claims)
+    Claims { kept, of_blocks: claims, ranks }
 }
 
 /// Returns a type as in sources.
@@ -399,6 +438,9 @@ impl<'a> Builder<'a> {
         found.bytes += block.size;
         found.blocks += 1;
         found.entries += u64::from(is_entry);
+        if let Some(room) = self.held.readings.get(&node).and_then(|reading| reading.room()) {
+            found.room = Some(found.room.map_or(room, |known| known.plus(room)));
+        }
         group
     }
 
@@ -407,7 +449,7 @@ impl<'a> Builder<'a> {
         if let Some(known) = self.below.get(&(parent, kind)) {
             return *known;
         }
-        let Kind { type_path, no_type, made_at } = self.kinds.kinds[kind as usize].clone();
+        let Kind { type_path, no_type, made_at } = self.kinds.all[kind as usize].clone();
         let number =
             self.add(OwnerGroup { parent, type_path, no_type, made_at, ..OwnerGroup::default() }, kind);
         self.below.insert((parent, kind), number);

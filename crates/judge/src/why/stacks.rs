@@ -9,6 +9,7 @@ use indexmap::IndexSet;
 
 use crate::results::stack_log::{Figures, Module, Node, StackLog};
 use crate::why::frame::{Frame, Owner};
+use crate::why::slots::Unit;
 use crate::why::types::{self, NoType, SiteType};
 
 /// The stacks of a run as a tree. Node 0 is the root; the outermost frames are its children.
@@ -20,6 +21,8 @@ pub struct Stacks {
     sites: Vec<u32>,
     /// The type that allocates at each node of a site.
     types: FxHashMap<u32, SiteType>,
+    /// What the blocks of each node with room for elements are.
+    units: FxHashMap<u32, Option<Unit>>,
     /// The sizes of types, by their paths.
     sizes: BTreeMap<String, u64>,
 }
@@ -51,6 +54,7 @@ impl Stacks {
             nodes: vec![root],
             sites: Vec::new(),
             types: FxHashMap::default(),
+            units: FxHashMap::default(),
             sizes: BTreeMap::new(),
         };
         let mut resolved: FxHashMap<(Option<u32>, u64), Vec<u32>> = FxHashMap::default();
@@ -81,7 +85,14 @@ impl Stacks {
         for &node in &log.sites {
             let whole = innermost[node as usize];
             let node = stacks.cut(whole);
-            let found = types::of_stack(&stacks.stack(whole));
+            let stack = stacks.stack(whole);
+            let found = types::of_stack(&stack);
+            let functions = stack.iter().filter_map(|frame| frame.function.as_deref());
+            let unit = found.as_ref().ok().and_then(|of| Unit::of(of.path(), functions));
+            let known = stacks.units.entry(node).or_insert_with(|| unit.clone());
+            if *known != unit {
+                *known = None;
+            }
             // The allocator's own frames, which are cut, may be those of different types.
             let known = stacks.types.entry(node).or_insert_with(|| found.clone());
             if *known != found {
@@ -101,6 +112,13 @@ impl Stacks {
     /// Returns the size of a type, by its path.
     pub(super) fn size_of(&self, path: &str) -> Option<u64> {
         self.sizes.get(path).copied()
+    }
+
+    /// Returns how many elements these bytes of a node have room for, if that is certain. `most` is the number of
+    /// its blocks at most.
+    pub(super) fn slots(&self, node: u32, bytes: u64, most: u64) -> Option<u64> {
+        let unit = self.units.get(&node)?.as_ref()?;
+        unit.slots(bytes, self.size_of(unit.path())?, most)
     }
 
     fn frame_number(&mut self, frame: Frame) -> u32 {

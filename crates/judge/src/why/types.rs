@@ -3,6 +3,7 @@
 
 use crate::why::containers::{Container, Kind, container, container_of, self_type};
 use crate::why::frame::{Frame, Owner};
+use crate::why::slots;
 use crate::why::type_path::{PRIMITIVES, cleaned, is_known, split_at, without_modules};
 
 /// What allocates at a site.
@@ -66,9 +67,12 @@ impl AllocatedType {
     }
 }
 
-/// Returns the types that a function's container has as elements, if its name says so.
-pub fn elements(function: &str) -> Option<String> {
-    container_of(function)?.named().ok()?.element()
+/// Returns the types whose sizes say how many elements a block has that a function allocates: those of a container's
+/// elements, and nodes of B-trees.
+pub fn parts(function: &str) -> impl Iterator<Item = String> {
+    let named = container_of(function).and_then(|container| container.named().ok());
+    let element = named.and_then(|of| of.element().or_else(|| slots::pair(of.path())));
+    element.into_iter().chain(slots::node(function).map(|(leaf, _)| leaf))
 }
 
 /// The type of an allocation, by its whole stack with the innermost frame first.
@@ -444,8 +448,12 @@ mod tests {
         {
             assert_eq!(of(other), None, "{other} has more than its elements");
         }
-        assert_eq!(elements("alloc::vec::Vec<a::Token>::push").as_deref(), Some("a::Token"));
-        assert_eq!(elements("alloc::vec::Vec<T,A>::push"), None);
+        let parts = |function: &str| super::parts(function).collect::<Vec<_>>();
+        assert_eq!(parts("alloc::vec::Vec<a::Token>::push"), ["a::Token"]);
+        assert_eq!(parts("alloc::vec::Vec<T,A>::push"), [""; 0]);
+        assert_eq!(parts("std::collections::HashMap<u8, a::Token>::insert"), ["(u8, a::Token)"]);
+        let leaf = "alloc::collections::btree::node::LeafNode<u8, a::Token>";
+        assert_eq!(parts(&format!("{leaf}::new")), [leaf]);
     }
 
     proptest::proptest! {

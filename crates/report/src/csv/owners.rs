@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
+use crate::why::json::{WhyRoom, WhyUse};
 use memprof_judge::compare::comparison::Comparison;
 
 /// The columns.
-const HEADINGS: [&str; 14] = [
+const HEADINGS: [&str; 20] = [
     "test",
     "ref",
     "metric",
@@ -23,6 +24,12 @@ const HEADINGS: [&str; 14] = [
     "baseline",
     "candidate",
     "difference",
+    "baseline_capacity",
+    "baseline_used",
+    "baseline_used_bytes",
+    "candidate_capacity",
+    "candidate_used",
+    "candidate_used_bytes",
 ];
 
 /// Writes the owners of each test, those with the largest difference first.
@@ -33,6 +40,19 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     for held in report.iter().flat_map(|report| &report.held) {
         for owner in &held.owners {
             let side = |is_there: bool, side: usize| is_there.then(|| owner.bytes[side].to_string());
+            let own = owner.rooms.iter().find(|room| room.is_own);
+            let room = |side: fn(&WhyRoom) -> Option<WhyUse>| {
+                let of = own.and_then(side);
+                // What is not certain has no number here.
+                let one = |[least, most]: [u64; 2]| (least == most).then_some(least);
+                let words = [
+                    of.map(|of| of.capacity),
+                    of.and_then(|of| one(of.used)),
+                    of.and_then(|of| one(of.used_bytes?)),
+                ];
+                words.map(|word| word.map(|word| word.to_string()).unwrap_or_default())
+            };
+            let [baseline, candidate] = [room(|room| room.baseline), room(|room| room.candidate)];
             let fields = [
                 held.test.clone(),
                 held.r#ref.clone(),
@@ -49,7 +69,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
                 side(held.candidate.is_some(), 1).unwrap_or_default(),
                 owner.difference.to_string(),
             ];
-            table.write_record(fields.iter().map(|field| cell(field).into_owned()))?;
+            let fields = fields.iter().chain(&baseline).chain(&candidate);
+            table.write_record(fields.map(|field| cell(field).into_owned()))?;
         }
     }
     table.flush()

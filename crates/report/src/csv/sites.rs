@@ -11,7 +11,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::why::difference::Measure;
 
 /// The columns.
-const HEADINGS: [&str; 18] = [
+const HEADINGS: [&str; 20] = [
     "test",
     "ref",
     "metric",
@@ -30,6 +30,8 @@ const HEADINGS: [&str; 18] = [
     "candidate",
     "difference",
     "stacks",
+    "baseline_capacity",
+    "candidate_capacity",
 ];
 
 /// Writes the sites of each explained row, those with the largest difference first.
@@ -43,6 +45,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
         for group in &row.groups {
             let sizes = group.element_bytes.unwrap_or_default();
             let element = |side: usize| sizes[side].map(|size| size.to_string()).unwrap_or_default();
+            let room = group.capacity.unwrap_or_default();
+            let capacity = |side: usize| room[side].map(|count| count.to_string()).unwrap_or_default();
             let fields = [
                 row.test.clone(),
                 side.r#ref.clone(),
@@ -62,6 +66,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
                 row.candidate.as_ref().map(|_| figure(row, group.candidate)).unwrap_or_default(),
                 group.difference.to_string(),
                 group.stacks.to_string(),
+                capacity(0),
+                capacity(1),
             ];
             table.write_record(fields.iter().map(|field| cell(field).into_owned()))?;
         }

@@ -142,8 +142,16 @@ fn owners(held: &HeldMemory) -> Markup {
                         @let direction = if is_alone { "" } else { direction(owner.difference.into()) };
                         tr {
                             td class=(format!("n {direction}").trim_end()) { (held::amount(held, owner)) }
-                            td { code { (one_line(&owner.name)) } }
-                            td { (held::place(owner)) }
+                            td {
+                                code { (one_line(&owner.name)) }
+                                @for room in owner.rooms.iter().filter(|room| room.is_own) { (held::used(room)) }
+                            }
+                            td {
+                                (held::place(owner))
+                                @for room in owner.rooms.iter().filter(|room| !room.is_own) {
+                                    br; (held::inside(room))
+                                }
+                            }
                         }
                     }
                 }

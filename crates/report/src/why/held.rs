@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use crate::markdown_text::{code_in_cell, escape};
 use crate::page::{self, Page, Tone};
 use crate::text::{difference, figure};
-use memprof_judge::why::held::{HeldMemory, HeldSide, Owner};
+use memprof_judge::why::frame::Frame;
+use memprof_judge::why::held::{HeldMemory, HeldSide, Owner, OwnerRoom};
+use memprof_judge::why::room::Room;
 use memprof_judge::why::roots::short_function;
 use memprof_plan::metric::Unit;
 use memprof_support::counted::grouped;
@@ -34,14 +36,45 @@ pub(crate) fn amount(held: &HeldMemory, owner: &Owner) -> String {
 
 /// `made at src/cache.rs:12 (Cache::new), from static CACHE`.
 pub(crate) fn place(owner: &Owner) -> String {
-    let made = owner.made_at.as_ref().map_or_else(
-        || "made at an unknown place".to_owned(),
-        |frame| match frame.location() {
-            Some(location) => format!("made at {location} ({})", short_function(&frame.name())),
-            None => format!("made in {}", short_function(&frame.name())),
-        },
-    );
-    one_line(&format!("{made}, {}", owner.root.words())).into_owned()
+    one_line(&format!("{}, {}", made(owner.made_at.as_ref()), owner.root.words())).into_owned()
+}
+
+fn made(at: Option<&Frame>) -> String {
+    let Some(frame) = at else { return "made at an unknown place".to_owned() };
+    let function = short_function(&frame.name());
+    let made = match frame.location() {
+        Some(location) => format!("made at {location} ({function})"),
+        None => format!("made in {function}"),
+    };
+    one_line(&made).into_owned()
+}
+
+/// How much of the room is used: ` (28,000 of 50,360 used)`, or ` (27,000 to 28,000 of 50,360 used)`.
+pub(crate) fn used(room: &OwnerRoom) -> String {
+    let Some(Room { capacity, used: [least, most], .. }) = room.sides[1].or(room.sides[0]) else {
+        return String::new();
+    };
+    let most_too = if least == most { String::new() } else { format!(" to {}", grouped(most.into())) };
+    format!(" ({}{most_too} of {} used)", grouped(least.into()), grouped(capacity.into()))
+}
+
+/// The owner's name, with its room if an exact capacity would save much.
+fn name(owner: &Owner) -> String {
+    let own = owner.worst_room().filter(|room| room.is_own);
+    format!("{}{}", one_line(&owner.name), own.map_or_else(String::new, used))
+}
+
+/// `in it: 1.92 MiB Vec<Posting> (28,000 of 50,360 used)  made at src/postings.rs:23 (Postings::push)`.
+pub(crate) fn inside(room: &OwnerRoom) -> String {
+    let bytes = room.sides[1].or(room.sides[0]).map_or(0, |of| of.bytes);
+    let bytes = figure(i64::try_from(bytes).unwrap_or(i64::MAX), Unit::Bytes);
+    let name = one_line(&room.name);
+    format!("in it: {bytes} {name}{}, {}", used(room), made(room.made_at.as_ref()))
+}
+
+/// The room below the owner whose exact capacity would save much.
+fn worst_inside(owner: &Owner) -> Option<String> {
+    owner.worst_room().filter(|room| !room.is_own).map(inside)
 }
 
 /// What share of the bytes has an owner, and how many pointers are there by chance.
@@ -82,19 +115,26 @@ pub(crate) fn write_text(
     let owners: Vec<&Owner> = shown(held).collect();
     let amounts: Vec<String> = owners.iter().map(|owner| amount(held, owner)).collect();
     let widest = amounts.iter().map(|amount| width(amount)).max().unwrap_or(0);
-    let names = owners.iter().map(|owner| width(&one_line(&owner.name))).max().unwrap_or(0);
+    let names = owners.iter().map(|owner| width(&name(owner))).max().unwrap_or(0);
     let is_alone = held.sides.iter().any(Option::is_none);
     for (index, (owner, amount)) in owners.iter().zip(&amounts).enumerate() {
         let start = if index == 0 { "held: " } else { "      " };
         let tone = if is_alone { Tone::Plain } else { page::tone_of(owner.difference.into()) };
         let amount = page.paint.apply(&format!("{amount:>widest$}"), tone);
-        let (name, place) = (one_line(&owner.name), place(owner));
+        let (name, place) = (name(owner), place(owner));
         let before = width(start) + widest + 2;
         if !page.is_terminal() || before + names + 2 + width(&place) <= page.width() {
             writeln!(out, "{start}{amount}  {}  {place}", padded(&name, names))?;
         } else {
             writeln!(out, "{start}{amount}  {name}")?;
             page.line(&place, &" ".repeat(before + 2), Tone::Plain, out)?;
+        }
+        match worst_inside(owner) {
+            Some(inside) if page.is_terminal() => {
+                page.line(&inside, &" ".repeat(before + 2), Tone::Plain, out)?;
+            }
+            Some(inside) => writeln!(out, "{}{inside}", " ".repeat(before + 2))?,
+            None => {}
         }
     }
     let remarks = share(held).into_iter().chain(held.remarks.iter().map(|text| one_line(text).into_owned()));
@@ -107,8 +147,11 @@ pub(crate) fn markdown(held: &HeldMemory) -> String {
     let sign = if held.sides.iter().all(Option::is_some) { "Δ " } else { "" };
     let mut text = format!("\n| {sign}{} | held by | |\n|---:|---|---|\n", escape(&heading(held)));
     for owner in shown(held) {
-        let name = code_in_cell(&one_line(&owner.name));
-        _ = writeln!(text, "| {} | {name} | {} |", escape(&amount(held, owner)), escape(&place(owner)));
+        let own = owner.worst_room().filter(|room| room.is_own).map_or_else(String::new, used);
+        let name = format!("{}{own}", code_in_cell(&one_line(&owner.name)));
+        let place: Vec<String> = std::iter::once(place(owner)).chain(worst_inside(owner)).collect();
+        let place = escape(&place.join("; "));
+        _ = writeln!(text, "| {} | {name} | {place} |", escape(&amount(held, owner)));
     }
     for remark in share(held).iter().chain(&held.remarks) {
         _ = writeln!(text, "\n{}", escape(&one_line(remark)));

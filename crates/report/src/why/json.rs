@@ -10,8 +10,9 @@ use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::{ChangedEnd, Class, Ended};
 use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
 use memprof_judge::why::frame::Frame;
-use memprof_judge::why::held::{HeldMemory, HeldSide, Owner};
+use memprof_judge::why::held::{HeldMemory, HeldSide, Owner, OwnerRoom};
 use memprof_judge::why::hunks::{Hunk, HunkAt, Side};
+use memprof_judge::why::room::Room;
 use memprof_judge::why::versions::ChangedDependency;
 use memprof_plan::metric::Unit;
 
@@ -101,6 +102,68 @@ pub struct WhyOwner {
     pub bytes: [u64; 2],
     /// The blocks of the owner itself.
     pub blocks: [u64; 2],
+    /// Where there is room for elements, and it is known how many there are: the owner's own blocks first, then
+    /// what it alone leads to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<WhyRoom>,
+}
+
+/// Vectors, hash tables or B-trees of one type and place, and how much of their capacity is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyRoom {
+    /// Whether these are the owner's own blocks.
+    pub is_own: bool,
+    /// The type as in sources.
+    pub name: String,
+    /// The type with its modules.
+    pub r#type: String,
+    /// The function that allocates the blocks.
+    pub made_in: Option<String>,
+    /// The file and the line.
+    pub location: Option<String>,
+    /// At the baseline; `null` unless the use of all its blocks is known.
+    pub baseline: Option<WhyUse>,
+    /// At the candidate.
+    pub candidate: Option<WhyUse>,
+}
+
+/// The capacity of blocks, and how much of it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhyUse {
+    /// The number of blocks.
+    pub blocks: u64,
+    /// The elements that they have room for.
+    pub capacity: u64,
+    /// The elements that there are: at least, and at most. They differ if a vector was moved, and the old place
+    /// still has another length.
+    pub used: [u64; 2],
+    /// The bytes of the blocks.
+    pub capacity_bytes: u64,
+    /// The bytes that an exact capacity would take, at least and at most; `null` if that is not certain, as for
+    /// B-trees.
+    pub used_bytes: Option<[u64; 2]>,
+}
+
+impl From<&OwnerRoom> for WhyRoom {
+    fn from(room: &OwnerRoom) -> Self {
+        let side = |side: usize| room.sides[side].map(WhyUse::from);
+        Self {
+            is_own: room.is_own,
+            name: room.name.clone(),
+            r#type: room.type_path.clone(),
+            made_in: room.made_at.as_ref().map(Frame::name),
+            location: room.made_at.as_ref().and_then(Frame::location),
+            baseline: side(0),
+            candidate: side(1),
+        }
+    }
+}
+
+impl From<Room> for WhyUse {
+    fn from(room: Room) -> Self {
+        let Room { blocks, bytes, capacity, used, exact_bytes } = room;
+        Self { blocks, capacity, used, capacity_bytes: bytes, used_bytes: exact_bytes }
+    }
 }
 
 impl WhyHeld {
@@ -137,6 +200,7 @@ impl From<&Owner> for WhyOwner {
             difference: owner.difference,
             bytes: owner.bytes,
             blocks: owner.blocks,
+            rooms: owner.rooms.iter().map(WhyRoom::from).collect(),
         }
     }
 }
@@ -246,6 +310,9 @@ pub struct WhyGroup {
     /// and its layout is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element_bytes: Option<[Option<u64>; 2]>,
+    /// How many elements the type's bytes have room for at the baseline and at the candidate, where the layout tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<[Option<u64>; 2]>,
     /// The file, and the line if all sites have the same; of a type or thread, those of the site that differs most;
     /// `null` if unknown.
     pub location: Option<String>,
@@ -412,6 +479,7 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
             GroupKind::Type { sizes, .. } if *sizes != [None; 2] => Some(*sizes),
             _ => None,
         },
+        capacity: Some(difference.room(group)).filter(|room| *room != [None; 2]),
         location: group.location().map(str::to_owned),
         class: group.class.as_ref().map(WhyClass::from),
         baseline: group.figures[0].into(),

@@ -140,7 +140,7 @@ pub(crate) fn estimate(difference: &Difference) -> Option<String> {
     Some(format!("estimates from one sample in {sample}; the first has a standard error of ±{error}"))
 }
 
-/// Returns the elements of a type: ` (1,000 → 3,000 × 24 B)`, ` (8 × 24 → 32 B)`.
+/// Returns the elements of a type: ` (1,000 → 3,000 × 24 B)`, ` (8 × 24 → 32 B)`, ` (room for 896 → 1,792)`.
 fn elements(difference: &Difference, group: &Group) -> String {
     let sides = difference.elements(group);
     let words = |of: fn(Elements) -> u64| match sides.map(|side| side.map(of)) {
@@ -149,7 +149,13 @@ fn elements(difference: &Difference, group: &Group) -> String {
         [None, None] => String::new(),
     };
     if sides == [None; 2] {
-        return String::new();
+        return match difference.room(group) {
+            [Some(old), Some(new)] if old != new => {
+                format!(" (room for {} → {})", grouped(old.into()), grouped(new.into()))
+            }
+            [_, Some(one)] | [Some(one), None] => format!(" (room for {})", grouped(one.into())),
+            [None, None] => String::new(),
+        };
     }
     format!(" ({} × {} B)", words(|side| side.count), words(|side| side.size))
 }
