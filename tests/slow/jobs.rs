@@ -314,6 +314,9 @@ fn by_default_tests_run_beside_others_and_those_with_threads_alone() {
     subject.clear();
     let printed = subject.compared(&["-k", "threads", "--metrics", "heap.peak", "--jobs", "2"]);
     assert!(heap(&values(&printed)).values().any(|peak| *peak > 500_000), "both beside each other");
+    subject.clear();
+    subject.compared(&["-k", "threads", "--nocapture"]);
+    assert!(under_way(&subject.diary()).iter().all(|set| set.len() == 1), "one after the other is shown");
 }
 
 #[test]

@@ -65,7 +65,16 @@ impl Runner<'_> {
         if self.recording.is_some() || tests() < 2 {
             return 1;
         }
+        if self.is_exact() && self.conditions.follow != Follow::default() {
+            // Whoever looks on reads one test after the other.
+            return devices;
+        }
         request.settings.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
+    }
+
+    /// Whether tests run beside others only if they allocate in one thread.
+    fn is_exact(&self) -> bool {
+        self.plan.request.settings.jobs == Jobs::Exact
     }
 
     /// Returns the cells that run alone, because a figure of theirs that is shown or judged depends
@@ -173,7 +182,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             let (_, executable) = self.runner.executable(planned)?;
             let machine = self.is_alone(run)
                 || self.progress.apart.contains(&planned.cell)
-                || self.is_exact() && !tells_threads(executable);
+                || self.runner.is_exact() && !tells_threads(executable);
             let devices = self.runner.devices_of(planned, executable)?.places.into_iter().collect();
             Ok((run, Needs { machine, devices }))
         };
@@ -339,15 +348,10 @@ impl Stretch<'_, '_, '_, '_> {
         self.progress.alone.contains(&self.runs[run].planned.cell)
     }
 
-    /// Whether only tests that allocate in one thread run beside others.
-    fn is_exact(&self) -> bool {
-        self.runner.plan.request.settings.jobs == Jobs::Exact
-    }
-
     /// Whether a run that was beside others may have had other figures alone: several threads allocated. Counts
     /// it.
     fn has_threads(&mut self, run: usize) -> anyhow::Result<bool> {
-        if !self.is_exact() {
+        if !self.runner.is_exact() {
             return Ok(false);
         }
         let log = self.runner.folder.0.join(self.run_folder(run)).join(file::LOG);
@@ -453,7 +457,7 @@ impl Stretch<'_, '_, '_, '_> {
             let request = &self.runner.plan.request;
             let flag = match &request.settings.device_pool {
                 Some(names) => format!("--devices {}", names.join(",")),
-                None if self.is_exact() => "without --jobs 1".to_owned(),
+                None if self.runner.is_exact() => "without --jobs 1".to_owned(),
                 None => format!("--jobs {}", request.settings.jobs),
             };
             let reason = format!("tests ran beside each other ({flag})");
