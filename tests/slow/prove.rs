@@ -256,6 +256,7 @@ fn clock() -> TestRepository {
     let mut repository = TestRepository::new();
     let count = repository.root().join("target/count");
     std::fs::create_dir_all(count.parent().unwrap()).expect("it can be made");
+    let count = count.to_str().expect("a path in UTF-8");
     let test = |size: &str, bytes: usize| {
         format!(
             "#[test]\nfn varies() {{\n    let size = {size};\n    std::mem::forget(vec![1_u8; size]);\n}}\n\n\
