@@ -457,7 +457,7 @@ impl Stretch<'_, '_, '_, '_> {
             let request = &self.runner.plan.request;
             let flag = match &request.settings.device_pool {
                 Some(names) => format!("--devices {}", names.join(",")),
-                None if self.runner.is_exact() => "without --jobs 1".to_owned(),
+                None if self.runner.is_exact() => "--jobs 1 runs them one at a time".to_owned(),
                 None => format!("--jobs {}", request.settings.jobs),
             };
             let reason = format!("tests ran beside each other ({flag})");
