@@ -1,6 +1,7 @@
 //! A change of one leaf crate in a workspace: a comparison with the last commit, whose build is stored, against
 //! `cargo test` of the crate and its dependents. At most 1.2 times. Beside it, the same with `--jobs auto`, and with a
-//! saved baseline, whose tests do not run. Also a change of documentation alone: under 2 s.
+//! saved baseline, whose tests do not run. Each test uses what changes there; the last column is for a change of one
+//! function that few tests use, with `--affected`. Also a change of documentation alone: under 2 s.
 //!
 //! `cargo bench --bench workspace [-- ROUNDS [PACKAGES TESTS]]`. The workspace has 12 packages with 600 tests; `-- 5 40
 //! 5000` is a large one.
@@ -73,7 +74,9 @@ fn main() {
     let changed = size.changed();
     let packages: Vec<&str> = changed.iter().flat_map(|name| ["--package", name.as_str()]).collect();
     let usual = ["--workspace", "--offline", "--threshold", "*=off"];
-    tool(&[&["HEAD", "--save-baseline", "saved", "--repeat", "1", "--jobs", "auto"], &usual[..]].concat());
+    let save = ["HEAD", "--repeat", "1", "--jobs", "auto", "--save-baseline"];
+    tool(&[&save[..], &["saved"], &usual].concat());
+    tool(&[&save[..], &["affected", "--affected"], &usual].concat());
     let ways: [&[&str]; 3] = [
         &["--refs", "HEAD,."],
         &["--refs", "HEAD,.", "--jobs", "auto"],
@@ -81,10 +84,10 @@ fn main() {
     ];
     println!("{} packages, {} tests", size.packages, size.packages * size.tests.iter().sum::<usize>());
     println!(
-        "{:<8} {:>12} {:>12} {:>12} {:>14}  built  tests run  same code",
-        "round", "cargo test", "memprof", "--jobs auto", "saved baseline"
+        "{:<8} {:>12} {:>12} {:>12} {:>14}  built  tests run  same code {:>12}  tests run",
+        "round", "cargo test", "memprof", "--jobs auto", "saved baseline", "--affected"
     );
-    let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
+    let mut ratios = [const { Vec::new() }; 4];
     let mut number = 1;
     for round in 0..rounds {
         let mut change = || {
@@ -99,22 +102,30 @@ fn main() {
         });
         let Ran { built, tests, same_code } = Ran::last(&repository);
         let [alone, beside, saved] = ours;
+        number += 1;
+        write_function(&repository, number, size);
+        let affected = timed(|| {
+            drop(tool(
+                &[&[".", "--baseline-run", "affected", "--affected", "--repeat", "1"], &usual[..]].concat(),
+            ));
+        });
+        let reached = Ran::last(&repository).tests;
         println!(
             "{:<8} {by_cargo:>12.2?} {alone:>12.2?} {beside:>12.2?} {saved:>14.2?}  {built:>5}  {tests:>9}  \
-             {same_code:>9}",
+             {same_code:>9} {affected:>12.2?}  {reached:>9}",
             round + 1
         );
-        for (ratios, ours) in ratios.iter_mut().zip(ours) {
+        for (ratios, ours) in ratios.iter_mut().zip([alone, beside, saved, affected]) {
             ratios.push(ours.as_secs_f64() / by_cargo.as_secs_f64());
         }
     }
-    let [alone, beside, saved] = ratios.map(|mut ratios| {
+    let [alone, beside, saved, affected] = ratios.map(|mut ratios| {
         ratios.sort_by(f64::total_cmp);
         ratios[rounds / 2]
     });
     println!(
         "a change of {LEAF} takes {alone:.2} times as long, {beside:.2} with --jobs auto, {saved:.2} with a saved \
-         baseline, the medians (goal: at most 1.2)"
+         baseline, and a change of one function {affected:.2} with --affected, the medians (goal: at most 1.2)"
     );
     write_leaf(&repository, 1, size);
     fs::write(repository.join("README.md"), "Another text.\n").unwrap();
@@ -217,6 +228,14 @@ fn write_workspace(folder: &Path, size: Size) {
 /// Changes the leaf crate.
 fn write_leaf(folder: &Path, bytes: usize, size: Size) {
     fs::write(folder.join(LEAF).join("src/lib.rs"), library(BELOW - 1, &[], bytes, size)).unwrap();
+}
+
+/// Changes one function of the leaf crate.
+fn write_function(folder: &Path, number: usize, size: Size) {
+    let library = library(BELOW - 1, &[], 1, size);
+    let changed = library.replacen(" 0 {}", &format!(" 0 {number} {{}}"), 1);
+    assert_ne!(library, changed);
+    fs::write(folder.join(LEAF).join("src/lib.rs"), changed).unwrap();
 }
 
 /// A library with a function for each of its tests. All of them use `bytes`, and those of the packages below.

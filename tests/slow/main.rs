@@ -4,6 +4,7 @@
 mod support;
 
 mod adapters;
+mod affected;
 mod archive;
 mod axes;
 mod baselines;

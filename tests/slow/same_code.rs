@@ -248,10 +248,10 @@ fn a_continued_run_and_shards_leave_out_the_same_tests() {
 }
 
 /// Numbers that look random, the same for each seed.
-struct Numbers(u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % end
     }

@@ -17,7 +17,8 @@ use crate::libraries;
 use crate::library_listing::{self, Start};
 use crate::noting_runner;
 use crate::programs::BuiltProgram;
-use crate::provenance::{Companion, Executable, FailedTarget};
+use crate::provenance::{Companion, Executable, FailedTarget, ListedTest};
+use crate::reached_code;
 use crate::shared_files::SharedFiles;
 use crate::stand_in;
 use crate::store::{self, Content, Draft};
@@ -27,6 +28,7 @@ use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::TargetKind;
+use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::parallel;
 use memprof_support::paths;
@@ -54,6 +56,8 @@ pub(crate) struct Artifacts<'a> {
     pub clean_env: Option<&'a CleanEnv>,
     /// `rustc -vV`.
     pub toolchain: &'a str,
+    /// Whether the linker kept what each test can reach.
+    pub keeps_reached: bool,
 }
 
 /// How many executables are in memory at the same time.
@@ -72,6 +76,8 @@ pub(crate) struct Collected {
     /// The targets that do not compile.
     pub failed: Vec<FailedTarget>,
     absent_libraries: Vec<Event>,
+    /// Why it is not known what the tests of executables reach, with the number of executables.
+    unknown_reach: BTreeMap<String, usize>,
 }
 
 impl Collected {
@@ -80,6 +86,9 @@ impl Collected {
         self.unproven.append(&mut other.unproven);
         self.failed.append(&mut other.failed);
         self.absent_libraries.append(&mut other.absent_libraries);
+        for (reason, executables) in other.unknown_reach {
+            *self.unknown_reach.entry(reason).or_default() += executables;
+        }
     }
 }
 
@@ -114,6 +123,11 @@ impl Artifacts<'_> {
             collected.add(one?);
         }
         collected.absent_libraries.drain(..).for_each(|event| sink.emit(event));
+        for (reason, executables) in &collected.unknown_reach {
+            let executables = counted(*executables, "executable");
+            let message = format!("what the tests of {executables} reach is not known: {reason}");
+            sink.emit(Event::Warning { message, help: Some("they run, as without `--affected`".to_owned()) });
+        }
         // Cargo's own order is the one in which it happened to finish the crates.
         collected
             .executables
@@ -193,6 +207,16 @@ impl Artifacts<'_> {
             library = found.as_ref().map(|found| found.library);
             Listing { tests: found.map(|found| found.tests).unwrap_or_default(), ..Listing::default() }
         };
+        let reached = match same.map(|same| &same.executable.reached).filter(|reached| !reached.is_empty()) {
+            Some(known) => known.clone(),
+            None if self.keeps_reached && harness && listing.unlisted.is_none() => {
+                reached(built, &listing.tests).unwrap_or_else(|error| {
+                    *collected.unknown_reach.entry(format!("{error:#}")).or_default() += 1;
+                    BTreeMap::new()
+                })
+            }
+            None => BTreeMap::new(),
+        };
         if !listing.absent_libraries.is_empty() {
             let target = artifact.target.name.clone();
             collected
@@ -218,6 +242,7 @@ impl Artifacts<'_> {
             heap_absent: self.heap_absent(&artifact.target.src_path, built)?,
             body: body.filter(|_| harness),
             traits,
+            reached,
         });
         Ok(())
     }
@@ -260,6 +285,7 @@ impl Artifacts<'_> {
             heap_absent: self.heap_absent(root, compiled)?,
             body: None,
             traits: None,
+            reached: BTreeMap::new(),
         });
         Ok(())
     }
@@ -389,6 +415,12 @@ fn hash_of_folder(folder: &Utf8Path) -> anyhow::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
+/// Returns a hash of what each test of an executable can reach.
+fn reached(built: &Utf8Path, tests: &[ListedTest]) -> anyhow::Result<BTreeMap<String, String>> {
+    let map = followed::text(built.with_extension(reached_code::MAP)).context("the linker wrote no map")?;
+    reached_code::of_tests(&followed::read(built)?, &map, tests)
+}
+
 /// Reads the compiler wrapper's mark next to an executable, if it left one.
 fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<String>> {
     let name = built.file_name().unwrap_or_default();
@@ -489,6 +521,7 @@ mod tests {
                 allocators: None,
                 clean_env: None,
                 toolchain: "",
+                keeps_reached: false,
             };
             artifacts.executables(&[], &[], KEY, &|_: Event| {})
         }

@@ -24,7 +24,6 @@ use crate::same_sources;
 use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
-use crate::wrapper;
 use memprof_plan::listing::NotMeasured;
 use memprof_support::regular_file;
 use memprof_support::regular_file::followed;
@@ -145,7 +144,7 @@ fn compile(
         all.success = programs.failed.is_empty() || !programs.built.is_empty();
         return Ok((all, programs));
     }
-    let call = CargoCall { arguments: key_inputs.arguments.clone(), wrapper: wrapper::WRAP_NAME };
+    let call = CargoCall { arguments: key_inputs.arguments.clone(), wrapper: job.wrapper()? };
     let mut compiled = compilation::compile(job, &call, prepared, log)?;
     // The stale sources of a program are found like those of tests.
     compiled.join(Compiled { success: true, ..all });
@@ -245,11 +244,14 @@ fn store_artifacts(
         allocators: prepared.allocators.as_ref(),
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
         toolchain: &job.toolchain.version,
+        keeps_reached: key_inputs.affected,
     };
     let Collected { executables, unproven, failed, .. } =
         artifacts.executables(&programs.built, &runner, &key, job.inputs.sink)?;
     let companions = artifacts.companions(&executables)?;
     let (local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
+    let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(&job.inputs.checkout).ok()?.to_owned());
+    let compiled_files = check.read.iter().filter_map(in_checkout).filter(|_| key_inputs.affected).collect();
     let watched = watched::find(&check.included, &compiled.messages, &job.inputs.checkout);
     let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -279,6 +281,7 @@ fn store_artifacts(
         local_packages,
         outputs,
         watched,
+        compiled: compiled_files,
     })
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Check {
     pub digest: String,
     /// The files among these sources that are not Rust, such as those of `include_str!`.
     pub included: BTreeSet<Utf8PathBuf>,
+    /// All sources that exist.
+    pub read: BTreeSet<Utf8PathBuf>,
 }
 
 impl SourceRecords {
@@ -58,7 +60,7 @@ impl SourceRecords {
         let mut hashes = HashMap::new();
         let mut stale = BTreeSet::new();
         let mut all = BTreeMap::new();
-        let mut included = BTreeSet::new();
+        let (mut included, mut read) = (BTreeSet::new(), BTreeSet::new());
         for artifact in artifacts.iter().filter(|artifact| messages::is_path_package(artifact)) {
             let Some(dep_info) = dep_info(artifact) else {
                 // Every path crate has a dep-info file. If it is not found, nothing is proven.
@@ -74,6 +76,7 @@ impl SourceRecords {
                     Some(path) => hash_of(path, &mut hashes)?,
                     None => "absent".to_owned(),
                 };
+                read.extend(path.clone());
                 if file.extension() != Some("rs") {
                     included.insert(path.unwrap_or_else(|| workspace.join(&file)));
                 }
@@ -93,7 +96,7 @@ impl SourceRecords {
             }
         }
         let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
-        Ok(Check { stale, digest, included })
+        Ok(Check { stale, digest, included, read })
     }
 }
 

@@ -1,5 +1,6 @@
 //! One revision to build: the inputs that all revisions of a plan share, and its own.
 
+use crate::wrapper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -162,6 +163,21 @@ impl<'a> Job<'a> {
         let mut options = side::build_options(request, request.refs.get(self.index));
         options.config.extend(self.side().into_iter().flat_map(|side| side.patches.iter().cloned()));
         options
+    }
+
+    /// Whether the linker keeps what each test can reach.
+    pub(crate) fn keeps_reached(&self) -> anyhow::Result<bool> {
+        if !self.inputs.plan.request.build.settings.affected {
+            return Ok(false);
+        }
+        let target = self.target(&self.config()?)?;
+        let triple = target.as_deref().unwrap_or(self.toolchain.host());
+        Ok(triple.starts_with("x86_64-") && triple.contains("-linux-"))
+    }
+
+    /// Returns the name under which this program wraps the compiler of tests.
+    pub(crate) fn wrapper(&self) -> anyhow::Result<&'static str> {
+        Ok(if self.keeps_reached()? { wrapper::WRAP_REACHED_NAME } else { wrapper::WRAP_NAME })
     }
 
     /// Returns what the revision is built with, if it is not its own lock file.

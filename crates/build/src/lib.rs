@@ -44,6 +44,7 @@ mod programs;
 mod programs_of_tests;
 pub mod provenance;
 mod provided_side;
+mod reached_code;
 mod same_sources;
 mod selected_failures;
 pub mod selected_targets;

@@ -29,8 +29,13 @@ pub(crate) fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     fs_err::create_dir_all(&folder)?;
     let program = OwnProgram { shared: &cache.programs(), path: &running()?, hash: own_hash()? };
     let copy = program.place_in(&folder)?;
-    let names =
-        [wrapper::WRAP_NAME, wrapper::WRAP_PROGRAM_NAME, wrapper::WRAP_DEPENDENCY_NAME, wrapper::NOTE_NAME];
+    let names = [
+        wrapper::WRAP_NAME,
+        wrapper::WRAP_PROGRAM_NAME,
+        wrapper::WRAP_REACHED_NAME,
+        wrapper::WRAP_DEPENDENCY_NAME,
+        wrapper::NOTE_NAME,
+    ];
     for name in names {
         place_link(&folder, name, &copy)?;
     }

@@ -9,7 +9,6 @@ use crate::failure::BuildFailure;
 use crate::job::Job;
 use crate::prepared_source::PreparedSource;
 use crate::traced_sources;
-use crate::wrapper;
 
 /// Builds the programs, and adds them to what cargo built. Returns the first error if one does not
 /// compile: the tests are measured all the same.
@@ -22,7 +21,7 @@ pub(crate) fn build(
     let target = traced_sources::target_folder(job)?;
     let mut arguments = command::programs_argv(&job.options(), &job.features(), &target);
     arguments.extend(configuration_above(job.inputs));
-    let call = CargoCall { arguments, wrapper: wrapper::WRAP_NAME };
+    let call = CargoCall { arguments, wrapper: job.wrapper()? };
     let built = compilation::compile(job, &call, prepared, log)?;
     tests.messages.artifacts.extend(built.messages.artifacts.iter().cloned());
     if built.success {

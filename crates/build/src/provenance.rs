@@ -56,6 +56,9 @@ pub struct KeyInputs {
     /// part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programs_of_tests: bool,
+    /// Whether the linker keeps what each test can reach. If not, this is not part of the key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub affected: bool,
 }
 
 impl KeyInputs {
@@ -172,6 +175,9 @@ pub struct Provenance {
     /// not known, and in builds of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<BTreeSet<Utf8PathBuf>>,
+    /// The files of the checkout that the compiler read, with `affected`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub compiled: BTreeSet<Utf8PathBuf>,
 }
 
 impl Provenance {
@@ -314,6 +320,9 @@ pub struct Executable {
     /// What it can do, as far as its texts say. Absent for programs, and in builds of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traits: Option<Traits>,
+    /// A hash of the code and the constants that each test can reach, with `affected`. Empty if that is not known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reached: BTreeMap<String, String>,
 }
 
 impl Executable {
@@ -379,6 +388,7 @@ pub mod samples {
             heap_absent: None,
             body: None,
             traits: None,
+            reached: BTreeMap::new(),
         }
     }
 
@@ -400,6 +410,7 @@ pub mod samples {
             clean_env: None,
             programs: Vec::new(),
             programs_of_tests: false,
+            affected: false,
         };
         Provenance {
             version: VERSION,
@@ -425,6 +436,7 @@ pub mod samples {
             local_packages: BTreeSet::new(),
             outputs: BTreeMap::new(),
             watched: None,
+            compiled: BTreeSet::new(),
         }
     }
 }

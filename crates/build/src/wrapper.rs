@@ -16,6 +16,7 @@ use crate::compiled_copies;
 use crate::compiled_test::{self, HEAP_CFG, mark};
 use crate::memory_crate;
 use crate::noting_runner;
+use crate::reached_code;
 use crate::shim_lock;
 use crate::trace::dependency_copies::CopiedCrate;
 
@@ -25,6 +26,9 @@ pub(crate) const WRAP_NAME: &str = "memprof-wrap-rustc";
 /// program. Cargo tells the artifacts of different wrappers apart, so that a program with the shim
 /// never takes the place of one without it.
 pub(crate) const WRAP_PROGRAM_NAME: &str = "memprof-wrap-program";
+/// The name under which this program wraps the compiler for workspace members, if the linker must keep what
+/// [`crate::reached_code`] reads of tests.
+pub(crate) const WRAP_REACHED_NAME: &str = "memprof-wrap-reached";
 /// The name under which this program is the runner, which only notes.
 pub(crate) const NOTE_NAME: &str = "memprof-note-test";
 /// The variable with what the compiler wrapper adds: [`WrapperShim`] as JSON.
@@ -85,8 +89,7 @@ pub(crate) struct Dependencies {
 pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     let (own_name, call) = arguments.split_first()?;
     match Path::new(own_name).file_name()?.to_str()? {
-        WRAP_NAME => Some(wrap_compiler(call, false)),
-        WRAP_PROGRAM_NAME => Some(wrap_compiler(call, true)),
+        name @ (WRAP_NAME | WRAP_PROGRAM_NAME | WRAP_REACHED_NAME) => Some(wrap_compiler(call, name)),
         WRAP_DEPENDENCY_NAME => Some(wrap_dependency(call)),
         NOTE_NAME => match noting_runner::note_invocation(call) {
             #[expect(clippy::exit, reason = "the runner is done, and there is nothing to unwind")]
@@ -97,7 +100,7 @@ pub fn act(arguments: &[OsString]) -> Option<anyhow::Error> {
     }
 }
 
-fn wrap_compiler(call: &[OsString], of_program: bool) -> anyhow::Error {
+fn wrap_compiler(call: &[OsString], name: &str) -> anyhow::Error {
     let shim: WrapperShim = match std::env::var(SHIM).map(|shim| serde_json::from_str(&shim)) {
         Ok(Ok(shim)) => shim,
         // Cargo may call the wrapper outside of this tool. Without our variable, nothing is added.
@@ -119,11 +122,13 @@ fn wrap_compiler(call: &[OsString], of_program: bool) -> anyhow::Error {
             Err(error) => return error,
         }
     }
-    let is_program = of_program && compiles_program(call);
+    let is_program = name == WRAP_PROGRAM_NAME && compiles_program(call);
     if is_program {
         argv.extend(["--cfg".into(), PROGRAM_CFG.into()]);
     }
     if (is_program || compiles_test(call)) && argv.len() > call.len() {
+        let map = mark(call, reached_code::MAP).filter(|_| name == WRAP_REACHED_NAME);
+        argv.extend(map.iter().flat_map(|map| reached_code::arguments(map)).map(OsString::from));
         match compiled_test::compile(&argv, call, is_program) {
             #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
@@ -192,7 +197,7 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
 /// Returns the place of a crate's root among the compiler's arguments, if it is not a member of the
 /// workspace.
 fn root_of(call: &[OsString]) -> Option<usize> {
-    let wrappers = [WRAP_NAME, WRAP_PROGRAM_NAME];
+    let wrappers = [WRAP_NAME, WRAP_PROGRAM_NAME, WRAP_REACHED_NAME];
     let is_of_member =
         Path::new(call.first()?).file_name().is_some_and(|name| wrappers.iter().any(|own| name == *own));
     let root = call.iter().position(|argument| argument.to_string_lossy().ends_with(".rs"))?;

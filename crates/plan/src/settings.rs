@@ -60,6 +60,12 @@ macro_rules! settings {
                 /// Without it, such tests are counted in the report and not run (docs/same-code.md).
                 "run-all" => run_all: Scalar<bool> = Flag::switch(Section::Cells, "run-all").of(COMPARISONS)
                     => kept.run_all: bool,
+                /// Run only the tests that a change can reach
+                ///
+                /// A test is left out if its functions and constants, and all that these use, are the same at all refs
+                /// (docs/same-code.md). Needs Linux on x86-64 and the linker lld, which Rust brings.
+                "affected" => affected: Scalar<bool> = Flag::switch(Section::Cells, "affected").of(COMPARISONS).without("run-all")
+                    => build.affected: bool,
                 /// Kill a run after this time: 90s, 10m [default: no limit]
                 "timeout" => timeout: Scalar<Seconds> = Flag::new(Section::Cells, "timeout", "DURATION").and(NOTEBOOK)
                     => kept.timeout_seconds: Option<u64>,

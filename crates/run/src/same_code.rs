@@ -1,5 +1,6 @@
 //! Which tests cannot differ between the revisions: their executable is the same, and so is everything that
-//! is known to reach it. They do not run when revisions are compared.
+//! is known to reach it. With `affected`, it is enough that what a test reaches in the executable is the same. They
+//! do not run when revisions are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use crate::read_files::Reader;
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
-use memprof_build::provenance::{Companion, Executable, KeyInputs, Provenance};
+use memprof_build::provenance::{Companion, Executable, KeyInputs, ListedTest, Provenance};
 use memprof_build::store::Entry;
 use memprof_build::texts::texts;
 use memprof_judge::results::build_facts;
@@ -85,12 +86,14 @@ pub(crate) fn leave_out(
     let of_kept = kept.map(|kept| &kept.provenance);
     let provenances: Vec<&Provenance> =
         entries.iter().map(|entry| &entry.provenance).chain(of_kept).collect();
-    // All builds have the code of those that are read, and a kept build has no files.
+    // All builds have the code that matters of those that are read, and a kept build has no files.
     let first = entries[if kept.is_some() { 0 } else { plan.baseline }];
     let read = |executable: &Executable| {
-        let same = |one: &&Executable| one.code == executable.code && name(one) == name(executable);
-        let own = first.provenance.executables.iter().find(same).unwrap_or(executable);
-        Ok(followed::read_within(first.folder.join(&own.file), followed::MOST_OF_BINARY)?)
+        let named = first.provenance.executables.iter().find(|one| name(one) == name(executable));
+        Ok(followed::read_within(
+            first.folder.join(&named.unwrap_or(executable).file),
+            followed::MOST_OF_BINARY,
+        )?)
     };
     let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
     Ok(remove(cells, &same, entries.len()))
@@ -108,50 +111,77 @@ fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSe
     Ok(paths)
 }
 
-/// Returns the executables of the baseline that are the same at all revisions, with no changed file that
-/// their tests may read. `read` returns an executable's bytes.
+/// Which tests of an executable cannot differ.
+#[derive(Debug, PartialEq, Eq)]
+enum SameTests<'a> {
+    All,
+    These(BTreeSet<&'a str>),
+}
+
+/// Returns the executables of the baseline with tests that are the same at all revisions, and no changed file
+/// that these may read. `read` returns an executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
     changed: &BTreeSet<Utf8PathBuf>,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
-) -> anyhow::Result<BTreeSet<Name<'a>>> {
+) -> anyhow::Result<BTreeMap<Name<'a>, SameTests<'a>>> {
     let own = builds[baseline];
     let mut changed = changed.clone();
     for other in builds {
         match differing_overlay(own, other) {
             Some(paths) if has_same_settings(own, other) => changed.extend(paths),
-            _ => return Ok(BTreeSet::new()),
+            _ => return Ok(BTreeMap::new()),
         }
     }
     let packages: BTreeSet<Utf8PathBuf> =
         builds.iter().flat_map(|build| &build.local_packages).cloned().collect();
-    let mut same = BTreeSet::new();
+    let is_source = |path: &Utf8Path| {
+        path.extension() == Some("rs") && builds.iter().any(|build| build.compiled.contains(path))
+    };
+    let mut same = BTreeMap::new();
     for executable in &own.executables {
-        let is_same = |build: &&Provenance| {
-            build
-                .executables
-                .iter()
-                .any(|other| name(other) == name(executable) && is_alike(executable, other))
-        };
         let Some(package) = executable.package_folder.as_deref().filter(|folder| packages.contains(*folder))
         else {
             continue;
         };
-        if package.is_absolute() || !builds.iter().all(is_same) {
-            continue;
-        }
+        let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
         let read = || Ok(texts(&read(executable)?));
         let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
-        let is_same =
-            !reader.may_assert() && !reads_other && !changed.iter().any(|path| reader.may_read(path));
+        // What the compiler read of a source is in the code.
+        let mut files = changed.iter().filter(|path| tests == SameTests::All || !is_source(path));
+        let is_same = !reader.may_assert() && !reads_other && !files.any(|path| reader.may_read(path));
         reader.checked()?;
         if is_same {
-            same.insert(name(executable));
+            same.insert(name(executable), tests);
         }
     }
     Ok(same)
+}
+
+/// Returns the tests of an executable that have the same code in each build.
+fn same_tests<'a>(executable: &'a Executable, builds: &[&Provenance]) -> Option<SameTests<'a>> {
+    let find =
+        |build: &&'_ Provenance| build.executables.iter().position(|other| name(other) == name(executable));
+    let others: Option<Vec<&Executable>> =
+        builds.iter().map(|build| find(build).map(|index| &build.executables[index])).collect();
+    let others = others?;
+    if others.iter().all(|other| is_alike(executable, other)) {
+        return Some(SameTests::All);
+    }
+    if !others.iter().all(|other| is_run_alike(executable, other)) {
+        return None;
+    }
+    let reach = |one: &Executable, test: &ListedTest| {
+        one.tests.contains(test).then(|| one.reached.get(&test.name).cloned()).flatten()
+    };
+    let is_same = |test: &&ListedTest| {
+        let own = reach(executable, test);
+        own.is_some() && others.iter().all(|other| reach(other, test) == own)
+    };
+    let tests: BTreeSet<&str> = executable.tests.iter().filter(is_same).map(|test| &*test.name).collect();
+    (!tests.is_empty()).then_some(SameTests::These(tests))
 }
 
 fn name(executable: &Executable) -> Name<'_> {
@@ -188,17 +218,25 @@ fn differing_overlay(one: &Provenance, other: &Provenance) -> Option<Vec<Utf8Pat
     found.map(|paths| paths.concat())
 }
 
-/// Whether two executables have the same code, and cargo would run them in the same way.
+/// Whether two executables have the same code and tests, and cargo would run them in the same way.
 fn is_alike(one: &Executable, other: &Executable) -> bool {
+    one.code.is_some() && one.code == other.code && one.tests == other.tests && is_run_alike(one, other)
+}
+
+/// Whether cargo would run two executables in the same way.
+fn is_run_alike(one: &Executable, other: &Executable) -> bool {
     let surroundings = |executable: &Executable| Executable {
         file: Utf8PathBuf::new(),
         hash: String::new(),
         key: None,
+        code: None,
+        tests: Vec::new(),
         body: None,
         traits: None,
+        reached: BTreeMap::new(),
         ..executable.clone()
     };
-    one.code.is_some() && one.unlisted.is_none() && surroundings(one) == surroundings(other)
+    one.unlisted.is_none() && surroundings(one) == surroundings(other)
 }
 
 /// Whether an executable may use something that differs, and that the builds made: what a build script wrote,
@@ -246,8 +284,16 @@ fn differing<'m, V: PartialEq>(
 }
 
 /// Removes the cells of these executables that would run at each revision in the same way.
-fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: usize) -> LeftOut {
-    let is_same = |test: &TestId| same.contains(&(&*test.package, &*test.binary, test.kind));
+fn remove(
+    cells: &mut Vec<PlannedCell>,
+    same: &BTreeMap<Name<'_>, SameTests<'_>>,
+    revisions: usize,
+) -> LeftOut {
+    let is_same = |test: &TestId| match same.get(&(&*test.package, &*test.binary, test.kind)) {
+        Some(SameTests::All) => true,
+        Some(SameTests::These(tests)) => tests.contains(&*test.name),
+        None => false,
+    };
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
     let mut left_cells = BTreeSet::new();
     let mut kept = Vec::new();
@@ -273,7 +319,6 @@ fn remove(cells: &mut Vec<PlannedCell>, same: &BTreeSet<Name<'_>>, revisions: us
 
 #[cfg(test)]
 mod tests {
-    use memprof_build::provenance::ListedTest;
     use memprof_build::provenance::samples;
     use memprof_plan::repeat::Repeat;
     use memprof_plan::request::TargetKind;
@@ -313,7 +358,7 @@ mod tests {
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
         let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
-        same.into_iter().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+        same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -326,6 +371,40 @@ mod tests {
         assert_eq!(same_if(|new| new.executables[0].code = None, &[]), "leaf tool");
         assert_eq!(same_if(|_| {}, &["leaf/data.json"]), "app tool");
         assert_eq!(same_if(|_| {}, &["data/input.json"]), "", "any test may read it");
+    }
+
+    #[test]
+    fn a_test_that_reaches_the_same_is_the_same_in_another_executable() {
+        let build = |reached: &[(&str, &str)], code: &str| {
+            let mut build = build();
+            let executable = &mut build.executables[0];
+            executable.code = Some(code.into());
+            executable.tests =
+                ["one", "two"].map(|name| ListedTest { name: name.into(), ignored: false }).to_vec();
+            executable.reached =
+                reached.iter().map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned())).collect();
+            build.compiled.insert("app/src/lib.rs".into());
+            build
+        };
+        let old = build(&[("one", "a"), ("two", "b")], "old");
+        let same = |new: &Provenance, files: &[&str]| {
+            let changed = files.iter().map(Utf8PathBuf::from).collect();
+            let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+            let mut same = same_executables(&[&old, new], 0, &changed, &read).unwrap();
+            same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
+        };
+        let new = build(&[("one", "a"), ("two", "c")], "new");
+        assert_eq!(same(&new, &["app/src/lib.rs"]).unwrap(), "These({\"one\"})");
+        assert_eq!(same(&new, &["app/data.json"]), None, "a test may read it");
+        assert_eq!(same(&new, &["app/tests/ui/a.rs"]), None, "nothing was compiled of it");
+        assert_eq!(same(&build(&[("one", "z"), ("two", "z")], "new"), &[]), None);
+        assert_eq!(same(&build(&[], "new"), &[]), None, "nothing is known");
+        let mut ignored = new.clone();
+        ignored.executables[0].tests[0].ignored = true;
+        assert_eq!(same(&ignored, &[]), None);
+        let mut elsewhere = new;
+        elsewhere.executables[0].directory = "/elsewhere".into();
+        assert_eq!(same(&elsewhere, &[]), None);
     }
 
     #[test]
@@ -427,7 +506,7 @@ mod tests {
             cell("ignored", 0, "8"),
             ignored,
         ];
-        let same = BTreeSet::from([("app", "b", TargetKind::Lib)]);
+        let same = BTreeMap::from([(("app", "b", TargetKind::Lib), SameTests::All)]);
         let left_out = remove(&mut cells, &same, 2);
         assert_eq!(left_out.tests, [SameCode { package: "app".into(), tests: 1 }]);
         assert_eq!(left_out.cells, BTreeSet::from([cell("same", 0, "8").cell]));

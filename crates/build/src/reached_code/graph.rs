@@ -1,0 +1,424 @@
+//! The functions and data of an executable, and what each refers to: the relocations that the linker kept
+//! (`--emit-relocs`) between the parts that its map lists.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, ensure};
+use object::elf::{self, RelocationType};
+use object::read::elf::{
+    ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
+};
+use object::{Endianness, SectionIndex, SymbolIndex};
+
+use super::linker_map::Map;
+
+type Elf<'e> = ElfFile64<'e, Endianness>;
+
+/// A function, a static, or a constant.
+#[derive(Debug)]
+pub(super) struct Node<'m> {
+    /// The section that an object file has for it alone. Its name is that of the function or static, if it has one.
+    pub section: &'m str,
+    pub address: u64,
+    pub size: u64,
+    /// Its bytes, without those that the linker wrote for its references. Empty if all are zero at the start.
+    pub bytes: Vec<u8>,
+    pub references: Vec<Reference>,
+}
+
+/// A place in a function or in data that refers to another one.
+#[derive(Debug)]
+pub(super) struct Reference {
+    /// Where it is in its node.
+    pub offset: u64,
+    pub kind: RelocationType,
+    /// What it may refer to; more than one if the instruction is not known. Empty for what a library has.
+    pub to: Vec<usize>,
+    /// Where in the first of these.
+    pub within: i64,
+    /// The symbol, if it is in a library, or a place that the linker defines.
+    pub symbol: String,
+}
+
+/// All functions and data of an executable.
+#[derive(Debug)]
+pub(super) struct Graph<'m> {
+    pub nodes: Vec<Node<'m>>,
+    /// Where an executable begins: its entry, what the loader calls, and what libraries can find by name.
+    pub roots: Vec<usize>,
+}
+
+/// Nodes by their addresses.
+#[derive(Default)]
+struct Places(Vec<(u64, u64, usize)>);
+
+impl Places {
+    fn add(&mut self, address: u64, size: u64, node: usize) {
+        self.0.push((address, address + size, node));
+    }
+
+    /// Returns the node at an address, or the one that ends there: loops have such addresses.
+    fn at(&self, address: u64) -> Option<usize> {
+        let (_, end, node) = *self.0[..self.0.partition_point(|(start, ..)| *start <= address)].last()?;
+        (address <= end).then_some(node)
+    }
+}
+
+/// Sections that are not loaded, or that only the loader, an unwinder or a debugger reads.
+const NOT_CODE: [&str; 14] = [
+    ".eh_frame",
+    ".gcc_except_table",
+    ".debug",
+    ".comment",
+    ".symtab",
+    ".strtab",
+    ".shstrtab",
+    ".note",
+    ".rela",
+    ".dyn",
+    ".gnu",
+    ".hash",
+    ".interp",
+    ".got",
+];
+
+/// Sections with functions that the loader calls.
+const CALLED: [&str; 7] =
+    [".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors", ".init", ".fini"];
+
+impl<'m> Graph<'m> {
+    /// Reads an executable for x86-64.
+    ///
+    /// # Errors
+    ///
+    /// It has no relocations, is not the file of this map, or refers to a place that the map does not list.
+    pub fn read(executable: &[u8], map: &Map<'m>) -> anyhow::Result<Self> {
+        let elf = Elf::parse(executable).context("the executable is no 64-bit ELF file")?;
+        let endian = elf.endian();
+        let header = elf.elf_header();
+        ensure!(header.e_machine(endian) == elf::EM_X86_64, "it is only known for x86-64");
+        check(&elf, map)?;
+        let mut reader = Reader {
+            elf: &elf,
+            executable,
+            nodes: Vec::new(),
+            plain: Places::default(),
+            local: Places::default(),
+        };
+        reader.add_nodes(map)?;
+        reader.add_references()?;
+        let mut roots: Vec<usize> = reader.plain.at(header.e_entry(endian)).into_iter().collect();
+        let is_called = |node: &Node<'_>| {
+            CALLED.iter().any(|name| {
+                node.section.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        roots.extend(
+            reader.nodes.iter().enumerate().filter(|(_, node)| is_called(node)).map(|(index, _)| index),
+        );
+        for symbol in
+            elf.elf_dynamic_symbol_table().iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
+        {
+            roots.extend(reader.plain.at(symbol.st_value(endian)));
+        }
+        Ok(Self { nodes: reader.nodes, roots })
+    }
+}
+
+/// Fails unless the map describes the executable.
+fn check(elf: &Elf<'_>, map: &Map<'_>) -> anyhow::Result<()> {
+    let endian = elf.endian();
+    for section in
+        elf.elf_section_table().iter().filter(|section| section.sh_flags(endian).contains(elf::SHF_ALLOC))
+    {
+        let name = elf.elf_section_table().section_name(endian, section)?;
+        let place = (section.sh_addr(endian), section.sh_size(endian));
+        let is_listed =
+            map.sections.iter().any(|one| one.name.as_bytes() == name && (one.address, one.size) == place);
+        ensure!(is_listed, "the linker's map is of another file than the executable");
+    }
+    Ok(())
+}
+
+struct Reader<'e, 'm> {
+    elf: &'e Elf<'e>,
+    executable: &'e [u8],
+    nodes: Vec<Node<'m>>,
+    plain: Places,
+    /// Thread-locals, which have addresses of their own.
+    local: Places,
+}
+
+impl<'e, 'm> Reader<'e, 'm> {
+    /// Returns the bytes at an address; `None` if they are not in the file.
+    fn content(&self, address: u64, size: u64) -> Option<&'e [u8]> {
+        let endian = self.elf.endian();
+        let segments = self.elf.elf_program_headers().iter();
+        segments.filter(|segment| segment.p_type(endian) == elf::PT_LOAD).find_map(|segment| {
+            let offset = address.checked_sub(segment.p_vaddr(endian))?;
+            let is_in_file = offset.checked_add(size)? <= segment.p_filesz(endian);
+            let start = usize::try_from(segment.p_offset(endian) + offset).ok()?;
+            self.executable.get(start..start + usize::try_from(size).ok()?).filter(|_| is_in_file)
+        })
+    }
+
+    fn add_nodes(&mut self, map: &Map<'m>) -> anyhow::Result<()> {
+        for part in &map.parts {
+            if part.address == 0 || NOT_CODE.iter().any(|name| part.name.starts_with(name)) {
+                continue;
+            }
+            let is_empty = [".bss", ".tbss"].iter().any(|name| part.name.starts_with(name));
+            let is_local = [".tdata", ".tbss"].iter().any(|name| part.name.starts_with(name));
+            for (address, size) in self.pieces(part.name, part.address, part.size)? {
+                let bytes = if is_empty { Some(&[][..]) } else { self.content(address, size) };
+                let places = if is_local { &mut self.local } else { &mut self.plain };
+                places.add(address, size, self.nodes.len());
+                self.nodes.push(Node {
+                    section: part.name,
+                    address,
+                    size,
+                    // Without bytes in the file is what the loader fills with zeros.
+                    bytes: bytes.unwrap_or_default().to_vec(),
+                    references: Vec::new(),
+                });
+            }
+        }
+        self.plain.0.sort_unstable();
+        self.local.0.sort_unstable();
+        Ok(())
+    }
+
+    /// Returns the constants that the linker merged into a part, or the part.
+    fn pieces(&self, name: &str, address: u64, size: u64) -> anyhow::Result<Vec<(u64, u64)>> {
+        if let Some(width) = name
+            .strip_prefix(".rodata.cst")
+            .and_then(|width| width.parse::<u64>().ok())
+            .filter(|width| *width > 0)
+        {
+            return Ok((0..size / width).map(|index| (address + index * width, width)).collect());
+        }
+        if !name.starts_with(".rodata.str1.") {
+            return Ok(vec![(address, size)]);
+        }
+        let texts =
+            self.content(address, size).context("the linker's map has texts that the executable has not")?;
+        let mut start = address;
+        Ok(memchr::memchr_iter(0, texts)
+            .map(|end| {
+                let next = address + end as u64 + 1;
+                let piece = (start, next - start);
+                start = next;
+                piece
+            })
+            .collect())
+    }
+
+    fn add_references(&mut self) -> anyhow::Result<()> {
+        let endian = self.elf.endian();
+        let sections = self.elf.elf_section_table();
+        let functions: HashMap<&'m str, usize> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, node)| {
+                let name = node.section.strip_prefix(".text.")?;
+                Some((name.strip_prefix("unlikely.").unwrap_or(name), index))
+            })
+            .collect();
+        let mut is_kept = false;
+        for section in sections.iter() {
+            // The loader's own relocations are loaded.
+            if section.sh_type(endian) != elf::SHT_RELA || section.sh_flags(endian).contains(elf::SHF_ALLOC) {
+                continue;
+            }
+            let of = sections.section(SectionIndex(section.sh_info(endian) as usize))?;
+            let flags = of.sh_flags(endian);
+            let Some((relocations, _)) =
+                section.rela(endian, self.executable)?.filter(|_| flags.contains(elf::SHF_ALLOC))
+            else {
+                continue;
+            };
+            is_kept = true;
+            for relocation in relocations {
+                let at = relocation.r_offset(endian);
+                let places = if flags.contains(elf::SHF_TLS) { &self.local } else { &self.plain };
+                // Between the parts are the tables of unwinders.
+                let Some(own) = places.at(at) else { continue };
+                let kind = relocation.r_type(endian, false);
+                let symbol = SymbolIndex(relocation.r_sym(endian, false) as usize);
+                let reference =
+                    self.reference(own, at, kind, symbol, relocation.r_addend(endian), &functions)?;
+                let node = &mut self.nodes[own];
+                let start = usize::try_from(reference.offset)?;
+                if let Some(field) = node.bytes.get_mut(start..start + width(kind)) {
+                    field.fill(0);
+                }
+                node.references.push(reference);
+            }
+        }
+        ensure!(is_kept, "the linker kept no relocations");
+        Ok(())
+    }
+
+    /// Finds what a relocation refers to.
+    fn reference(
+        &self,
+        own: usize,
+        at: u64,
+        kind: RelocationType,
+        symbol: SymbolIndex,
+        addend: i64,
+        functions: &HashMap<&'m str, usize>,
+    ) -> anyhow::Result<Reference> {
+        let endian = self.elf.endian();
+        let table = self.elf.elf_symbol_table();
+        let node = &self.nodes[own];
+        let offset = at - node.address;
+        let symbol = table.symbol(symbol)?;
+        let name = String::from_utf8_lossy(table.symbol_name(endian, symbol)?).into_owned();
+        let value = symbol.st_value(endian);
+        let found = |to: Vec<usize>, within, symbol| Reference { offset, kind, to, within, symbol };
+        if symbol.st_shndx(endian) == elf::SHN_UNDEF {
+            return Ok(found(Vec::new(), addend, name));
+        }
+        if is_local(kind) {
+            // The symbol of a thread-local has its place among them, that of a section its address.
+            let address = if symbol.st_type() == elf::STT_TLS {
+                self.local_start() + value
+            } else {
+                value.wrapping_add_signed(addend)
+            };
+            let to = self
+                .local
+                .at(address)
+                .with_context(|| format!("the linker's map has no thread-local at {address:#x}"))?;
+            return Ok(found(vec![to], distance(address, self.nodes[to].address), String::new()));
+        }
+        if symbol.st_type() != elf::STT_SECTION {
+            let of_section = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_"));
+            let to: Vec<usize> = match of_section {
+                // The code goes through all parts of a section.
+                Some(section) => self
+                    .nodes
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, node)| node.section == section)
+                    .map(|(index, _)| index)
+                    .collect(),
+                None => self.plain.at(value).into_iter().collect(),
+            };
+            let name = if to.is_empty() || of_section.is_some() { name } else { String::new() };
+            return Ok(found(to, addend, name));
+        }
+        let section = self.elf.elf_section_table().section(SectionIndex(symbol.st_shndx(endian).0.into()))?;
+        if section.sh_size(endian) == 0 {
+            let name = self.elf.elf_section_table().section_name(endian, section)?;
+            return Ok(found(Vec::new(), addend, String::from_utf8_lossy(name).into_owned()));
+        }
+        let address = value.wrapping_add_signed(addend);
+        let is_relative = matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let mut candidates = vec![address];
+        if is_relative && node.section.starts_with(".text") {
+            candidates = after_field(&node.bytes, usize::try_from(offset)?)
+                .iter()
+                .map(|more| address.wrapping_add(4 + more))
+                .collect();
+        } else if is_relative {
+            // A table of distances. Each is from the start of the table; a function has its tables in one section.
+            let function = node.section.strip_prefix(".rodata.").and_then(|name| functions.get(name));
+            if let Some(function) = function {
+                return Ok(found(
+                    vec![*function],
+                    distance(address, self.nodes[*function].address),
+                    String::new(),
+                ));
+            }
+            candidates = vec![address.wrapping_sub(offset)];
+        }
+        let mut to: Vec<usize> = candidates.iter().filter_map(|address| self.plain.at(*address)).collect();
+        to.dedup();
+        let first = *to.first().with_context(|| {
+            format!("the linker's map has nothing at {address:#x}, to which {} refers", node.section)
+        })?;
+        Ok(found(to, distance(candidates[0], self.nodes[first].address), String::new()))
+    }
+
+    /// Returns the address of the first thread-local.
+    fn local_start(&self) -> u64 {
+        let endian = self.elf.endian();
+        let segments = self.elf.elf_program_headers().iter();
+        segments
+            .filter(|segment| segment.p_type(endian) == elf::PT_TLS)
+            .map(|segment| segment.p_vaddr(endian))
+            .next()
+            .unwrap_or_default()
+    }
+}
+
+fn distance(address: u64, start: u64) -> i64 {
+    address.wrapping_sub(start).cast_signed()
+}
+
+/// Whether a relocation is of a thread-local.
+fn is_local(kind: RelocationType) -> bool {
+    matches!(
+        kind,
+        elf::R_X86_64_TPOFF32
+            | elf::R_X86_64_TPOFF64
+            | elf::R_X86_64_DTPOFF32
+            | elf::R_X86_64_DTPOFF64
+            | elf::R_X86_64_GOTTPOFF
+            | elf::R_X86_64_TLSGD
+    )
+}
+
+/// Returns how many bytes a relocation fills.
+fn width(kind: RelocationType) -> usize {
+    match kind {
+        elf::R_X86_64_64
+        | elf::R_X86_64_PC64
+        | elf::R_X86_64_TPOFF64
+        | elf::R_X86_64_DTPOFF64
+        | elf::R_X86_64_GOTOFF64 => 8,
+        elf::R_X86_64_16 | elf::R_X86_64_PC16 => 2,
+        elf::R_X86_64_8 | elf::R_X86_64_PC8 => 1,
+        _ => 4,
+    }
+}
+
+/// Returns how many bytes an instruction may have after a field of four bytes, from whose end the processor counts.
+/// That is the length of a constant.
+fn after_field(code: &[u8], field: usize) -> &'static [u64] {
+    // `lea` and `mov` between a register and memory have none, and neither have calls and jumps.
+    const WITHOUT: [u8; 5] = [0x8d, 0x8b, 0x89, 0x8a, 0x88];
+    let byte =
+        |before: usize| field.checked_sub(before).and_then(|at| code.get(at)).copied().unwrap_or_default();
+    let is_memory = byte(1) & 0xc7 == 0x05;
+    let is_jump = [0xe8, 0xe9].contains(&byte(1)) || byte(2) == 0x0f && byte(1) & 0xf0 == 0x80;
+    if is_jump || is_memory && WITHOUT.contains(&byte(2)) { &[0] } else { &[0, 1, 2, 4] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_without_a_constant_ends_with_its_field() {
+        let after = |code: &[u8]| after_field(code, code.len());
+        assert_eq!(after(&[0x48, 0x8d, 0x05]), [0], "lea rax, [rip]");
+        assert_eq!(after(&[0x44, 0x8b, 0x3d]), [0], "mov r15d, [rip]");
+        assert_eq!(after(&[0xe8]), [0], "call");
+        assert_eq!(after(&[0x0f, 0x84]), [0], "je");
+        assert_eq!(after(&[0x80, 0x3d]), [0, 1, 2, 4], "cmp byte ptr [rip], 1");
+        assert_eq!(after(&[0x8d, 0x45]), [0, 1, 2, 4], "no address from the instruction's own");
+    }
+
+    #[test]
+    fn a_place_is_in_a_node_or_at_its_end() {
+        let mut places = Places::default();
+        places.add(16, 4, 0);
+        places.add(20, 8, 1);
+        let found = [15, 16, 19, 20, 28, 29].map(|address| places.at(address));
+        assert_eq!(found, [None, Some(0), Some(0), Some(1), Some(1), None]);
+    }
+}

@@ -1,0 +1,104 @@
+//! The map that lld writes with `-Map`: the sections of object files that an executable is made of.
+
+use anyhow::{Context, ensure};
+
+/// The words of lld's first line.
+const HEADER: [&str; 7] = ["VMA", "LMA", "Size", "Align", "Out", "In", "Symbol"];
+
+/// A section of the executable, or of an object file in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part<'m> {
+    pub address: u64,
+    pub size: u64,
+    pub name: &'m str,
+}
+
+/// What a map says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Map<'m> {
+    /// The sections of the executable.
+    pub sections: Vec<Part<'m>>,
+    /// The sections of object files, without empty ones. Constants that the linker merged are one part.
+    pub parts: Vec<Part<'m>>,
+}
+
+/// Reads a map.
+///
+/// # Errors
+///
+/// It is not one of lld.
+pub(super) fn parse(text: &str) -> anyhow::Result<Map<'_>> {
+    let mut lines = text.lines();
+    let header = lines.next().unwrap_or_default();
+    ensure!(header.split_whitespace().eq(HEADER), "the linker is not lld, the only one whose map is read");
+    let mut map = Map::default();
+    for line in lines {
+        let (address, rest) = number(line, 16)?;
+        let (_, rest) = number(rest, 16)?;
+        let (size, rest) = number(rest, 16)?;
+        let (_, rest) = number(rest, 10)?;
+        // A column is 8 wide: first sections of the executable, then those of object files, then symbols.
+        let name = rest.trim_start_matches(' ');
+        let part = |name| Part { address, size, name };
+        match rest.len() - name.len() {
+            1 => map.sections.push(part(name)),
+            9 if size > 0 => {
+                let own = name.rsplit_once(":(").and_then(|(_, section)| section.strip_suffix(')'));
+                // Without a file are assignments of a linker script.
+                map.parts.extend(own.map(part));
+            }
+            _ => {}
+        }
+    }
+    Ok(map)
+}
+
+/// Returns the number at the start of a line, and what follows.
+fn number(text: &str, radix: u32) -> anyhow::Result<(u64, &str)> {
+    let text = text.trim_start_matches(' ');
+    let (word, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let number =
+        u64::from_str_radix(word, radix).with_context(|| format!("the linker's map has {text:?}"))?;
+    Ok((number, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: &str = "\
+             VMA              LMA     Size Align Out     In      Symbol
+           21ad0            21ad0     e474    16 .rodata
+           21ad0            21ad0      218     8         <internal>:(.rodata.cst8)
+           258a1            258a1        e     1         /t/app-1.rcgu.o:(.rodata..Lanon.71.3)
+           258af            258af        0     1         /t/app-1.rcgu.o:(.rodata..Lanon.71.4)
+           40000            40000       10    16 .text
+           40000            40000       10    16         /t/libleaf.rlib(leaf-1.rcgu.o):(.text._ZN4leaf3one17h1E)
+           40000            40000       10     1                 leaf::one::h1
+           50000            50000        0     1         foo = .
+";
+
+    #[test]
+    fn sections_and_their_parts_have_places() {
+        let map = parse(MAP).unwrap();
+        let part = |address, size, name| Part { address, size, name };
+        assert_eq!(map.sections, [part(0x21ad0, 0xe474, ".rodata"), part(0x40000, 0x10, ".text")]);
+        let parts = [
+            part(0x21ad0, 0x218, ".rodata.cst8"),
+            part(0x258a1, 0xe, ".rodata..Lanon.71.3"),
+            part(0x40000, 0x10, ".text._ZN4leaf3one17h1E"),
+        ];
+        assert_eq!(map.parts, parts);
+    }
+
+    #[test]
+    fn another_linkers_map_and_a_broken_one_are_errors() {
+        let of_ld = "Archive member included to satisfy reference by file (symbol)\n";
+        assert_eq!(
+            parse(of_ld).unwrap_err().to_string(),
+            "the linker is not lld, the only one whose map is read"
+        );
+        let broken = format!("{}\n     zz  1  1  1 .text\n", MAP.lines().next().unwrap());
+        assert_eq!(parse(&broken).unwrap_err().to_string(), "the linker's map has \"zz  1  1  1 .text\"");
+    }
+}
