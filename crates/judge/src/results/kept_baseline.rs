@@ -113,10 +113,23 @@ fn differing_names(kept: &str, now: &str) -> String {
 /// `request.build.profile`.
 pub fn of_requests(kept: &Request, now: &Request) -> anyhow::Result<Vec<String>> {
     let (kept, now) = (serde_json::to_value(comparable(kept))?, serde_json::to_value(comparable(now))?);
+    Ok(differing_keys("", &kept, &now))
+}
+
+/// Returns the values of two objects that differ, and for objects in them those of these.
+fn differing_keys(above: &str, kept: &Value, now: &Value) -> Vec<String> {
     let keys = kept.as_object().into_iter().chain(now.as_object()).flat_map(serde_json::Map::keys);
     let differing: BTreeSet<&String> = keys.filter(|key| kept.get(*key) != now.get(*key)).collect();
-    let text = |key: &String| difference(&format!("`{key}`"), kept.get(key), now.get(key));
-    Ok(differing.into_iter().map(text).collect())
+    let text = |key: &String| {
+        let (name, kept, now) = (format!("{above}{key}"), kept.get(key), now.get(key));
+        match (kept, now) {
+            (Some(kept @ Value::Object(_)), Some(now @ Value::Object(_))) => {
+                differing_keys(&format!("{name}."), kept, now)
+            }
+            _ => vec![difference(&format!("`{name}`"), kept, now)],
+        }
+    };
+    differing.into_iter().flat_map(text).collect()
 }
 
 /// Whether two requests select the same tests, so that a test that one lacks does not exist there.
@@ -241,9 +254,7 @@ mod tests {
         now.build.profile = Some("release".to_owned());
         now.env.insert("RAYON_NUM_THREADS".to_owned(), "1".to_owned());
         let differing = of_requests(&kept, &now).unwrap();
-        assert_eq!(differing.len(), 2);
-        assert!(differing[0].starts_with("`build`: ") && differing[0].contains("release"), "{differing:?}");
-        assert_eq!(differing[1], "`env`: {} / {\"RAYON_NUM_THREADS\":\"1\"}");
+        assert_eq!(differing, ["`build.profile`: none / release", "`env.RAYON_NUM_THREADS`: none / 1"]);
         let mut now = kept.clone();
         now.settings.trim = true;
         assert_eq!(of_requests(&kept, &now).unwrap(), ["`trim`: false / true"]);
