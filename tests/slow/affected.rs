@@ -130,24 +130,24 @@ fn no_affected_test_is_left_out(changes: usize, seed: u64) {
     let mut numbers = Numbers(seed);
     let (mut left_out, mut differing) = (0, 0);
     for _ in 0..changes {
-        let mut changed = text.clone();
+        let mut source = text.clone();
         // From the last to the first, so that no place moves.
         for place in places.iter().rev() {
             if numbers.below(12) > 0 {
                 continue;
             }
-            changed.replace_range(*place..place + 2, &(41 + numbers.below(50)).to_string());
+            source.replace_range(*place..place + 2, &(41 + numbers.below(50)).to_string());
         }
         if numbers.below(3) == 0 {
-            changed = format!("//! A line more.\n{changed}");
+            source = format!("//! A line more.\n{source}");
         }
-        repository.write(GRANITE, &changed);
+        repository.write(GRANITE, &source);
         let release: &[&str] = if numbers.below(2) == 0 { &["--release"] } else { &[] };
         let usual = Compared::with(&repository, home.path(), &[&["--affected"], release].concat());
         let all = Compared::with(&repository, home.path(), &[&["--run-all"], release].concat());
         let (ran, differ) = (usual.ran(), all.differing());
         let missed: Vec<&&str> = differ.iter().filter(|test| !ran.contains(test)).collect();
-        assert!(missed.is_empty(), "{missed:?} was left out:\n{changed}");
+        assert!(missed.is_empty(), "{missed:?} was left out:\n{source}");
         left_out += all.ran().len() - ran.len();
         differing += differ.len();
     }
