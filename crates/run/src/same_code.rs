@@ -266,8 +266,16 @@ fn reads_other_output(
         let mut facts = [&a, &b].into_iter().filter_map(|files| files.get(path));
         facts.all(|(_, owner)| owner.as_deref().is_some_and(|owner| owner != reader.package))
     };
+    // Cargo puts examples into a folder of their own.
+    let is_example = |path: &Utf8Path| path.parent().and_then(Utf8Path::file_name) == Some("examples");
     let may_start = |path: &Utf8Path, name: &str| {
-        if is_of_another(path) { is_given(path) || reader.may_start(name) } else { reader.mentions(name) }
+        if is_example(path) && !["examples", "--example"].iter().any(|way| reader.mentions(way)) {
+            false
+        } else if is_of_another(path) {
+            is_given(path) || reader.may_start(name)
+        } else {
+            reader.mentions(name)
+        }
     };
     let may_use =
         |path: &Utf8PathBuf| is_library(path) || path.file_stem().is_none_or(|name| may_start(path, name));
@@ -461,6 +469,13 @@ mod tests {
         let texts = format!("{TEXTS} /c/target/debug/DAT");
         assert_eq!(same_of_texts(program("DAT"), &[], &texts), "", "the whole path");
         assert_eq!(same_if(program("libunheard-of.so"), &[]), "", "a library");
+        assert_eq!(
+            same_if(program("examples/DATA"), &[]),
+            "app leaf tool",
+            "an example that nobody looks for"
+        );
+        let texts = format!("{TEXTS} examples");
+        assert_eq!(same_of_texts(program("examples/DATA"), &[], &texts), "");
     }
 
     #[test]
