@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use anyhow::{Context, ensure};
 use object::elf;
 
-use crate::provenance::ListedTest;
 use graph::{Graph, Node};
 
 /// How deep constants may be nested: a struct with a list of texts has three levels. What is deeper counts by its
@@ -35,7 +34,7 @@ pub(crate) fn arguments(map: &std::path::Path) -> [String; 2] {
 pub(crate) fn of_tests(
     executable: &[u8],
     map: &str,
-    tests: &[ListedTest],
+    tests: &[&str],
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let graph = Graph::read(executable, &linker_map::parse(map)?)?;
     let entries = entries(&graph, tests)?;
@@ -81,9 +80,8 @@ pub(crate) fn of_tests(
 
 /// Returns the harness's description of each test: constants with the test's name and its function. One list refers
 /// to all of them, and to nothing else. Other constants may have the same texts.
-fn entries<'t>(graph: &Graph<'_>, tests: &'t [ListedTest]) -> anyhow::Result<BTreeMap<&'t str, usize>> {
-    let names: HashMap<&[u8], &str> =
-        tests.iter().map(|test| (test.name.as_bytes(), test.name.as_str())).collect();
+fn entries<'t>(graph: &Graph<'_>, tests: &[&'t str]) -> anyhow::Result<BTreeMap<&'t str, usize>> {
+    let names: HashMap<&[u8], &'t str> = tests.iter().map(|name| (name.as_bytes(), *name)).collect();
     let name_of = |node: &Node<'_>| {
         let addresses = node.references.iter().filter(|reference| reference.kind == elf::R_X86_64_64);
         addresses
@@ -171,8 +169,8 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_has_no_hash() {
-        let tests = [ListedTest { name: "one".into(), ignored: false }];
-        let error = |executable: &[u8], map: &str| of_tests(executable, map, &tests).unwrap_err().to_string();
+        let error =
+            |executable: &[u8], map: &str| of_tests(executable, map, &["one"]).unwrap_err().to_string();
         let own = fs_err::read(std::env::current_exe().unwrap()).unwrap();
         let map = "VMA LMA Size Align Out In Symbol\n";
         assert_eq!(error(&own, "Memory map\n"), "the linker is not lld, the only one whose map is read");
