@@ -103,8 +103,8 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
         assert!(printed.stderr.contains("--save-baseline v1"), "{}", printed.stderr);
     };
     refused(&[], &["new", "old", "--baseline-run", "v1"], "to measure both: cargo memprof new old");
-    refused(&[], &["new", "--baseline-run", "v1", "--release"], "`build`");
-    refused(&[], &["new", "--baseline-run", "v1", "--env", "A=b"], "`env`");
+    refused(&[], &["new", "--baseline-run", "v1", "--release"], "`build.profile`: none / release");
+    refused(&[], &["new", "--baseline-run", "v1", "--env", "A=b"], "`env.A`: none / b");
     let arenas = [("MALLOC_ARENA_MAX", "1")];
     refused(&arenas, &["new", "--baseline-run", "v1"], "the variables MALLOC_ARENA_MAX: none / 1");
     let flags = [("RUSTFLAGS", "-Cdebug-assertions=off")];
