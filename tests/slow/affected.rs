@@ -105,6 +105,9 @@ fn a_test_runs_if_a_change_can_reach_it() {
     ran(&weight, GRANITE, &["trait_object"]);
     let nested = |text: String| text.replace("Inner { size: SIZE!(40)", "Inner { size: SIZE!(90)");
     ran(&nested, GRANITE, &["nested_constants"]);
+    let merged =
+        |text: String| text.replace("black_box(3.0_f64) * SIZE!(40)", "black_box(3.0_f64) * SIZE!(90)");
+    ran(&merged, GRANITE, &["merged_constants"]);
     // A new test, which is only there, moves no other.
     let new = "#[test]\nfn new() {\n    keep(5);\n}\n";
     ran(&|text| text + new, "app/src/lib.rs", &["new"]);
@@ -113,12 +116,28 @@ fn a_test_runs_if_a_change_can_reach_it() {
         let text = repository.read(file);
         repository.write(file, format!("{text}{more}"));
         let compared = Compared::with(&repository, home.path(), &["--affected"]);
-        assert_eq!(compared.ran().len(), 30, "{}", compared.printed.everything());
+        assert_eq!(compared.ran().len(), 31, "{}", compared.printed.everything());
         repository.write(file, text);
     };
     all_run("granite/src/text.txt", "more");
     let called = "#[used]\n#[link_section = \".init_array\"]\nstatic CALLED: extern \"C\" fn() = called;\nextern \"C\" fn called() {}\n";
     all_run(GRANITE, called);
+}
+
+#[test]
+fn with_another_linker_all_tests_of_changed_executables_run_and_a_warning_says_why() {
+    let (mut repository, home) = (workspace(), home());
+    repository.write(".cargo/config.toml", "[build]\nrustflags = [\"-Clink-arg=-fuse-ld=bfd\"]\n");
+    repository.commit("another linker");
+    let text = repository.read(GRANITE);
+    repository.write(GRANITE, text.replacen(SIZE, "SIZE!(90", 1));
+    // The second time, both builds are stored.
+    for _ in 0..2 {
+        let compared = Compared::with(&repository, home.path(), &["--affected"]);
+        assert_eq!(compared.ran().len(), 31, "{}", compared.printed.everything());
+        let warning = "reach is not known: the linker is not lld, the only one whose map is read";
+        assert!(compared.printed.stderr.contains(warning), "{}", compared.printed.everything());
+    }
 }
 
 /// Makes this many changes. Each is run twice: with `--affected`, and with all tests.

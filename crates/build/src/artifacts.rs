@@ -28,7 +28,6 @@ use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::TargetKind;
-use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::parallel;
 use memprof_support::paths;
@@ -56,8 +55,8 @@ pub(crate) struct Artifacts<'a> {
     pub clean_env: Option<&'a CleanEnv>,
     /// `rustc -vV`.
     pub toolchain: &'a str,
-    /// Whether the linker kept what each test can reach.
-    pub keeps_reached: bool,
+    /// Whether it matters what each test can reach.
+    pub is_affected: bool,
 }
 
 /// How many executables are in memory at the same time.
@@ -76,8 +75,6 @@ pub(crate) struct Collected {
     /// The targets that do not compile.
     pub failed: Vec<FailedTarget>,
     absent_libraries: Vec<Event>,
-    /// Why it is not known what the tests of executables reach, with the number of executables.
-    unknown_reach: BTreeMap<String, usize>,
 }
 
 impl Collected {
@@ -86,9 +83,6 @@ impl Collected {
         self.unproven.append(&mut other.unproven);
         self.failed.append(&mut other.failed);
         self.absent_libraries.append(&mut other.absent_libraries);
-        for (reason, executables) in other.unknown_reach {
-            *self.unknown_reach.entry(reason).or_default() += executables;
-        }
     }
 }
 
@@ -123,11 +117,6 @@ impl Artifacts<'_> {
             collected.add(one?);
         }
         collected.absent_libraries.drain(..).for_each(|event| sink.emit(event));
-        for (reason, executables) in &collected.unknown_reach {
-            let executables = counted(*executables, "executable");
-            let message = format!("what the tests of {executables} reach is not known: {reason}");
-            sink.emit(Event::Warning { message, help: Some("they run, as without `--affected`".to_owned()) });
-        }
         // Cargo's own order is the one in which it happened to finish the crates.
         collected
             .executables
@@ -207,15 +196,16 @@ impl Artifacts<'_> {
             library = found.as_ref().map(|found| found.library);
             Listing { tests: found.map(|found| found.tests).unwrap_or_default(), ..Listing::default() }
         };
-        let reached = match same.map(|same| &same.executable.reached).filter(|reached| !reached.is_empty()) {
-            Some(known) => known.clone(),
-            None if self.keeps_reached && harness && listing.unlisted.is_none() => {
-                reached(built, &listing.tests).unwrap_or_else(|error| {
-                    *collected.unknown_reach.entry(format!("{error:#}")).or_default() += 1;
-                    BTreeMap::new()
-                })
+        let known = same.map(|same| &same.executable.reached).filter(|reached| !reached.is_empty());
+        let (reached, unknown_reach) = match known {
+            Some(known) => (known.clone(), None),
+            None if self.is_affected && harness && listing.unlisted.is_none() => {
+                match reached(built, &listing.tests) {
+                    Ok(reached) => (reached, None),
+                    Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
+                }
             }
-            None => BTreeMap::new(),
+            None => (BTreeMap::new(), None),
         };
         if !listing.absent_libraries.is_empty() {
             let target = artifact.target.name.clone();
@@ -243,6 +233,7 @@ impl Artifacts<'_> {
             body: body.filter(|_| harness),
             traits,
             reached,
+            unknown_reach,
         });
         Ok(())
     }
@@ -286,6 +277,7 @@ impl Artifacts<'_> {
             body: None,
             traits: None,
             reached: BTreeMap::new(),
+            unknown_reach: None,
         });
         Ok(())
     }
@@ -417,7 +409,8 @@ fn hash_of_folder(folder: &Utf8Path) -> anyhow::Result<String> {
 
 /// Returns a hash of what each test of an executable can reach.
 fn reached(built: &Utf8Path, tests: &[ListedTest]) -> anyhow::Result<BTreeMap<String, String>> {
-    let map = followed::text(built.with_extension(reached_code::MAP)).context("the linker wrote no map")?;
+    let map = followed::text(built.with_extension(reached_code::MAP))
+        .context("the linker wrote no map, which it does for Linux on x86-64")?;
     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
     reached_code::of_tests(&followed::read(built)?, &map, &names)
 }
@@ -522,7 +515,7 @@ mod tests {
                 allocators: None,
                 clean_env: None,
                 toolchain: "",
-                keeps_reached: false,
+                is_affected: false,
             };
             artifacts.executables(&[], &[], KEY, &|_: Event| {})
         }

@@ -244,7 +244,7 @@ fn store_artifacts(
         allocators: prepared.allocators.as_ref(),
         clean_env: job.inputs.plan.request.clean_env.as_ref(),
         toolchain: &job.toolchain.version,
-        keeps_reached: key_inputs.affected,
+        is_affected: key_inputs.affected,
     };
     let Collected { executables, unproven, failed, .. } =
         artifacts.executables(&programs.built, &runner, &key, job.inputs.sink)?;

@@ -41,7 +41,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         clean_env: inputs.plan.request.clean_env.clone(),
         programs: programs(job),
         programs_of_tests: started_programs::are_started(job),
-        affected: job.keeps_reached()?,
+        affected: inputs.plan.request.build.settings.affected,
     })
 }
 

@@ -56,7 +56,7 @@ pub struct KeyInputs {
     /// part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programs_of_tests: bool,
-    /// Whether the linker keeps what each test can reach. If not, this is not part of the key.
+    /// Whether it matters what each test can reach. If not, this is not part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affected: bool,
 }
@@ -323,6 +323,9 @@ pub struct Executable {
     /// A hash of the code and the constants that each test can reach, with `affected`. Empty if that is not known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reached: BTreeMap<String, String>,
+    /// Why that is not known, with `affected`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_reach: Option<String>,
 }
 
 impl Executable {
@@ -389,6 +392,7 @@ pub mod samples {
             body: None,
             traits: None,
             reached: BTreeMap::new(),
+            unknown_reach: None,
         }
     }
 

@@ -61,6 +61,8 @@ pub struct LeftOut {
     /// How many tests of each package these are.
     pub tests: Vec<SameCode>,
     pub cells: BTreeSet<CellId>,
+    /// Why it is not known what the tests of changed executables reach, each with the number of executables.
+    pub unknown_reach: BTreeMap<String, usize>,
 }
 
 /// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
@@ -96,7 +98,22 @@ pub(crate) fn leave_out(
         )?)
     };
     let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
-    Ok(remove(cells, &same, entries.len()))
+    let unknown_reach = unknown_reach(&provenances, plan.baseline);
+    Ok(LeftOut { unknown_reach, ..remove(cells, &same, entries.len()) })
+}
+
+/// Returns why it is not known what the tests of changed executables reach, each with the number of executables.
+fn unknown_reach(builds: &[&Provenance], baseline: usize) -> BTreeMap<String, usize> {
+    let mut reasons = BTreeMap::new();
+    for executable in &builds[baseline].executables {
+        let all = builds.iter().flat_map(|build| &build.executables);
+        let named: Vec<_> = all.filter(|other| name(other) == name(executable)).collect();
+        let reason = named.iter().find_map(|one| one.unknown_reach.clone());
+        if let Some(reason) = reason.filter(|_| named.iter().any(|one| one.code != executable.code)) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    reasons
 }
 
 /// Returns the files that differ between the baseline and any candidate, by their paths on either side.
@@ -234,6 +251,7 @@ fn is_run_alike(one: &Executable, other: &Executable) -> bool {
         body: None,
         traits: None,
         reached: BTreeMap::new(),
+        unknown_reach: None,
         ..executable.clone()
     };
     one.unlisted.is_none() && surroundings(one) == surroundings(other)
@@ -322,7 +340,7 @@ fn remove(
     }
     *cells = kept;
     let tests = left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect();
-    LeftOut { tests, cells: left_cells }
+    LeftOut { tests, cells: left_cells, unknown_reach: BTreeMap::new() }
 }
 
 #[cfg(test)]

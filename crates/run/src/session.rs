@@ -40,6 +40,7 @@ use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::resolved::{Plan, TestId};
+use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 use memprof_support::paths;
@@ -154,6 +155,12 @@ impl<'a> Session<'a> {
         let compared = kept.map_or(plan, |kept| kept.plan);
         if !self.runs_same_code && !same_code::has_run_all(compared, folder)? {
             left_out = same_code::leave_out(compared, kept, self.repository, &builds, &mut cells)?;
+            for (reason, executables) in &left_out.unknown_reach {
+                let executables = counted(*executables, "changed executable");
+                let message = format!("what the tests of {executables} reach is not known: {reason}");
+                let help = Some("they run, as without `--affected`".to_owned());
+                self.sink.emit(Event::Warning { message, help });
+            }
             if let Some(text) = SameCode::words(&left_out.tests) {
                 self.sink.emit(Event::SameCode { text });
             }

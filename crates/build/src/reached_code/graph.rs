@@ -315,8 +315,16 @@ impl<'e, 'm> Reader<'e, 'm> {
             let name = self.elf.elf_section_table().section_name(endian, section)?;
             return Ok(found(Vec::new(), addend, String::from_utf8_lossy(name).into_owned()));
         }
-        let address = value.wrapping_add_signed(addend);
         let is_relative = matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let address = if is_relative {
+            // What the linker wrote: of a constant that it merged, the relocation names another one.
+            let start = usize::try_from(offset)?;
+            let field =
+                node.bytes.get(start..start + 4).context("a relocation has no place in the executable")?;
+            at.wrapping_add_signed(i32::from_le_bytes(field.try_into()?).into())
+        } else {
+            value.wrapping_add_signed(addend)
+        };
         let mut candidates = vec![address];
         if is_relative && node.section.starts_with(".text") {
             candidates = after_field(&node.bytes, usize::try_from(offset)?)
