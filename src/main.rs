@@ -11,6 +11,7 @@ use cargo_memprof::terminal::console::Console;
 use cargo_memprof::terminal::usage_error;
 use memprof_build::wrapper;
 use memprof_support::exit_code::ExitCode;
+use memprof_support::free_memory;
 use memprof_support::termination;
 
 /// A revision's source may be nested or chained as deeply as it likes, and its syntax tree is parsed
@@ -34,6 +35,7 @@ fn main() -> ProcessExitCode {
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Success }.into();
         }
     };
+    free_memory::keep_little();
     let console = Console::new(&command_line.terminal);
     let handler = ctrlc::set_handler(|| termination::handle(&INTERRUPT));
     debug_assert!(handler.is_ok(), "nothing else handles signals");

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
+use memmap2::MmapMut;
 
 use crate::key_stamp::{Unproven, stamp};
 use crate::known_files::KnownFiles;
@@ -91,7 +92,7 @@ pub(crate) struct Copied {
 #[derive(Debug)]
 pub(crate) enum Content {
     /// Its bytes.
-    Read(Vec<u8>),
+    Read(MmapMut),
     /// It has the code of this executable of another build, whose file it shares.
     Shared(Box<SharedFile>),
 }
@@ -230,11 +231,16 @@ impl Draft {
         if let Some(copied) = known.known(built).and_then(link) {
             return Ok(Ok(copied));
         }
-        let mut bytes = Vec::new();
+        let mut mapped = None;
         let code = known.note(built, || {
-            bytes = followed::read_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
-            Ok::<_, UnreadableArtifact>(blake3::hash(&bytes).to_hex().to_string())
+            // Cargo wrote it to the target folder, whose lock is held.
+            let bytes =
+                followed::mapped_within(built, followed::MOST_OF_BINARY).map_err(UnreadableArtifact)?;
+            let hash = blake3::hash(&bytes).to_hex().to_string();
+            mapped = Some(bytes);
+            Ok::<_, UnreadableArtifact>(hash)
         })?;
+        let mut bytes = mapped.expect("its hash was taken");
         let permissions = fs_err::metadata(built).map_err(UnreadableArtifact)?.permissions();
         if let Some(copied) = link(code.clone()) {
             return Ok(Ok(copied));

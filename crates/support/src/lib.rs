@@ -14,6 +14,7 @@ pub mod exit_code;
 pub mod file_lock;
 pub mod folder_removal;
 pub mod format_version;
+pub mod free_memory;
 pub mod glob;
 pub mod guarded_files;
 pub mod hexadecimal;

@@ -54,6 +54,8 @@ pub mod followed {
     use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
 
+    use memmap2::{MmapMut, MmapOptions};
+
     use super::{check_kind, named, read_whole, reading, too_large, utf8};
 
     /// How many bytes of a text are read. Sources, manifests and notebooks have less.
@@ -81,6 +83,15 @@ pub mod followed {
     /// Reads a whole file of at most so many bytes.
     pub fn read_within(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         named(path.as_ref(), opened(path.as_ref()).and_then(|file| read_whole(file, most)))
+    }
+
+    /// Maps a whole file of at most so many bytes, without a copy in memory. What is written to the bytes does not
+    /// change the file. The file must not become shorter meanwhile: reading behind its end would end this process.
+    #[expect(unsafe_code, reason = "another program may change the file while it is mapped")]
+    pub fn mapped_within(path: impl AsRef<Path>, most: u64) -> io::Result<MmapMut> {
+        let file = open_within(path.as_ref(), most)?;
+        // SAFETY: the caller has the file for itself.
+        named(path.as_ref(), unsafe { MmapOptions::new().map_copy(&file) })
     }
 
     /// Reads a whole text file of at most `MOST_OF_TEXT` bytes.

@@ -1,5 +1,6 @@
 //! Stamps of all files in some folders.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,41 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// The stamps of everything in some folders.
 #[derive(Debug)]
-pub(crate) struct Stamps(Vec<(PathBuf, Stamp)>);
+pub(crate) struct Stamps(Vec<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    open: File,
+    own: Option<Stamp>,
+    /// What is in it, by the path from here.
+    inner: Vec<(PathBuf, Stamp)>,
+}
+
+impl Folder {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let open = fs_err::File::open(path)?.into_parts().0;
+        let mut inner = Vec::new();
+        for found in WalkDir::new(path).min_depth(1) {
+            let found = match found {
+                Ok(found) => found.into_path(),
+                // A test that runs beside may remove what it made. Its folder has another stamp then.
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let below = found.strip_prefix(path).unwrap_or(&found);
+            if let Some(stamp) = Stamp::read_below(&open, below) {
+                inner.push((below.to_owned(), stamp));
+            }
+        }
+        Ok(Self { path: path.to_owned(), own: Stamp::read(path), open, inner })
+    }
+
+    fn holds(&self) -> bool {
+        Stamp::read(&self.path) == self.own
+            && self.inner.iter().all(|(path, stamp)| Stamp::read_below(&self.open, path) == Some(*stamp))
+    }
+}
 
 impl Stamps {
     /// Takes the stamps. Returns only when every later change gives another stamp.
@@ -21,28 +56,21 @@ impl Stamps {
     ///
     /// A folder cannot be read.
     pub fn taken(folders: impl IntoIterator<Item = impl AsRef<Path>>) -> anyhow::Result<Self> {
-        let mut stamps = Vec::new();
-        for found in folders.into_iter().flat_map(WalkDir::new) {
-            let path = match found {
-                Ok(found) => found.into_path(),
-                // A test that runs beside may remove what it made. Its folder has another stamp then.
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if let Some(stamp) = Stamp::read(&path) {
-                stamps.push((path, stamp));
-            }
-        }
-        if let Some(newest) = stamps.iter().map(|(_, stamp)| stamp.time()).max() {
+        let folders: Vec<Folder> =
+            folders.into_iter().map(|folder| Folder::read(folder.as_ref())).collect::<anyhow::Result<_>>()?;
+        let stamps = folders
+            .iter()
+            .flat_map(|folder| folder.own.iter().chain(folder.inner.iter().map(|(_, stamp)| stamp)));
+        if let Some(newest) = stamps.map(|stamp| stamp.time()).max() {
             let age = SystemTime::now().duration_since(newest).unwrap_or_default();
             std::thread::sleep(TICK.saturating_sub(age));
         }
-        Ok(Self(stamps))
+        Ok(Self(folders))
     }
 
     /// Whether nothing was changed, removed or added.
     pub fn hold(&self) -> bool {
-        self.0.iter().all(|(path, stamp)| Stamp::read(path) == Some(*stamp))
+        self.0.iter().all(Folder::holds)
     }
 }
 

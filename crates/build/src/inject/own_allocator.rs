@@ -64,6 +64,7 @@ pub(crate) fn find(
 ) -> anyhow::Result<OwnAllocators> {
     let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
     let mentions = files_that_mention_it(checkout)?;
+    let is_named = is_any_named(checkout, &mentions)?;
     let targets = metadata
         .packages
         .iter()
@@ -74,7 +75,8 @@ pub(crate) fn find(
         if target.crate_types.iter().any(|kind| !matches!(kind, CrateType::Bin)) {
             found.libraries.insert(target.name.replace('-', "_"), root.to_owned());
         }
-        if mentions.is_empty() {
+        // Files that no other file names belong only to the target whose root they are.
+        if mentions.is_empty() || !is_named && !mentions.contains(root) {
             continue;
         }
         // The executable would get the shim, and with it the place for the build key, from the
@@ -104,21 +106,56 @@ pub(crate) fn outside() -> String {
 fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
     let finder = memchr::memmem::Finder::new(ATTRIBUTE);
     let mut files = BTreeSet::new();
-    let entries = walkdir::WalkDir::new(checkout).into_iter().filter_entry(|entry| {
-        entry.depth() == 0 || ![".git", "target"].iter().any(|skip| entry.file_name() == *skip)
-    });
-    for entry in entries {
-        let entry = entry.context("the checkout")?;
-        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|extension| extension != "rs")
-        {
-            continue;
-        }
-        if finder.find(&followed::read(entry.path())?).is_some() {
-            let path = paths::utf8(entry.into_path())?;
+    for path in source_files(checkout) {
+        let path = path?;
+        if finder.find(&followed::read(&path)?).is_some() {
             files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
         }
     }
     Ok(files)
+}
+
+fn source_files(checkout: &Utf8Path) -> impl Iterator<Item = anyhow::Result<Utf8PathBuf>> {
+    let entries = walkdir::WalkDir::new(checkout).into_iter().filter_entry(|entry| {
+        entry.depth() == 0 || ![".git", "target"].iter().any(|skip| entry.file_name() == *skip)
+    });
+    entries.filter_map(|entry| match entry.context("the checkout") {
+        Ok(entry) => {
+            let is_source = entry.file_type().is_file()
+                && entry.path().extension().is_some_and(|extension| extension == "rs");
+            is_source.then(|| paths::utf8(entry.into_path()))
+        }
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// Whether another file names one of these as a module, or by its path.
+fn is_any_named(checkout: &Utf8Path, files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<bool> {
+    if files.is_empty() {
+        return Ok(false);
+    }
+    for path in source_files(checkout) {
+        let path = path?;
+        let text = followed::read(&path)?;
+        let own = path.strip_prefix(checkout).unwrap_or(&path);
+        if files.iter().any(|file| file != own && is_named(&text, file)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_named(text: &[u8], file: &Utf8Path) -> bool {
+    let name = match file.file_stem() {
+        Some("mod") => file.parent().and_then(Utf8Path::file_name),
+        stem => stem,
+    };
+    let Some(name) = name else { return true };
+    memchr::memmem::find_iter(text, name).any(|at| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let module = before.strip_suffix(b"r#").unwrap_or(before).trim_ascii_end();
+        after.starts_with(b".rs") || after.starts_with(b"/") || module.ends_with(b"mod")
+    })
 }
 
 impl OwnAllocators {
@@ -316,6 +353,20 @@ mod tests {
 
     fn wrapped(text: &str) -> String {
         examined(text).1.unwrap_or_else(|| panic!("nothing to wrap in {text}"))
+    }
+
+    #[test]
+    fn a_file_is_named_as_a_module_or_by_its_path() {
+        let named = |text: &str, file: &str| is_named(text.as_bytes(), Utf8Path::new(file));
+        for text in ["mod main;", "pub(crate) mod r#main ;", "#[path = \"../src/main.rs\"]", "mod\n    main;"]
+        {
+            assert!(named(text, "src/main.rs"), "{text}");
+        }
+        assert!(named("include!(\"../tool/mod.rs\")", "tool/mod.rs"));
+        assert!(named("mod tool;", "src/tool/mod.rs"));
+        for text in ["fn main() {}", "model::main()", "// the mod's own main"] {
+            assert!(!named(text, "src/main.rs"), "{text}");
+        }
     }
 
     #[test]
