@@ -57,7 +57,7 @@ pub struct CargoArguments {
     /// Build all benches
     #[arg(long, conflicts_with = "bench")]
     pub benches: bool,
-    /// Build every target with tests, even if the overlay provides all selected tests
+    /// Build every target with tests, also those without a selected test
     #[arg(long)]
     pub all_tests: bool,
     /// Pass a setting to cargo (repeatable); for one side: new:KEY=VALUE

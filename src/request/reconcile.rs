@@ -83,6 +83,7 @@ pub fn reconcile(
         shard: None,
         alone_for: None,
         typed_names: false,
+        builds_all: false,
     };
     request.build.jobs = arguments.build.jobs(&arguments.settings);
     if request.settings.delay_milliseconds.is_some() {

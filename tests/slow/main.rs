@@ -46,6 +46,7 @@ mod threads;
 mod traced_builds;
 mod tracing;
 mod types;
+mod unselected;
 mod untrusted_builds;
 mod why;
 mod zoo;

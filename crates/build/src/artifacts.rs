@@ -139,6 +139,9 @@ impl Artifacts<'_> {
         runner: &[String],
         key: &str,
     ) -> anyhow::Result<()> {
+        if mark_beside(built, stand_in::NOT_SELECTED)?.is_some() {
+            return Ok(());
+        }
         if mark_beside(built, stand_in::NOT_COMPILED)?.is_some() {
             collected.failed.push(self.failed(artifact, kind)?);
             return Ok(());

@@ -79,11 +79,12 @@ enum Remedy {
     Fail,
 }
 
-/// Builds the revision into the store, and writes its log to this file.
+/// Builds the revision into the store, without the unselected executables, and writes its log to this file.
 pub(crate) fn build(
     job: &Job<'_>,
     tree: &mut BuildTree<'_>,
     key_inputs: KeyInputs,
+    unselected: &BTreeSet<String>,
     log: &Utf8Path,
 ) -> anyhow::Result<Build> {
     fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
@@ -92,7 +93,7 @@ pub(crate) fn build(
     let mut skipped = SkippedEdits::default();
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
-        let (mut compiled, programs) = compile(job, &key_inputs, &prepared, &mut log)?;
+        let (mut compiled, programs) = compile(job, (&key_inputs, unselected), &prepared, &mut log)?;
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;
         let has_failed = !compiled.success || !programs.failed.is_empty();
@@ -134,7 +135,7 @@ pub(crate) fn build(
 /// it expects it, in place of the one with the shim.
 fn compile(
     job: &Job<'_>,
-    key_inputs: &KeyInputs,
+    (key_inputs, unselected): (&KeyInputs, &BTreeSet<String>),
     prepared: &PreparedSource,
     log: &mut fs_err::File,
 ) -> anyhow::Result<(Compiled, Programs)> {
@@ -144,7 +145,11 @@ fn compile(
         all.success = programs.failed.is_empty() || !programs.built.is_empty();
         return Ok((all, programs));
     }
-    let call = CargoCall { arguments: key_inputs.arguments.clone(), wrapper: job.wrapper()? };
+    let call = CargoCall {
+        arguments: key_inputs.arguments.clone(),
+        wrapper: job.wrapper()?,
+        unselected: unselected.clone(),
+    };
     let mut compiled = compilation::compile(job, &call, prepared, log)?;
     // The stale sources of a program are found like those of tests.
     compiled.join(Compiled { success: true, ..all });

@@ -42,6 +42,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         programs: programs(job),
         programs_of_tests: started_programs::are_started(job),
         affected: inputs.plan.request.build.settings.affected,
+        selected: None,
     })
 }
 

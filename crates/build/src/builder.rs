@@ -1,7 +1,7 @@
 //! Finds each revision's build in the store, or makes it. Reports failed builds.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -38,6 +38,7 @@ use crate::test_tree::TestTree;
 use crate::toolchains::{Toolchains, toolchain_files};
 use crate::trace::instrument::{self, Patterns};
 use crate::traced_sources;
+use crate::unselected;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_plan::resolved::Plan;
@@ -162,9 +163,16 @@ impl<'a> Builder<'a> {
         }
         let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
-        let key_inputs = key_inputs(&job)?;
-        let stored = self.stored(&job, &key_inputs).map(|entry| (entry, false));
-        let stored = stored.or_else(|| Some((self.with_same_sources(&job, &key_inputs)?, true)));
+        let mut key_inputs = key_inputs(&job)?;
+        let mut unselected = BTreeSet::new();
+        let mut stored = self.stored_or_same(&job, &key_inputs);
+        if stored.is_none() {
+            unselected = unselected::executables(&job, &key_inputs);
+            if !unselected.is_empty() {
+                key_inputs.selected = Some(unselected::selection(&self.inputs.plan.request));
+                stored = self.stored_or_same(&job, &key_inputs);
+            }
+        }
         let built = if let Some((entry, has_same_sources)) = stored {
             let (name, commit) = (revision.name.clone(), revision.short());
             self.emit(Event::BuildReused { name, commit, has_same_sources });
@@ -172,8 +180,11 @@ impl<'a> Builder<'a> {
         } else {
             self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
             self.tell_of_only_tests(&job);
+            if let Some(text) = unselected::told(unselected.len()) {
+                self.emit(Event::TargetsChosen { text });
+            }
             let started = Instant::now();
-            match attempts::build(&job, &mut self.tree, key_inputs, log) {
+            match attempts::build(&job, &mut self.tree, key_inputs, &unselected, log) {
                 Ok(Build::Done(entry)) => {
                     let entry = judged(&job, entry);
                     if let Some(failure) =
@@ -296,7 +307,7 @@ impl<'a> Builder<'a> {
         }
         self.emit(Event::BuildStarted { name: name.clone(), commit: commit.clone() });
         let started = Instant::now();
-        let built = match attempts::build(&job, &mut self.tree, key_inputs, log)? {
+        let built = match attempts::build(&job, &mut self.tree, key_inputs, &BTreeSet::new(), log)? {
             Build::Done(entry) => {
                 let entry = judged(&job, entry);
                 match failure_of_added(&entry, &self.inputs.added_tests[&index]) {
@@ -315,6 +326,13 @@ impl<'a> Builder<'a> {
     /// Returns git in the checkout.
     pub fn git(&self) -> Command {
         self.tree.git()
+    }
+
+    /// Returns a revision's build from the store, or that of another revision with the same sources. The second
+    /// value tells which.
+    fn stored_or_same(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<(Box<Entry>, bool)> {
+        let stored = self.stored(job, key_inputs).map(|entry| (entry, false));
+        stored.or_else(|| Some((self.with_same_sources(job, key_inputs)?, true)))
     }
 
     /// Returns a revision's build from the store. Warns of a damaged one, which is built again. So is

@@ -1,7 +1,7 @@
 //! One call of cargo. It builds a checkout through our compiler wrapper. Instead of running the
 //! tests, it calls our runner for each test executable, which only notes how cargo would run it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -74,6 +74,8 @@ pub(crate) struct CargoCall {
     pub arguments: Vec<String>,
     /// The name under which this program wraps the compiler.
     pub wrapper: &'static str,
+    /// The test executables that are not built, by the names that cargo gives them.
+    pub unselected: BTreeSet<String>,
 }
 
 /// Calls cargo, and writes its output to the log.
@@ -195,6 +197,7 @@ fn cargo(
     };
     let wrapping = wrapper::WrapperShim {
         adapters: shim.adapters(&lock_of(prepared)?, target),
+        unselected: call.unselected.clone(),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());

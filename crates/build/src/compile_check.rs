@@ -177,7 +177,11 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
 
     fn diagnostics(&mut self, prepared: &PreparedSource) -> anyhow::Result<Said> {
         self.calls += 1;
-        let call = CargoCall { arguments: self.arguments.clone(), wrapper: wrapper::WRAP_NAME };
+        let call = CargoCall {
+            arguments: self.arguments.clone(),
+            wrapper: wrapper::WRAP_NAME,
+            unselected: BTreeSet::new(),
+        };
         let compiled = compilation::compile(self.job, &call, prepared, &mut self.log)?;
         if self.job.inputs.is_interrupted() {
             // Compilers end with errors that say nothing of the change.

@@ -1,6 +1,7 @@
 //! Compiles a test target or a program, and leaves marks next to it: whether it has its own allocator,
 //! whether its root is configured out.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use anyhow::Context;
 use camino::Utf8Path;
 
 use crate::configured_out;
-use crate::stand_in;
+use crate::stand_in::{self, NOT_SELECTED};
 use memprof_support::regular_file;
 
 /// The `cfg` under which the appended line links the shim's allocator.
@@ -67,9 +68,26 @@ pub(crate) fn mark(call: &[OsString], extension: &str) -> Option<PathBuf> {
 /// because no other crate waits for a test target.
 ///
 /// A program that does not compile gets no stand-in: each has a call of cargo for itself.
-pub(crate) fn compile(argv: &[OsString], call: &[OsString], is_program: bool) -> anyhow::Result<i32> {
+/// An unselected test target gets a stand-in at once.
+pub(crate) fn compile(
+    argv: &[OsString],
+    call: &[OsString],
+    is_program: bool,
+    unselected: &BTreeSet<String>,
+) -> anyhow::Result<i32> {
     use std::io::Write;
     let executable = mark(call, "").map(|mark| mark.with_extension(""));
+    if let Some((mark, executable)) =
+        mark(call, NOT_SELECTED).zip(executable.as_ref()).filter(|_| !is_program)
+    {
+        let name = executable.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| unselected.contains(name)) {
+            remove_irregular(executable)?;
+            stand_in::leave_out(executable, &mark)?;
+            return Ok(0);
+        }
+        remove_mark(&mark)?;
+    }
     let call_compiler = |heap: bool| {
         if let Some(executable) = &executable {
             remove_irregular(executable)?;

@@ -63,5 +63,6 @@ mod toolchains;
 pub mod trace;
 mod traced_sources;
 mod typed_names;
+mod unselected;
 mod watched;
 pub mod wrapper;

@@ -3,6 +3,7 @@
 //! Two packages may have programs of one name, and cargo puts both at one path. So each is copied
 //! before cargo is called again.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::Context;
@@ -102,7 +103,11 @@ pub(crate) fn build(
     }
     let mut found = found.into_iter();
     while let Some(program) = found.next() {
-        let call = CargoCall { arguments: arguments(job, &program)?, wrapper: wrapper::WRAP_PROGRAM_NAME };
+        let call = CargoCall {
+            arguments: arguments(job, &program)?,
+            wrapper: wrapper::WRAP_PROGRAM_NAME,
+            unselected: BTreeSet::new(),
+        };
         let mut compiled = compilation::compile(job, &call, prepared, log)?;
         if compiled.success {
             let built = collect(&mut compiled, &program)?;

@@ -1,5 +1,6 @@
 //! Programs that tests start: the binaries and examples that `cargo test` builds beside the tests.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use crate::cargo::command;
@@ -21,7 +22,7 @@ pub(crate) fn build(
     let target = traced_sources::target_folder(job)?;
     let mut arguments = command::programs_argv(&job.options(), &job.features(), &target);
     arguments.extend(configuration_above(job.inputs));
-    let call = CargoCall { arguments, wrapper: job.wrapper()? };
+    let call = CargoCall { arguments, wrapper: job.wrapper()?, unselected: BTreeSet::new() };
     let built = compilation::compile(job, &call, prepared, log)?;
     tests.messages.artifacts.extend(built.messages.artifacts.iter().cloned());
     if built.success {

@@ -12,7 +12,7 @@ use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
-use memprof_plan::request::TargetKind;
+use memprof_plan::request::{Selection, TargetKind};
 use memprof_support::{redaction, secret_names};
 
 /// The version of `provenance.json`'s format.
@@ -59,6 +59,10 @@ pub struct KeyInputs {
     /// Whether it matters what each test can reach. If not, this is not part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affected: bool,
+    /// What selects tests, if executables without a selected test were left out. If none were, this is not part of
+    /// the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected: Option<Vec<Selection>>,
 }
 
 impl KeyInputs {
@@ -415,6 +419,7 @@ pub mod samples {
             programs: Vec::new(),
             programs_of_tests: false,
             affected: false,
+            selected: None,
         };
         Provenance {
             version: VERSION,

@@ -13,7 +13,7 @@ use crate::store::{self, Entry, Stored};
 use memprof_plan::changed_file::ChangedFile;
 
 /// How many builds of the store are compared with a revision, those that were used last.
-const COMPARED: usize = 12;
+pub(crate) const COMPARED: usize = 12;
 
 /// Returns the build of another revision that is that of this one, too. Those in `first` are looked at first.
 /// Its files are checked by the caller.
@@ -52,7 +52,7 @@ pub(crate) fn newest(store: &Utf8Path) -> Vec<Utf8PathBuf> {
 }
 
 /// Whether all but the tree is the same.
-fn has_same_settings(one: &KeyInputs, other: &KeyInputs) -> bool {
+pub(crate) fn has_same_settings(one: &KeyInputs, other: &KeyInputs) -> bool {
     KeyInputs { tree: other.tree.clone(), ..one.clone() }.key() == other.key()
 }
 

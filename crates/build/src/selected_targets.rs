@@ -32,10 +32,10 @@ pub struct RevisionTexts<'a> {
 }
 
 /// Words in the text of a file whose code can become a part of other targets.
-const MACROS: [&str; 3] = ["macro_rules!", "proc_macro", "quote!"];
+pub(crate) const MACROS: [&str; 3] = ["macro_rules!", "proc_macro", "quote!"];
 
 /// Words that put one file into another.
-const INCLUSIONS: [&str; 2] = ["#[path", "include!"];
+pub(crate) const INCLUSIONS: [&str; 2] = ["#[path", "include!"];
 
 impl<'a> RevisionTexts<'a> {
     /// Nothing is read yet.
@@ -120,7 +120,7 @@ impl<'a> RevisionTexts<'a> {
 
     /// Returns the files whose text or path contains this, in upper or lower case. `None` if git
     /// cannot tell: a clone may lack the files.
-    fn paths_with(&self, text: &str) -> Option<Rc<Vec<Utf8PathBuf>>> {
+    pub(crate) fn paths_with(&self, text: &str) -> Option<Rc<Vec<Utf8PathBuf>>> {
         let known = self.found.borrow().get(text).cloned();
         known.unwrap_or_else(|| {
             let found = self.search(text).map(Rc::new);

@@ -1,5 +1,6 @@
 //! The shim crate: its embedded source, and its compilation, once per compiler and target.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -197,6 +198,7 @@ impl CompiledShim {
             adapters: None,
             in_build: None,
             has_target: false,
+            unselected: BTreeSet::new(),
         }
     }
 

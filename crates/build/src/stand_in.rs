@@ -1,4 +1,5 @@
-//! Stand-ins for test targets that do not compile, so that cargo builds and runs all others.
+//! Stand-ins for test targets that do not compile, or that no selected test is in, so that cargo builds and runs all
+//! others.
 //!
 //! Cargo runs no test at all if one target does not compile, and it has no option that changes this.
 //! So the compiler wrapper compiles an empty program in place of the target and leaves a mark. The
@@ -12,6 +13,9 @@ use anyhow::Context;
 
 /// The extension of the mark next to an executable that is only a stand-in.
 pub(crate) const NOT_COMPILED: &str = "memprof-not-compiled";
+
+/// The extension of the mark next to an executable that was left out, because it contains no selected test.
+pub(crate) const NOT_SELECTED: &str = "memprof-not-selected";
 
 /// A file that never exists. The stand-in depends on it, so cargo compiles the target again.
 const NEVER_FRESH: &str = "memprof-did-not-compile";
@@ -34,9 +38,25 @@ pub(crate) fn compile(argv: &[OsString], executable: &Path) -> anyhow::Result<bo
         return Ok(false);
     }
     fs_err::write(executable.with_extension(NOT_COMPILED), "")?;
-    let text = format!("{}: {NEVER_FRESH}\n\n{NEVER_FRESH}:\n", escaped(executable));
-    fs_err::write(executable.with_extension("d"), text)?;
+    write_dep_info(executable)?;
     Ok(true)
+}
+
+/// Puts an empty file in place of the executable. Nobody runs it: cargo's runner only notes the call.
+pub(crate) fn leave_out(executable: &Path, mark: &Path) -> anyhow::Result<()> {
+    // What an earlier linker wrote may have other names.
+    match fs_err::remove_file(executable) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        Ok(()) | Err(_) => {}
+    }
+    fs_err::write(executable, "")?;
+    fs_err::write(mark, "")?;
+    write_dep_info(executable)
+}
+
+fn write_dep_info(executable: &Path) -> anyhow::Result<()> {
+    let text = format!("{}: {NEVER_FRESH}\n\n{NEVER_FRESH}:\n", escaped(executable));
+    Ok(fs_err::write(executable.with_extension("d"), text)?)
 }
 
 /// A path as make and dep-info files write it.

@@ -5,6 +5,7 @@
 //! crates outside the workspace, and compiles edited copies of crates outside of the repository. As the target's
 //! runner, it only notes the call: see `noting_runner`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,9 @@ pub(crate) struct WrapperShim {
     /// Whether tests are built with `--target`.
     #[serde(default)]
     pub has_target: bool,
+    /// The test executables that are not built, by the names that cargo gives them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unselected: BTreeSet<String>,
 }
 
 /// The shim for the host, the compiler's own target.
@@ -129,7 +133,7 @@ fn wrap_compiler(call: &[OsString], name: &str) -> anyhow::Error {
     if (is_program || compiles_test(call)) && argv.len() > call.len() {
         let map = mark(call, reached_code::MAP).filter(|_| name == WRAP_REACHED_NAME);
         argv.extend(map.iter().flat_map(|map| reached_code::arguments(map)).map(OsString::from));
-        match compiled_test::compile(&argv, call, is_program) {
+        match compiled_test::compile(&argv, call, is_program, &shim.unselected) {
             #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
             Err(error) => return error,
@@ -367,6 +371,7 @@ mod tests {
             adapters: None,
             in_build: None,
             has_target: false,
+            unselected: BTreeSet::new(),
         }
     }
 
@@ -486,6 +491,7 @@ mod tests {
             externs: externs("/t"),
             search: "/t".into(),
             has_target: true,
+            unselected: BTreeSet::new(),
             inner: None,
             adapters: None,
             in_build: Some(HostShim { externs: externs("/host"), search: "/host".into() }),

@@ -89,6 +89,9 @@ pub struct Request {
     /// Whether builds have names with types, for `--why-by type`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub typed_names: bool,
+    /// Whether builds have all test executables, also those that contain no selected test. Not stored.
+    #[serde(skip)]
+    pub builds_all: bool,
 }
 
 impl Request {
@@ -322,7 +325,7 @@ pub struct BuildOptions {
     pub no_default_features: bool,
     /// `--profile`; `--release` is `release`.
     pub profile: Option<String>,
-    /// `--all-tests`: every target with tests, even if the overlay provides all selected tests.
+    /// `--all-tests`: every target with tests, also those without a selected test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_tests: bool,
     /// `--lib`.

@@ -1,0 +1,177 @@
+//! Which test executables need no build, because they contain no selected test. An earlier build has listed their
+//! tests, and nothing that could give them another test has changed since. If in doubt, an executable is built.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use camino::Utf8Path;
+
+use crate::documentation::{is_documentation, owner_of};
+use crate::git::changed_files::changed_files;
+use crate::job::Job;
+use crate::provenance::{Executable, KeyInputs, Provenance};
+use crate::same_sources::{COMPARED, has_same_settings, newest};
+use crate::selected_targets::{INCLUSIONS, MACROS, RevisionTexts, has_selected};
+use crate::store::{self, Stored};
+use memprof_plan::request::{Request, Selection, TargetKind};
+
+/// Returns the names of these executables, as cargo gives them: `parse-0f3c…`. None if no earlier build has a
+/// selected test: a misspelt name is reported best if all tests are known.
+pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String> {
+    let inputs = job.inputs;
+    let request = &inputs.plan.request;
+    let is_plain = inputs.overlay.is_empty()
+        && inputs.patches.is_empty()
+        && inputs.added_tests.is_empty()
+        && job.side().is_none()
+        && !request.settings.run_all
+        && !request.builds_all
+        && !request.build.all_tests
+        && wanted.redacted() == *wanted;
+    if !is_plain || !job.wants_tests() || selects_all(request) {
+        return BTreeSet::new();
+    }
+    let texts = RevisionTexts::new(inputs.repository, job.revision(), &[], &[]);
+    let mut listed: BTreeMap<String, bool> = BTreeMap::new();
+    for folder in newest(&inputs.cache.store()).into_iter().take(COMPARED) {
+        let Stored::Complete(entry) = store::find_in(&folder) else { continue };
+        let build = &entry.provenance;
+        let all = KeyInputs { selected: None, ..build.key_inputs.clone() };
+        if !has_same_settings(&all, wanted) {
+            continue;
+        }
+        // Git may have removed the tree of a commit that nobody uses any more.
+        let Ok(changed) = changed_files(inputs.repository, &build.key_inputs.tree, &wanted.tree) else {
+            continue;
+        };
+        let changed: BTreeSet<&Utf8Path> =
+            changed.iter().flat_map(|file| file.old.iter().chain(&file.new)).map(Utf8Path::new).collect();
+        let Some(changed) = changed_parts(&texts, build, &changed) else { continue };
+        for executable in &build.executables {
+            let is_unchanged = executable.harness
+                && executable.unlisted.is_none()
+                && executable
+                    .package_folder
+                    .as_deref()
+                    .is_some_and(|own| !changed.contains(&(own, part_of(executable.kind))));
+            if let Some(name) = name_of(executable).filter(|_| is_unchanged) {
+                listed.entry(name.to_owned()).or_insert_with(|| has_selected(request, executable));
+            }
+        }
+    }
+    if !listed.values().any(|is_selected| *is_selected) {
+        return BTreeSet::new();
+    }
+    listed.into_iter().filter(|(_, is_selected)| !is_selected).map(|(name, _)| name).collect()
+}
+
+/// Says how many executables are not built, if there are any.
+pub(crate) fn told(count: usize) -> Option<String> {
+    let executables = match count {
+        0 => return None,
+        1 => "1 test executable, which contains".to_owned(),
+        count => format!("{count} test executables, which contain"),
+    };
+    Some(format!("without {executables} no selected test (--all-tests builds them)"))
+}
+
+/// Returns what selects the tests of a build that left out executables.
+pub(crate) fn selection(request: &Request) -> Vec<Selection> {
+    let of_tests = request.tests.iter().filter(|entry| entry.program.is_none());
+    of_tests.map(|entry| entry.selection.clone()).collect()
+}
+
+fn selects_all(request: &Request) -> bool {
+    selection(request).iter().any(|one| {
+        one.expression.is_none() && one.regex.is_none() && one.exact.is_empty() && one.within.is_none()
+    })
+}
+
+/// Returns the name that cargo gave the executable; `deps/0003-NAME` is its copy.
+fn name_of(executable: &Executable) -> Option<&str> {
+    let (_, name) = executable.file.file_name()?.split_once('-')?;
+    Some(name)
+}
+
+/// The folders of a package whose files belong to different targets.
+const PARTS: [&str; 4] = ["src", "tests", "benches", "examples"];
+
+/// Returns the folder with a target's files.
+fn part_of(kind: TargetKind) -> &'static str {
+    let [of_library, of_tests, of_benches, of_examples] = PARTS;
+    match kind {
+        TargetKind::Lib | TargetKind::Bin => of_library,
+        TargetKind::Test => of_tests,
+        TargetKind::Bench => of_benches,
+        TargetKind::Example => of_examples,
+    }
+}
+
+/// Returns which folders of which packages changed since a build, so that their targets may have other tests.
+/// `None` if all targets may.
+fn changed_parts<'b>(
+    texts: &RevisionTexts<'_>,
+    build: &'b Provenance,
+    changed: &BTreeSet<&Utf8Path>,
+) -> Option<BTreeSet<(&'b Utf8Path, &'static str)>> {
+    let packages = &build.local_packages;
+    let mut found = BTreeSet::new();
+    let mut add = |path: &Utf8Path| {
+        let owner = owner_of(path, packages)?;
+        let folder = path.strip_prefix(owner).ok()?.components().next()?;
+        match PARTS.iter().find(|part| **part == folder.as_str()) {
+            Some(part) => found.extend([(owner, *part)]),
+            None => found.extend(PARTS.map(|part| (owner, part))),
+        }
+        Some(())
+    };
+    let mut is_any = false;
+    for path in changed {
+        if is_documentation(path, owner_of(path, packages)) && path.extension() != Some("rs") {
+            continue;
+        }
+        is_any = true;
+        // Other files may be read by any build script or macro, and a macro may make tests in other targets.
+        let is_source = path.extension() == Some("rs") && path.file_name() != Some("build.rs");
+        let makes_others = || {
+            MACROS.iter().any(|word| {
+                texts.paths_with(word).is_none_or(|paths| paths.iter().any(|one| one.as_path() == *path))
+            })
+        };
+        if !is_source || makes_others() {
+            return None;
+        }
+        add(path)?;
+    }
+    if is_any {
+        // These may have files from elsewhere.
+        for word in INCLUSIONS {
+            for path in texts.paths_with(word)?.iter() {
+                let _of_no_package = add(path);
+            }
+        }
+        for word in ["[[test]]", "[[bench]]", "[[example]]"] {
+            for path in texts.paths_with(word)?.iter().filter(|path| path.extension() == Some("toml")) {
+                let _of_no_package = add(path);
+            }
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provenance::samples;
+
+    #[test]
+    fn an_executable_has_the_name_that_cargo_gave_it() {
+        let named = |file: &str| {
+            name_of(&Executable { file: file.into(), ..samples::executable() }).map(str::to_owned)
+        };
+        assert_eq!(
+            named("deps/0003-length_delimited-7dee80ee").as_deref(),
+            Some("length_delimited-7dee80ee")
+        );
+        assert_eq!(named("tool"), None);
+    }
+}
