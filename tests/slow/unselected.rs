@@ -123,3 +123,39 @@ fn executables_without_a_selected_test_are_not_built() {
     repository.write("base/src/lib.rs", makes_tests);
     assert_eq!(compare(&["-k", "app_whole"]).built, all, "a macro may make tests elsewhere");
 }
+
+#[test]
+fn a_run_goes_on_with_the_build_that_it_began_with() {
+    let (repository, home) = (workspace(), home());
+    repository.write("base/src/lib.rs", base(20));
+    let narrow = ["--refs", "HEAD,.", "--offline", "--workspace", "--repeat", "2", "-k", "app_whole"];
+    let memprof = |arguments: &[&str]| memprof(repository.root(), home.path(), arguments);
+    let first = memprof(&[&narrow[..], &["--threshold", "*=off"]].concat());
+    assert!(first.stderr.contains("without 3 test executables"), "{}", first.everything());
+    let latest = repository.root().join("target/memprof/latest");
+    let id = latest.read_link().expect("the newest run");
+    let folder = repository.root().join("target/memprof").join(&id);
+    let outcomes: Vec<_> = walkdir::WalkDir::new(folder.join("cells"))
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter(|found| found.path().ends_with("1/outcome.json"))
+        .collect();
+    assert_eq!(outcomes.len(), 2, "the second run of each revision");
+    outcomes.iter().for_each(|outcome| fs_err::remove_file(outcome.path()).expect("the outcome"));
+
+    let all = memprof(&[
+        "--refs",
+        "HEAD,.",
+        "--offline",
+        "--workspace",
+        "--repeat",
+        "1",
+        "--run-all",
+        "--threshold",
+        "*=off",
+    ]);
+    assert_eq!(all.code, 0, "{}", all.everything());
+    let resumed = memprof(&["--resume", id.to_str().expect("UTF-8")]);
+    assert_eq!(resumed.code, 0, "{}", resumed.everything());
+    assert!(resumed.stdout.contains("+10 B"), "{}", resumed.everything());
+}

@@ -164,12 +164,18 @@ impl<'a> Builder<'a> {
         let job = Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() };
         let revision = job.revision();
         let mut key_inputs = key_inputs(&job)?;
+        let narrowed = unselected::narrowed(&self.inputs.plan.request, &key_inputs);
+        // A run goes on with the build that it began with.
+        let goes_on = unselected::is_of_run(self.folder, index, &narrowed);
         let mut unselected = BTreeSet::new();
-        let mut stored = self.stored_or_same(&job, &key_inputs);
-        if stored.is_none() {
+        let mut stored = None;
+        if !goes_on {
+            stored = self.stored_or_same(&job, &key_inputs);
+        }
+        if stored.is_none() && !unselected::is_of_run(self.folder, index, &key_inputs) {
             unselected = unselected::executables(&job, &key_inputs);
-            if !unselected.is_empty() {
-                key_inputs.selected = Some(unselected::selection(&self.inputs.plan.request));
+            if goes_on || !unselected.is_empty() {
+                key_inputs = narrowed;
                 stored = self.stored_or_same(&job, &key_inputs);
             }
         }

@@ -12,6 +12,8 @@ use crate::provenance::{Executable, KeyInputs, Provenance};
 use crate::same_sources::{COMPARED, has_same_settings, newest};
 use crate::selected_targets::{INCLUSIONS, MACROS, RevisionTexts, has_selected};
 use crate::store::{self, Stored};
+use memprof_judge::results::build_facts::{self, Fact};
+use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::request::{Request, Selection, TargetKind};
 
 /// Returns the names of these executables, as cargo gives them: `parse-0f3c…`. None if no earlier build has a
@@ -25,6 +27,8 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
         && job.side().is_none()
         && !request.settings.run_all
         && !request.builds_all
+        // Shards become one run, and must have builds of the same sources.
+        && request.shard.is_none()
         && !request.build.all_tests
         && wanted.redacted() == *wanted;
     if !is_plain || !job.wants_tests() || selects_all(request) {
@@ -74,8 +78,18 @@ pub(crate) fn told(count: usize) -> Option<String> {
     Some(format!("without {executables} no selected test (--all-tests builds them)"))
 }
 
-/// Returns what selects the tests of a build that left out executables.
-pub(crate) fn selection(request: &Request) -> Vec<Selection> {
+/// Returns the key's inputs of a build that leaves out executables.
+pub(crate) fn narrowed(request: &Request, all: &KeyInputs) -> KeyInputs {
+    KeyInputs { selected: Some(selection(request)), ..all.clone() }
+}
+
+/// Whether the finished runs of a revision are of this build.
+pub(crate) fn is_of_run(folder: &RunFolder, revision: usize, build: &KeyInputs) -> bool {
+    let known = build_facts::read(folder).unwrap_or_default();
+    known.get(&revision).is_some_and(|known| known.facts.get(Fact::Key) == Some(&build.key()))
+}
+
+fn selection(request: &Request) -> Vec<Selection> {
     let of_tests = request.tests.iter().filter(|entry| entry.program.is_none());
     of_tests.map(|entry| entry.selection.clone()).collect()
 }
