@@ -141,7 +141,9 @@ fn a_run_goes_on_with_the_build_that_it_began_with() {
         .filter(|found| found.path().ends_with("1/outcome.json"))
         .collect();
     assert_eq!(outcomes.len(), 2, "the second run of each revision");
-    outcomes.iter().for_each(|outcome| fs_err::remove_file(outcome.path()).expect("the outcome"));
+    for outcome in &outcomes {
+        fs_err::remove_file(outcome.path()).expect("the outcome");
+    }
 
     let all = memprof(&[
         "--refs",
@@ -158,4 +160,42 @@ fn a_run_goes_on_with_the_build_that_it_began_with() {
     let resumed = memprof(&["--resume", id.to_str().expect("UTF-8")]);
     assert_eq!(resumed.code, 0, "{}", resumed.everything());
     assert!(resumed.stdout.contains("+10 B"), "{}", resumed.everything());
+}
+
+/// Files in which a change makes a new test somewhere, each with the text before and after.
+const NEW_TESTS: [(&str, &str, &str); 7] = [
+    ("app/src/lib.rs", "mod more {}", "#[test] fn wanted_in_app() {}"),
+    ("tool/src/lib.rs", "mod more {}", "#[test] fn wanted_in_tool() {}"),
+    ("tool/tests/whole.rs", "mod more {}", "#[test] fn wanted_whole() {}"),
+    ("base/src/lib.rs", "() => {};", "() => { #[test] fn wanted_by_a_macro() {} };"),
+    ("base/src/part.rs", "mod more {}", "#[test] fn wanted_by_a_path() {}"),
+    ("shared/part.rs", "mod more {}", "#[test] fn wanted_included() {}"),
+    ("tool/Cargo.toml", "default = []", "default = [\"large\"]"),
+];
+
+#[test]
+fn a_new_test_is_found_wherever_a_change_makes_it() {
+    let (mut repository, home) = (workspace(), home());
+    let old = "#[test]\nfn wanted_old() {}\nmod more {}\n";
+    repository.write("app/src/lib.rs", old);
+    repository.write("base/src/lib.rs", base(10) + "#[macro_export]\nmacro_rules! any {\n    () => {};\n}\n");
+    repository.write("base/src/part.rs", "mod more {}\n");
+    repository.write("shared/part.rs", "mod more {}\n");
+    let manifest = repository.read("tool/Cargo.toml");
+    repository.write("tool/Cargo.toml", manifest + "[features]\ndefault = []\nlarge = []\n");
+    repository.write("tool/src/lib.rs", "mod more {}\n");
+    let whole = "base::any!();\n#[path = \"../../base/src/part.rs\"]\nmod part;\nmod shared {\n    include!(\"../../shared/part.rs\");\n}\n#[cfg(feature = \"large\")]\n#[test]\nfn wanted_by_a_feature() {}\n#[test]\nfn other() {}\nmod more {}\n";
+    repository.write("tool/tests/whole.rs", whole);
+    repository.commit("with ways to new tests");
+    let filter = ["-k", "wanted"];
+    for (file, before, after) in NEW_TESTS {
+        let text = repository.read(file);
+        let changed = text.replace(before, after);
+        assert_ne!(text, changed, "{file}");
+        repository.write(file, changed);
+        let found = compare(&repository, home.path(), &filter);
+        let wanted: Vec<&String> = found.ran.iter().filter(|title| !title.contains("wanted_old")).collect();
+        assert_eq!(wanted.len(), 1, "{file}: {}", found.printed.everything());
+        repository.write(file, text);
+    }
 }

@@ -36,6 +36,7 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
     }
     let texts = RevisionTexts::new(inputs.repository, job.revision(), &[], &[]);
     let mut listed: BTreeMap<String, bool> = BTreeMap::new();
+    let mut is_any_selected = false;
     for folder in newest(&inputs.cache.store()).into_iter().take(COMPARED) {
         let Stored::Complete(entry) = store::find_in(&folder) else { continue };
         let build = &entry.provenance;
@@ -51,6 +52,8 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
             changed.iter().flat_map(|file| file.old.iter().chain(&file.new)).map(Utf8Path::new).collect();
         let Some(changed) = changed_parts(&texts, build, &changed) else { continue };
         for executable in &build.executables {
+            let is_selected = has_selected(request, executable);
+            is_any_selected |= is_selected;
             let is_unchanged = executable.harness
                 && executable.unlisted.is_none()
                 && executable
@@ -58,11 +61,11 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
                     .as_deref()
                     .is_some_and(|own| !changed.contains(&(own, part_of(executable.kind))));
             if let Some(name) = name_of(executable).filter(|_| is_unchanged) {
-                listed.entry(name.to_owned()).or_insert_with(|| has_selected(request, executable));
+                listed.entry(name.to_owned()).or_insert(is_selected);
             }
         }
     }
-    if !listed.values().any(|is_selected| *is_selected) {
+    if !is_any_selected {
         return BTreeSet::new();
     }
     listed.into_iter().filter(|(_, is_selected)| !is_selected).map(|(name, _)| name).collect()
@@ -95,9 +98,9 @@ fn selection(request: &Request) -> Vec<Selection> {
 }
 
 fn selects_all(request: &Request) -> bool {
-    selection(request).iter().any(|one| {
-        one.expression.is_none() && one.regex.is_none() && one.exact.is_empty() && one.within.is_none()
-    })
+    selection(request)
+        .iter()
+        .any(|one| one.expression.is_none() && one.exact.is_empty() && one.within.is_none())
 }
 
 /// Returns the name that cargo gave the executable; `deps/0003-NAME` is its copy.
@@ -163,9 +166,11 @@ fn changed_parts<'b>(
                 let _of_no_package = add(path);
             }
         }
+        let [_, others @ ..] = PARTS;
         for word in ["[[test]]", "[[bench]]", "[[example]]"] {
             for path in texts.paths_with(word)?.iter().filter(|path| path.extension() == Some("toml")) {
-                let _of_no_package = add(path);
+                let owner = owner_of(path, packages);
+                found.extend(owner.into_iter().flat_map(|owner| others.map(|part| (owner, part))));
             }
         }
     }

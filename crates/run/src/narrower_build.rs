@@ -21,9 +21,12 @@ pub(crate) fn advice(request: &Request, builds: &[Build], cells: &[PlannedCell])
     if !has_filter || !is_for_tests || !request.build.settings.packages.is_empty() {
         return None;
     }
-    let packages: Vec<BTreeSet<&str>> = builds
-        .iter()
-        .filter_map(Build::entry)
+    let entries = || builds.iter().filter_map(Build::entry);
+    // What is not needed was left out.
+    if entries().any(|entry| entry.provenance.key_inputs.selected.is_some()) {
+        return None;
+    }
+    let packages: Vec<BTreeSet<&str>> = entries()
         .map(|entry| entry.provenance.executables.iter().map(|one| one.package.as_str()).collect())
         .collect();
     let selected = cells.iter().map(|planned| planned.cell.test.package.as_str()).collect();
