@@ -163,13 +163,15 @@ fn a_run_goes_on_with_the_build_that_it_began_with() {
 }
 
 /// Files in which a change makes a new test somewhere, each with the text before and after.
-const NEW_TESTS: [(&str, &str, &str); 7] = [
+const NEW_TESTS: [(&str, &str, &str); 9] = [
     ("app/src/lib.rs", "mod more {}", "#[test] fn wanted_in_app() {}"),
     ("tool/src/lib.rs", "mod more {}", "#[test] fn wanted_in_tool() {}"),
     ("tool/tests/whole.rs", "mod more {}", "#[test] fn wanted_whole() {}"),
     ("base/src/lib.rs", "() => {};", "() => { #[test] fn wanted_by_a_macro() {} };"),
     ("base/src/part.rs", "mod more {}", "#[test] fn wanted_by_a_path() {}"),
     ("shared/part.rs", "mod more {}", "#[test] fn wanted_included() {}"),
+    ("base/src/linked.rs", "mod more {}", "#[test] fn wanted_through_a_link() {}"),
+    ("tool/src/root.rs", "mod more {}", "#[test] fn wanted_in_a_root() {}"),
     ("tool/Cargo.toml", "default = []", "default = [\"large\"]"),
 ];
 
@@ -180,9 +182,17 @@ fn a_new_test_is_found_wherever_a_change_makes_it() {
     repository.write("app/src/lib.rs", old);
     repository.write("base/src/lib.rs", base(10) + "#[macro_export]\nmacro_rules! any {\n    () => {};\n}\n");
     repository.write("base/src/part.rs", "mod more {}\n");
-    repository.write("shared/part.rs", "mod more {}\n");
+    for file in ["base/src/linked.rs", "tool/src/root.rs", "shared/part.rs"] {
+        repository.write(file, "mod more {}\n");
+    }
+    let link = repository.root().join("tool/tests/linked.rs");
+    std::os::unix::fs::symlink("../../base/src/linked.rs", link).expect("a link");
     let manifest = repository.read("tool/Cargo.toml");
-    repository.write("tool/Cargo.toml", manifest + "[features]\ndefault = []\nlarge = []\n");
+    repository.write(
+        "tool/Cargo.toml",
+        manifest
+            + "[features]\ndefault = []\nlarge = []\n[[test]]\nname = \"root\"\npath = \"src/root.rs\"\n",
+    );
     repository.write("tool/src/lib.rs", "mod more {}\n");
     let whole = "base::any!();\n#[path = \"../../base/src/part.rs\"]\nmod part;\nmod shared {\n    include!(\"../../shared/part.rs\");\n}\n#[cfg(feature = \"large\")]\n#[test]\nfn wanted_by_a_feature() {}\n#[test]\nfn other() {}\nmod more {}\n";
     repository.write("tool/tests/whole.rs", whole);

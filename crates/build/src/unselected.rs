@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::documentation::{is_documentation, owner_of};
 use crate::git::changed_files::changed_files;
@@ -16,7 +16,7 @@ use memprof_judge::results::build_facts::{self, Fact};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::request::{Request, Selection, TargetKind};
 
-/// Returns the names of these executables, as cargo gives them: `parse-0f3c…`. None if no earlier build has a
+/// Returns the names of these executables, as cargo gives them: `parse-0f3c…`. Empty if no earlier build has a
 /// selected test: a misspelt name is reported best if all tests are known.
 pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String> {
     let inputs = job.inputs;
@@ -35,6 +35,7 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
         return BTreeSet::new();
     }
     let texts = RevisionTexts::new(inputs.repository, job.revision(), &[], &[]);
+    let Ok(links) = inputs.repository.links(&job.revision().commit) else { return BTreeSet::new() };
     let mut listed: BTreeMap<String, bool> = BTreeMap::new();
     let mut is_any_selected = false;
     for folder in newest(&inputs.cache.store()).into_iter().take(COMPARED) {
@@ -50,7 +51,7 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
         };
         let changed: BTreeSet<&Utf8Path> =
             changed.iter().flat_map(|file| file.old.iter().chain(&file.new)).map(Utf8Path::new).collect();
-        let Some(changed) = changed_parts(&texts, build, &changed) else { continue };
+        let Some(changed) = changed_parts(&texts, build, &changed, &links) else { continue };
         for executable in &build.executables {
             let is_selected = has_selected(request, executable);
             is_any_selected |= is_selected;
@@ -86,7 +87,7 @@ pub(crate) fn narrowed(request: &Request, all: &KeyInputs) -> KeyInputs {
     KeyInputs { selected: Some(selection(request)), ..all.clone() }
 }
 
-/// Whether the finished runs of a revision are of this build.
+/// Whether the finished runs of a revision are of this build. Runs of a damaged list are checked one by one later.
 pub(crate) fn is_of_run(folder: &RunFolder, revision: usize, build: &KeyInputs) -> bool {
     let known = build_facts::read(folder).unwrap_or_default();
     known.get(&revision).is_some_and(|known| known.facts.get(Fact::Key) == Some(&build.key()))
@@ -129,6 +130,7 @@ fn changed_parts<'b>(
     texts: &RevisionTexts<'_>,
     build: &'b Provenance,
     changed: &BTreeSet<&Utf8Path>,
+    links: &[Utf8PathBuf],
 ) -> Option<BTreeSet<(&'b Utf8Path, &'static str)>> {
     let packages = &build.local_packages;
     let mut found = BTreeSet::new();
@@ -166,12 +168,14 @@ fn changed_parts<'b>(
                 let _of_no_package = add(path);
             }
         }
-        let [_, others @ ..] = PARTS;
-        for word in ["[[test]]", "[[bench]]", "[[example]]"] {
-            for path in texts.paths_with(word)?.iter().filter(|path| path.extension() == Some("toml")) {
-                let owner = owner_of(path, packages);
-                found.extend(owner.into_iter().flat_map(|owner| others.map(|part| (owner, part))));
+        let manifests = |path: &&Utf8PathBuf| path.extension() == Some("toml");
+        for word in [".rs\"", ".rs'"] {
+            for path in texts.paths_with(word)?.iter().filter(manifests) {
+                let _of_no_package = add(path);
             }
+        }
+        for path in links {
+            let _of_no_package = add(path);
         }
     }
     Some(found)

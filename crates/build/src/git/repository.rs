@@ -393,12 +393,25 @@ impl Repository {
     /// the root and in git's order. For a file, that is its own path; for a missing path, there are
     /// none. Files of submodules are left out.
     pub fn files(&self, commit: &str, folder: &str) -> anyhow::Result<Vec<String>> {
+        self.listed(commit, folder, " blob ")
+    }
+
+    /// Returns the paths of a commit's symbolic links.
+    ///
+    /// # Errors
+    /// Git cannot read the commit.
+    pub(crate) fn links(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
+        Ok(self.listed(commit, "", "120000 ")?.into_iter().map(Utf8PathBuf::from).collect())
+    }
+
+    /// Returns the paths in a folder of a commit whose mode and type contain this.
+    fn listed(&self, commit: &str, folder: &str, facts: &str) -> anyhow::Result<Vec<String>> {
         let folder = folder.trim_end_matches('/');
         let command = self.reading().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
         let command = if folder.is_empty() { command } else { command.args(["--", folder]) };
         let listed = nul_separated(&command.run()?.stdout);
-        let blobs = listed.iter().filter_map(|line| line.split_once('\t'));
-        Ok(blobs.filter(|(facts, _)| facts.contains(" blob ")).map(|(_, path)| path.to_owned()).collect())
+        let entries = listed.iter().filter_map(|line| line.split_once('\t'));
+        Ok(entries.filter(|(own, _)| own.contains(facts)).map(|(_, path)| path.to_owned()).collect())
     }
 
     /// Whether a file of a commit that these pathspecs select contains one of the texts.
