@@ -32,7 +32,7 @@ pub fn build(context: CommandContext<'_>, arguments: &BuildCommandArguments) -> 
     // Check the file now, and not after an hour of building.
     archive.map(Target::find).transpose()?;
     let mut asked = Asked::read(&arguments.request, &presentation, &repository, RefsNeeded::Any)?;
-    // Who builds before a run does not know yet which tests will run.
+    // Later runs of these builds may select other tests.
     asked.request.builds_all = true;
     asked.request.typed_names = arguments.why_by.is_some_and(GroupBy::needs_typed_names);
     let mut plan = resolve_any(&asked.request, &repository, context.console)?;

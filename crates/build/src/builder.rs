@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::attempts::{self, Build};
@@ -29,7 +28,8 @@ use crate::lockfile_resolver::LockfileResolver;
 use crate::prepared_source::{self, SkippedEdits};
 use crate::provenance::KeyInputs;
 use crate::same_sources;
-use crate::selected_failures::{failure_of_added, failure_of_selected, judged};
+use crate::selected_failures::{complete, failure_of_added, failure_of_selected, judged};
+use crate::selected_targets;
 use crate::shared_lockfile::{self, SharedLockfile};
 use crate::shim::CompiledShim;
 use crate::side_lockfile;
@@ -168,10 +168,7 @@ impl<'a> Builder<'a> {
         // A run goes on with the build that it began with.
         let goes_on = unselected::is_of_run(self.folder, index, &narrowed);
         let mut unselected = BTreeSet::new();
-        let mut stored = None;
-        if !goes_on {
-            stored = self.stored_or_same(&job, &key_inputs);
-        }
+        let mut stored = if goes_on { None } else { self.stored_or_same(&job, &key_inputs) };
         if stored.is_none() && !unselected::is_of_run(self.folder, index, &key_inputs) {
             unselected = unselected::executables(&job, &key_inputs);
             if goes_on || !unselected.is_empty() {
@@ -185,10 +182,7 @@ impl<'a> Builder<'a> {
             entry
         } else {
             self.emit(Event::BuildStarted { name: revision.name.clone(), commit: revision.short() });
-            self.tell_of_only_tests(&job);
-            if let Some(text) = unselected::told(unselected.len()) {
-                self.emit(Event::TargetsChosen { text });
-            }
+            self.tell_of_targets(&job, unselected.len());
             let started = Instant::now();
             match attempts::build(&job, &mut self.tree, key_inputs, &unselected, log) {
                 Ok(Build::Done(entry)) => {
@@ -561,12 +555,7 @@ impl<'a> Builder<'a> {
         failure.add_hint_of_outside_path(&self.inputs.checkout);
         failure.add_hint_of_external(&plan.request.overlay, &self.inputs.checkout);
         failure.add_missing_submodules(&self.tree.missing_submodules(revision));
-        let log = self.folder.build_log(plan, index);
-        // Without a call of cargo, the log is empty.
-        if !fs_err::metadata(&log).is_ok_and(|log| log.len() > 0) {
-            fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
-            fs_err::write(&log, &failure.first_errors)?;
-        }
+        failure.write_if_empty(&self.folder.build_log(plan, index))?;
         // A request that no ref can satisfy is reported only once, by the caller.
         if failure.fault != Fault::Request {
             self.report_failure(index, &failure);
@@ -574,29 +563,16 @@ impl<'a> Builder<'a> {
         Ok(Build::Failed(failure))
     }
 
-    /// Says once that the other targets are not built.
-    fn tell_of_only_tests(&self, job: &Job<'_>) {
-        let Some(tests) = job.only_tests().filter(|_| !self.has_told.replace(true)) else { return };
-        let names = tests.into_iter().collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "only the integration test {names}, which the overlay adds and the selection names \
-             (--all-tests builds the rest)"
-        );
-        self.emit(Event::TargetsChosen { text });
+    /// Says which targets are not built: once if the overlay's tests are enough.
+    fn tell_of_targets(&self, job: &Job<'_>, unselected: usize) {
+        let only = job.only_tests().filter(|_| !self.has_told.replace(true));
+        let texts = only.map(|tests| selected_targets::told(&tests)).into_iter();
+        texts.chain(unselected::told(unselected)).for_each(|text| self.emit(Event::TargetsChosen { text }));
     }
 
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
     }
-}
-
-/// Returns a stored build, if nothing is missing in it that may be there by now.
-fn complete(job: &Job<'_>, entry: Box<Entry>) -> Option<Box<Entry>> {
-    let is_whole = entry.provenance.missing_submodules.is_empty();
-    let lacks_nothing = is_whole && !entry.lacks_libraries() && !entry.lacks_secrets();
-    let entry = lacks_nothing.then(|| judged(job, entry))?;
-    let lacks_selected = entry.selected_failures().next().is_some();
-    (!lacks_selected).then_some(entry)
 }
 
 impl TestTree for Builder<'_> {

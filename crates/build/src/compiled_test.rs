@@ -26,9 +26,9 @@ pub(crate) const CONFIGURED_OUT: &str = "memprof-configured-out";
 /// notebook is a part of one function. Only what is used takes memory.
 const STACK: (&str, &str) = ("RUST_MIN_STACK", "1073741824");
 
-/// Removes a mark that an earlier build may have left.
-fn remove_mark(mark: &Path) -> std::io::Result<()> {
-    match fs_err::remove_file(mark) {
+/// Removes a file that an earlier build may have left.
+fn remove_left(file: &Path) -> std::io::Result<()> {
+    match fs_err::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
@@ -83,10 +83,12 @@ pub(crate) fn compile(
         let name = executable.file_name().and_then(|name| name.to_str());
         if name.is_some_and(|name| unselected.contains(name)) {
             remove_irregular(executable)?;
+            // Its file may have other names.
+            remove_left(executable)?;
             stand_in::leave_out(executable, &mark)?;
             return Ok(0);
         }
-        remove_mark(&mark)?;
+        remove_left(&mark)?;
     }
     let call_compiler = |heap: bool| {
         if let Some(executable) = &executable {
@@ -114,10 +116,10 @@ pub(crate) fn compile(
             fs_err::write(mark, owner)?;
         }
     } else if let Some(mark) = mark {
-        remove_mark(&mark)?;
+        remove_left(&mark)?;
     }
     if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED).filter(|_| !is_program) {
-        remove_mark(&mark)?;
+        remove_left(&mark)?;
         // A signal stopped a compiler without an exit code. Such a build must fail.
         let has_errors = output.status.code().is_some_and(|code| code != 0);
         if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
@@ -132,7 +134,7 @@ pub(crate) fn compile(
         if output.status.success() && configured_out::is_configured_out(argv)? {
             fs_err::write(mark, "")?;
         } else {
-            remove_mark(&mark)?;
+            remove_left(&mark)?;
         }
     }
     std::io::stderr().lock().write_all(&output.stderr)?;

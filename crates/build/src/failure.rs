@@ -1,5 +1,6 @@
 //! A failed build: the compiler's errors, and what may help.
 
+use anyhow::Context;
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,7 @@ use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::injected_files::LeadsOutside;
 use crate::checkout::missing_submodules::MissingSubmodule;
-use crate::store::UnreadableArtifact;
+use crate::wrong_build::UnreadableArtifact;
 use memprof_plan::request::{OverlayMode, OverlayRequest};
 use memprof_plan::resolved::Revision;
 use memprof_support::advice;
@@ -56,6 +57,15 @@ const NOT_IN_A_REGISTRY: &str = "the crate `memprof` is in no registry yet; writ
 const SHOWN: usize = 3;
 
 impl BuildFailure {
+    /// Writes the first errors to the log of a build without a call of cargo, which is empty.
+    pub(crate) fn write_if_empty(&self, log: &Utf8Path) -> anyhow::Result<()> {
+        if !fs_err::metadata(log).is_ok_and(|log| log.len() > 0) {
+            fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
+            fs_err::write(log, &self.first_errors)?;
+        }
+        Ok(())
+    }
+
     /// Returns the failure of a call of cargo.
     pub(crate) fn from_compiler(messages: &Messages, stderr: &str) -> Self {
         let mut first_errors = messages.first_errors(SHOWN);

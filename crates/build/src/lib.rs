@@ -66,3 +66,4 @@ mod typed_names;
 mod unselected;
 mod watched;
 pub mod wrapper;
+mod wrong_build;

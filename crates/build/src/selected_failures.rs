@@ -20,6 +20,15 @@ pub(crate) fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
     entry
 }
 
+/// Returns a stored build, if nothing is missing in it that may be there by now.
+pub(crate) fn complete(job: &Job<'_>, entry: Box<Entry>) -> Option<Box<Entry>> {
+    let is_whole = entry.provenance.missing_submodules.is_empty();
+    let lacks_nothing = is_whole && !entry.lacks_libraries() && !entry.lacks_secrets();
+    let entry = lacks_nothing.then(|| judged(job, entry))?;
+    let lacks_selected = entry.selected_failures().next().is_some();
+    (!lacks_selected).then_some(entry)
+}
+
 /// Returns the failure of a build in which no target with selected tests compiles.
 pub(crate) fn failure_of_selected(
     request: &Request,

@@ -199,6 +199,15 @@ pub fn only_tests(texts: &RevisionTexts<'_>, request: &Request) -> Option<BTreeS
     is_only.then_some(names)
 }
 
+/// Says that only these integration tests are built.
+pub(crate) fn told(tests: &BTreeSet<String>) -> String {
+    let names = tests.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "only the integration test {names}, which the overlay adds and the selection names (--all-tests builds the \
+         rest)"
+    )
+}
+
 /// Whether the added tests may contain a selected one. A misspelt name is reported best if all tests
 /// are known.
 fn may_be_added(texts: &RevisionTexts<'_>, request: &Request, added_tests: &BTreeSet<String>) -> bool {

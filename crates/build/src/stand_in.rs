@@ -1,5 +1,5 @@
-//! Stand-ins for test targets that do not compile, or that no selected test is in, so that cargo builds and runs all
-//! others.
+//! Stand-ins for test targets that do not compile, or that contain no selected test, so that cargo builds and runs
+//! all others.
 //!
 //! Cargo runs no test at all if one target does not compile, and it has no option that changes this.
 //! So the compiler wrapper compiles an empty program in place of the target and leaves a mark. The
@@ -44,11 +44,6 @@ pub(crate) fn compile(argv: &[OsString], executable: &Path) -> anyhow::Result<bo
 
 /// Puts an empty file in place of the executable. Nobody runs it: cargo's runner only notes the call.
 pub(crate) fn leave_out(executable: &Path, mark: &Path) -> anyhow::Result<()> {
-    // What an earlier linker wrote may have other names.
-    match fs_err::remove_file(executable) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-        Ok(()) | Err(_) => {}
-    }
     fs_err::write(executable, "")?;
     fs_err::write(mark, "")?;
     write_dep_info(executable)

@@ -15,6 +15,8 @@ pub use crate::known_files::hash_file;
 use crate::provenance::{Executable, FailedTarget, Provenance, VERSION};
 use crate::shared_files::{SharedFile, SharedFiles};
 use crate::test_listing;
+use crate::wrong_build::UnreadableArtifact;
+pub use crate::wrong_build::WrongBuild;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
 use memprof_support::folder_removal::remove_folder;
@@ -34,36 +36,6 @@ pub struct Entry {
     /// What may help with its failed targets. A build that is read from the store has none.
     pub hints: Vec<String>,
 }
-
-/// An executable is not the planned build, so its figures do not count.
-#[derive(Debug, thiserror::Error)]
-pub enum WrongBuild {
-    /// The file is not the one that was built.
-    #[error(
-        "{file} is not the executable that was built: its hash is {found}, but provenance.json says \
-         {expected}"
-    )]
-    OtherExecutable {
-        file: Utf8PathBuf,
-        /// The hash.
-        found: String,
-        /// The expected hash.
-        expected: String,
-    },
-    /// The process is another build.
-    #[error("the test process reports build {found}, but the plan says {expected}")]
-    OtherBuild {
-        /// The key that the shim in the process reports.
-        found: String,
-        /// The planned key.
-        expected: String,
-    },
-}
-
-/// A file that cargo reports as built cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("cargo reports a file as built that cannot be read: {0}")]
-pub(crate) struct UnreadableArtifact(std::io::Error);
 
 /// The file in an entry's folder with its [`Provenance`].
 pub const PROVENANCE: &str = "provenance.json";

@@ -43,8 +43,7 @@ impl Stamp {
         })
     }
 
-    /// Returns the same of a path below an open folder. Every path is looked up from its beginning, so this takes
-    /// half the time.
+    /// Returns the same of a path below an open folder. The system looks up only the rest of the path.
     #[allow(
         clippy::cast_possible_wrap,
         clippy::cast_sign_loss,
