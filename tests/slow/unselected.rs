@@ -131,7 +131,7 @@ fn a_run_goes_on_with_the_build_that_it_began_with() {
     let narrow = ["--refs", "HEAD,.", "--offline", "--workspace", "--repeat", "2", "-k", "app_whole"];
     let memprof = |arguments: &[&str]| memprof(repository.root(), home.path(), arguments);
     let first = memprof(&[&narrow[..], &["--threshold", "*=off"]].concat());
-    assert!(first.stderr.contains("without 3 test executables"), "{}", first.everything());
+    assert!(first.stderr.contains("without 3 executables"), "{}", first.everything());
     let latest = repository.root().join("target/memprof/latest");
     let id = latest.read_link().expect("the newest run");
     let folder = repository.root().join("target/memprof").join(&id);

@@ -76,10 +76,10 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
 pub(crate) fn told(count: usize) -> Option<String> {
     let executables = match count {
         0 => return None,
-        1 => "1 test executable, which contains".to_owned(),
-        count => format!("{count} test executables, which contain"),
+        1 => "1 executable that has".to_owned(),
+        count => format!("{count} executables that have"),
     };
-    Some(format!("without {executables} no selected test (--all-tests builds them)"))
+    Some(format!("without {executables} no selected test (--all-tests)"))
 }
 
 /// Returns the key's inputs of a build that leaves out executables.
