@@ -171,7 +171,10 @@ fn changed_parts<'b>(
         let manifests = |path: &&Utf8PathBuf| path.extension() == Some("toml");
         for word in [".rs\"", ".rs'"] {
             for path in texts.paths_with(word)?.iter().filter(manifests) {
-                let _of_no_package = add(path);
+                let manifest = texts.repository.show(&texts.revision.commit, path.as_str()).ok()??;
+                if names_a_root(&String::from_utf8_lossy(&manifest)) {
+                    let _of_no_package = add(path);
+                }
             }
         }
         for path in links {
@@ -181,10 +184,22 @@ fn changed_parts<'b>(
     Some(found)
 }
 
+/// Whether a manifest gives a target the path of its root.
+fn names_a_root(manifest: &str) -> bool {
+    manifest.lines().any(|line| line.contains("path") && line.contains(".rs"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::provenance::samples;
+
+    #[test]
+    fn a_manifest_names_a_root_by_its_path() {
+        assert!(names_a_root("[[test]]\npath = \"src/root.rs\""));
+        assert!(names_a_root("lib = { path = 'lib.rs' }"));
+        assert!(!names_a_root("homepage = \"https://tokio.rs\"\nbuild = \"build.rs\""));
+    }
 
     #[test]
     fn an_executable_has_the_name_that_cargo_gave_it() {
