@@ -15,6 +15,19 @@ fn experiment(what: &str, events: &str) -> Experiment {
         .env("MEMPROF_TRACE_COLUMNS", "heap")
 }
 
+/// The last that was logged of each line, or of each line of each call. A line that still runs is
+/// logged too, and again after it.
+fn lines(record: &Record) -> Vec<&Value> {
+    let mut lines: Vec<&Value> = Vec::new();
+    for line in record.events("line") {
+        match lines.iter_mut().find(|one| one["line"] == line["line"] && one["call"] == line["call"]) {
+            Some(earlier) => *earlier = line,
+            None => lines.push(line),
+        }
+    }
+    lines
+}
+
 /// The last that was said of each node, in their order.
 fn nodes(record: &Record) -> Vec<&Value> {
     let mut nodes: Vec<&Value> = Vec::new();
@@ -158,7 +171,7 @@ fn an_abort_leaves_what_was_told_until_then() {
 #[test]
 fn lines_have_their_own_figures() {
     let record = traced("lines", "0");
-    let lines = record.events("line");
+    let lines = lines(&record);
     let start = record.events("checkpoint")[0]["metrics"]["heap.live"].as_i64().unwrap();
     let of = |line: u64| {
         let line = lines.iter().find(|one| one["line"] == line).unwrap();
@@ -185,7 +198,7 @@ fn lines_have_their_own_figures() {
 fn lines_have_levels_and_time_too() {
     let record = experiment("lines", "0").env("MEMPROF_TRACE_COLUMNS", "heap,time").succeed();
     let start = record.events("checkpoint")[0]["metrics"]["heap.live"].as_i64().unwrap();
-    let lines = record.events("line");
+    let lines = lines(&record);
     let of = |line: u64, metric: &str| figure(lines.iter().find(|one| one["line"] == line).unwrap(), metric);
     let live = |line: u64| of(line, "heap.live") - start;
     // The most at the end of the line: with the scratch of the last round, and without it.
@@ -203,7 +216,7 @@ fn lines_have_levels_and_time_too() {
 fn only_every_so_many_th_call_is_logged_and_measured_by_line() {
     let record = experiment("every", "10").env("MEMPROF_TRACE_EVERY", "2").succeed();
     let times = |line: u64| {
-        let lines = record.events("line");
+        let lines = lines(&record);
         let line = *lines.iter().find(|one| one["line"] == line).unwrap();
         (line["times"].as_u64().unwrap(), line["every"].as_u64().unwrap())
     };
@@ -222,7 +235,7 @@ fn each_measured_call_has_lines_of_its_own_on_request() {
     let experiment = |events: &str| experiment("every", events).env("MEMPROF_TRACE_EVERY", "2");
     let calls = |events: &str| -> Vec<(u64, u64, i64)> {
         let record = experiment(events).env("MEMPROF_TRACE_PER_CALL", "1").succeed();
-        let lines = record.events("line").into_iter().filter(|line| line["line"] == 48).cloned();
+        let lines = lines(&record).into_iter().filter(|line| line["line"] == 48).cloned();
         let number = |line: &Value, name: &str| line[name].as_u64().unwrap();
         lines
             .map(|line| (number(&line, "call"), number(&line, "times"), figure(&line, "heap.allocated")))
@@ -236,7 +249,7 @@ fn each_measured_call_has_lines_of_its_own_on_request() {
 #[test]
 fn a_function_may_have_a_period_of_its_own() {
     let record = experiment("own-period", "10").env("MEMPROF_TRACE_EVERY", "7").succeed();
-    let lines: Vec<_> = record.events("line").iter().map(|line| (&line["every"], &line["times"])).collect();
+    let lines: Vec<_> = lines(&record).iter().map(|line| (&line["every"], &line["times"])).collect();
     assert_eq!(lines, [(&Value::from(2), &Value::from(3))], "the first, the third and the fifth call");
 }
 
@@ -244,9 +257,7 @@ fn a_function_may_have_a_period_of_its_own() {
 fn lines_until_an_abort_are_in_the_log() {
     let record = experiment("killed", "0").run();
     assert!(!record.output.status.success());
-    // A line that still runs is logged again.
-    let mut lines = record.events("line");
-    lines.dedup_by_key(|line| line["line"].as_u64());
+    let lines = lines(&record);
     let ran: Vec<_> = lines.iter().map(|line| (line["line"].as_u64(), line["times"].as_u64())).collect();
     assert_eq!(ran, [72, 73, 74].map(|line| (Some(line), Some(1))));
     assert_eq!(figure(lines[0], "heap.allocated"), 9000);
@@ -270,7 +281,7 @@ fn traced_functions_and_lines_have_what_a_pool_handed_out() {
     let node = *nodes(&record).iter().find(|node| node["label"] == "traced::of_pool").unwrap();
     assert_eq!(node["calls"], 2);
     assert_eq!(figure(node, "pool.arena.consumed"), 2 * 3000);
-    let lines = record.events("line");
+    let lines = lines(&record);
     let of = |line: u64| figure(lines.iter().find(|one| one["line"] == line).unwrap(), "pool.arena.in_use");
     // The most at the end of the line, in the second call.
     assert_eq!((of(61), of(62)), (1000 + 3000 + 5000, 1000 + 6000));
