@@ -4,6 +4,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::DiagnosticLevel;
 use cargo_metadata::{Artifact, CompilerMessage, Message, PackageId};
 
+use memprof_support::paths::without_dots;
+
 /// A build script of a package of the checkout, as it ran.
 #[derive(Debug)]
 pub struct LocalScript {
@@ -50,12 +52,14 @@ impl Messages {
             }
         };
         match message {
-            Message::CompilerArtifact(artifact) => {
+            Message::CompilerArtifact(mut artifact) => {
+                artifact.target.src_path = without_dots(&artifact.target.src_path);
                 let name = (!artifact.fresh).then(|| artifact.target.name.clone());
                 self.artifacts.push(artifact);
                 name
             }
-            Message::CompilerMessage(message) => {
+            Message::CompilerMessage(mut message) => {
+                message.target.src_path = without_dots(&message.target.src_path);
                 if matches!(message.message.level, DiagnosticLevel::Error | DiagnosticLevel::Ice) {
                     self.errors.push(message);
                 } else if is_kept(&message.message.message) && !self.kept.contains(&message.message.message) {

@@ -12,6 +12,7 @@ use crate::cargo::manifest::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
+use memprof_support::paths::without_dots;
 use memprof_support::regular_file::followed;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
@@ -36,14 +37,19 @@ pub(crate) fn with_lines(root: &[u8]) -> Vec<u8> {
 }
 
 /// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is
-/// used.
+/// used. Roots of targets have no `..`, which `path = "../base/src/root.rs"` brings in.
 pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Metadata> {
     let command = toolchain
         .cargo()
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path"])
         .arg(manifest);
     let output = command.run()?;
-    serde_json::from_slice(&output.stdout).with_context(|| format!("cannot read what `{command}` printed"))
+    let mut metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("cannot read what `{command}` printed"))?;
+    for target in metadata.packages.iter_mut().flat_map(|package| &mut package.targets) {
+        target.src_path = without_dots(&target.src_path);
+    }
+    Ok(metadata)
 }
 
 /// Writes overlay files into the checkout, and `[[test]]` entries if cargo does not discover them
