@@ -210,7 +210,9 @@ impl KeptRun {
             kept.insert(record.cell.clone());
             let place = folder.cell(plan, plan.baseline, &record.cell, record.repeat);
             copy_tree(&home, &place)?;
-            sealed::write(&place.join(file::OUTCOME), &RunRecord { revision: plan.baseline, ..record })?;
+            // A sync of each would take seconds. If a power failure damages one, `--resume` copies it again.
+            let copied = sealed::sealed(&RunRecord { revision: plan.baseline, ..record })?;
+            fs_err::write(place.join(file::OUTCOME), copied)?;
         }
         let gaps = build_facts::read(&self.folder)?.remove(&self.record.revision).unwrap_or_default();
         let gaps = &gaps.not_measured[..];
