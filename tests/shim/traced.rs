@@ -15,8 +15,8 @@ fn experiment(what: &str, events: &str) -> Experiment {
         .env("MEMPROF_TRACE_COLUMNS", "heap")
 }
 
-/// The last that was logged of each line, or of each line of each call. A line that still runs is
-/// logged too, and again after it.
+/// The last message about each line, or about each line of each call. A line that still runs is
+/// logged without figures, and again when it has ended.
 fn lines(record: &Record) -> Vec<&Value> {
     let mut lines: Vec<&Value> = Vec::new();
     for line in record.events("line") {

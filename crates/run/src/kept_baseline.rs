@@ -31,6 +31,7 @@ use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
+use memprof_support::regular_file;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
@@ -212,7 +213,7 @@ impl KeptRun {
             copy_tree(&home, &place)?;
             // A sync of each would take seconds. If a power failure damages one, `--resume` copies it again.
             let copied = sealed::sealed(&RunRecord { revision: plan.baseline, ..record })?;
-            fs_err::write(place.join(file::OUTCOME), copied)?;
+            regular_file::write(&place.join(file::OUTCOME), &copied)?;
         }
         let gaps = build_facts::read(&self.folder)?.remove(&self.record.revision).unwrap_or_default();
         let gaps = &gaps.not_measured[..];
