@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::Value;
 
 use crate::guards::Guard;
@@ -31,9 +31,9 @@ use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
-use memprof_support::regular_file;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
+use memprof_support::{parallel, regular_file};
 
 /// A saved baseline, opened.
 pub struct KeptRun {
@@ -199,22 +199,22 @@ impl KeptRun {
         self.add_facts(plan, folder)?;
         let planned: BTreeSet<&CellId> = cells.iter().map(|planned| &planned.cell).collect();
         let selects_the_same = kept_baseline::select_the_same(&self.plan.request, &plan.request);
-        let mut kept: BTreeSet<CellId> = BTreeSet::new();
-        for (home, record) in self.records()? {
-            let is_unplanned = !planned.contains(&record.cell);
-            if is_unplanned && (!selects_the_same || self.left_out.cells.contains(&record.cell)) {
-                continue;
-            }
-            if let Some(problem) = stored::damage(&home) {
+        let is_kept =
+            |cell: &CellId| planned.contains(cell) || selects_the_same && !self.left_out.cells.contains(cell);
+        let mut records = self.records()?;
+        records.retain(|(_, record)| is_kept(&record.cell));
+        let copy = |(home, record): &(Utf8PathBuf, RunRecord)| -> anyhow::Result<()> {
+            if let Some(problem) = stored::damage_of_files(home, record) {
                 return Err(UserError::new(problem).help(self.save_again(&self.revision().spec)).into());
             }
-            kept.insert(record.cell.clone());
             let place = folder.cell(plan, plan.baseline, &record.cell, record.repeat);
-            copy_tree(&home, &place)?;
+            copy_tree(home, &place)?;
             // A sync of each would take seconds. If a power failure damages one, `--resume` copies it again.
-            let copied = sealed::sealed(&RunRecord { revision: plan.baseline, ..record })?;
-            regular_file::write(&place.join(file::OUTCOME), &copied)?;
-        }
+            let copied = sealed::sealed(&RunRecord { revision: plan.baseline, ..record.clone() })?;
+            Ok(regular_file::write(&place.join(file::OUTCOME), &copied)?)
+        };
+        parallel::map(&records, usize::MAX, copy).into_iter().collect::<anyhow::Result<()>>()?;
+        let kept: BTreeSet<CellId> = records.into_iter().map(|(_, record)| record.cell).collect();
         let gaps = build_facts::read(&self.folder)?.remove(&self.record.revision).unwrap_or_default();
         let gaps = &gaps.not_measured[..];
         for cell in planned.iter().filter(|cell| !kept.contains(**cell)) {
@@ -262,7 +262,7 @@ impl KeptRun {
     }
 
     /// The kept revision's runs, with their folders.
-    fn records(&self) -> anyhow::Result<Vec<(camino::Utf8PathBuf, RunRecord)>> {
+    fn records(&self) -> anyhow::Result<Vec<(Utf8PathBuf, RunRecord)>> {
         let mut records = Vec::new();
         for entry in walkdir::WalkDir::new(self.folder.cells()).sort_by_file_name() {
             let entry = entry?;

@@ -21,6 +21,7 @@ use crate::schedule::{Needs, Schedule};
 use crate::side_by_side::{self, Ending, Stage, Work};
 use crate::test_command::TestCommand;
 use memprof_build::provenance::Executable;
+use memprof_build::store::Entry;
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::devices::CudaDevice;
 use memprof_gpu::neighbours::Interference;
@@ -119,6 +120,8 @@ pub(super) struct Stretch<'s, 't, 'r, 'p> {
     before: HashMap<usize, (OccupancyBefore, Utf8PathBuf, Option<Vec<String>>)>,
     /// The runs that were under way since the checkout was last found unchanged.
     unchecked: Vec<usize>,
+    /// When the checkout was last looked at, and how long that took.
+    looked: (Instant, Duration),
     /// The runs that are repeated alone, with what became of them beside others.
     retried: HashMap<usize, String>,
     /// The outcomes of the runs that are being written.
@@ -142,6 +145,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             progress,
             before: HashMap::new(),
             unchecked: Vec::new(),
+            looked: (Instant::now(), Duration::ZERO),
             retried: HashMap::new(),
             outcomes: HashMap::new(),
             last_end: Instant::now(),
@@ -212,7 +216,8 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             self.emit_start(planned, name, 0);
             runner.conditions.guarded.borrow_mut().restore()?;
             self.tree.bring_to(planned.revision, entry)?;
-        } else if !self.tree.holds(planned.revision, entry, false)? {
+            self.unchecked.clear();
+        } else if !self.holds(planned.revision, entry, running)? {
             return Ok(None);
         }
         let mut executables = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +228,6 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         if !is_idle {
             self.emit_start(planned, name, running.len());
         }
-        self.unchecked.retain(|one| running.contains(one));
         self.unchecked.push(run);
         if is_idle {
             self.last_end = Instant::now();
@@ -255,6 +259,22 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
         let follow = if runner.recording.is_none() { runner.conditions.follow } else { Follow::default() };
         let executables = self.executables;
         Ok(Some(OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow }))
+    }
+
+    /// Whether the checkout is unchanged beside the runs that are under way, as far as is known. Looking takes long in
+    /// a large checkout, so at most a tenth of the time goes into it. Whoever ran since the last look stays unchecked.
+    fn holds(&mut self, revision: usize, entry: &Entry, running: &[usize]) -> anyhow::Result<bool> {
+        let (last, took) = self.looked;
+        if last.elapsed() < took * 10 {
+            return Ok(true);
+        }
+        let begin = Instant::now();
+        let holds = self.tree.holds(revision, entry, false)?;
+        self.looked = (Instant::now(), begin.elapsed());
+        if holds {
+            self.unchecked.retain(|one| running.contains(one));
+        }
+        Ok(holds)
     }
 
     /// Completes the record of a run that has ended. `None` if the user interrupted it.

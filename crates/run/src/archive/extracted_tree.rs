@@ -417,6 +417,7 @@ mod tests {
             provenance,
             unselected: std::collections::BTreeSet::new(),
             hints: Vec::new(),
+            written: BTreeMap::new(),
         }
     }
 
