@@ -59,15 +59,18 @@ fn main() {
         let mut cargo = clean(Command::new("cargo"));
         run(cargo.args(arguments).arg("--offline").current_dir(&repository))
     };
-    let tool = |arguments: &[&str]| {
+    let tool_with = |cache: &str, arguments: &[&str]| {
         let mut tool = clean(Command::new(env!("CARGO_BIN_EXE_cargo-memprof")));
         tool.arg("memprof").args(arguments).current_dir(&repository);
-        tool.env("CARGO_MEMPROF_HOME", folder.path().join("home"));
+        tool.env("CARGO_MEMPROF_HOME", folder.path().join(cache));
         let output = tool.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
         text
     };
+    let tool = |arguments: &[&str]| tool_with("home", arguments);
+    // Who uses `--affected` uses it for every push. Changing back and forth would build all packages each time.
+    let affected_tool = |arguments: &[&str]| tool_with("affected", arguments);
     // Both are warm: the last commit is built.
     cargo(&["test", "--tests", "--no-run", "--workspace"]);
     tool(&["build", "HEAD", "--workspace", "--offline"]);
@@ -76,7 +79,7 @@ fn main() {
     let usual = ["--workspace", "--offline", "--threshold", "*=off"];
     let save = ["HEAD", "--repeat", "1", "--jobs", "auto", "--save-baseline"];
     tool(&[&save[..], &["saved"], &usual].concat());
-    tool(&[&save[..], &["affected", "--affected"], &usual].concat());
+    affected_tool(&[&save[..], &["affected", "--affected"], &usual].concat());
     let ways: [&[&str]; 3] = [
         &["--refs", "HEAD,."],
         &["--refs", "HEAD,.", "--jobs", "auto"],
@@ -105,7 +108,7 @@ fn main() {
         number += 1;
         write_function(&repository, number, size);
         let affected = timed(|| {
-            drop(tool(
+            drop(affected_tool(
                 &[&[".", "--baseline-run", "affected", "--affected", "--repeat", "1"], &usual[..]].concat(),
             ));
         });
