@@ -33,7 +33,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         arguments: arguments(job, &traced_sources::target_folder(job)?),
         environment,
         configuration: outer_configuration(job),
-        shim: shim::source_hash(),
+        shim: shim::source_hash().to_owned(),
         overlay: overlay_inputs(job),
         sparse_exclude: inputs.plan.request.settings.sparse_exclude.clone(),
         checkout: inputs.checkout.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -68,7 +69,13 @@ impl MissingShim {
 
 /// Returns a hash of the shim's source, of the list of adapters, and of the texts that are injected
 /// into revisions. It is part of every build's key, and of the wrapper's path.
-pub fn source_hash() -> String {
+pub fn source_hash() -> &'static str {
+    // Every run asks, and the texts are long.
+    static HASH: LazyLock<String> = LazyLock::new(compute_source_hash);
+    &HASH
+}
+
+fn compute_source_hash() -> String {
     let mut files = Vec::new();
     collect(&TEMPLATES, &mut files);
     // A README there must not invalidate builds.
@@ -233,7 +240,7 @@ fn place(made: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
 /// Hash of everything that the compiled shim depends on.
 fn hash(toolchain: &Toolchain, target: Option<&str>) -> String {
     let mut hasher = blake3::Hasher::new();
-    for part in [&source_hash(), &toolchain.version, target.unwrap_or_default()] {
+    for part in [source_hash(), &toolchain.version, target.unwrap_or_default()] {
         hasher.update(part.as_bytes()).update(&[0]);
     }
     for argument in CRATES.into_iter().flat_map(|name| arguments(name, "".into(), target)) {

@@ -53,7 +53,7 @@ fn search(
         base: checkout,
         prefix: Utf8Path::new(""),
         dropped,
-        shim_hash: &shim::source_hash(),
+        shim_hash: shim::source_hash(),
     }))
 }
 
@@ -129,7 +129,7 @@ impl<'a> NamedDependencies<'a> {
             folder: &inputs.cache.copies(&edits(inputs)),
             manifest,
             offline: inputs.plan.request.build.settings.offline,
-            shim_hash: &shim::source_hash(),
+            shim_hash: shim::source_hash(),
         };
         let checkpoints: Vec<CheckpointAt> = self.checkpoints.iter().copied().cloned().collect();
         let edits = dependency_copies::Edits { patterns: &inputs.patterns, checkpoints: &checkpoints };
