@@ -207,10 +207,9 @@ fn name(executable: &Executable) -> Name<'_> {
 
 /// Whether two builds have all but their sources in common.
 fn has_same_settings(one: &Provenance, other: &Provenance) -> bool {
-    let settings = |build: &Provenance| KeyInputs {
-        tree: String::new(),
-        overlay: BTreeMap::new(),
-        ..build.key_inputs.clone()
+    // The key has no `--jobs`, which changes nothing that is built.
+    let settings = |build: &Provenance| {
+        KeyInputs { tree: String::new(), overlay: BTreeMap::new(), ..build.key_inputs.clone() }.key()
     };
     settings(one) == settings(other)
         && (&one.runner, &one.target, &one.left_out) == (&other.runner, &other.target, &other.left_out)
@@ -461,6 +460,8 @@ mod tests {
         for (number, change) in of_all.into_iter().enumerate() {
             assert_eq!(same_if(change, &[]), "", "{number}");
         }
+        let jobs = |new: &mut Provenance| new.key_inputs.arguments.extend(["--jobs".into(), "2".into()]);
+        assert_eq!(same_if(jobs, &[]), same_if(|_| (), &[]), "they change nothing that is built");
     }
 
     #[test]
