@@ -434,7 +434,7 @@ fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
     repository.commit("old");
     let workspace = Workspace { repository, home: home() };
     let mut numbers = Numbers(seed);
-    let (mut left_out_tests, mut differing, mut unbuilt) = (0, 0, 0);
+    let (mut left_out_figures, mut differing, mut unbuilt) = (0, 0, 0);
     for _ in 0..changes {
         let count = 1 + numbers.below(2);
         let mut made = vec![mutate(&workspace.repository, &mut numbers)];
@@ -461,16 +461,16 @@ fn no_test_that_differs_is_left_out(changes: usize, seed: u64) {
             let differences = row["delta"].as_object().expect("a difference for each candidate");
             let is_left_out = !ran.split(' ').any(|one| one == title.trim_start_matches("tests::"));
             let is_different = differences.values().any(|difference| *difference != 0);
-            left_out_tests += usize::from(is_left_out);
+            left_out_figures += usize::from(is_left_out);
             differing += usize::from(is_different);
             assert!(!(is_left_out && is_different), "{made:?}: {test} was left out: {row}");
         }
         workspace.reset();
     }
     let found =
-        format!("{left_out_tests} tests left out, {differing} differ, {unbuilt} changes without a build");
+        format!("{left_out_figures} figures left out, {differing} differ, {unbuilt} changes without a build");
     eprintln!("{changes} changes of seed {seed}: {found}");
-    assert!(left_out_tests > 0 && differing > 0 && unbuilt > 0, "{found}");
+    assert!(left_out_figures > 0 && differing > 0 && unbuilt > 0, "{found}");
 }
 
 #[test]
