@@ -183,6 +183,7 @@ impl Progress {
             }
             Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
             Event::SameCode { text } => Update::line(good("Unchanged", text.clone())),
+            Event::SameCodeRuns { text } => Update::line(good("Running", text.clone())),
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),
             Event::BuiltMore { text } => Update::line(good("Built", text.clone())),
             Event::WaitingForLock { .. }

@@ -102,7 +102,11 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
         assert!(printed.stderr.contains(what), "{what}: {}", printed.stderr);
         assert!(printed.stderr.contains("--save-baseline v1"), "{}", printed.stderr);
     };
-    refused(&[], &["new", "old", "--baseline-run", "v1"], "to measure both: cargo memprof new old");
+    refused(
+        &[],
+        &["new", "old", "--baseline-run", "v1"],
+        "to measure both, with the same options: cargo memprof new old",
+    );
     refused(&[], &["new", "--baseline-run", "v1", "--release"], "`build.profile`: none / release");
     refused(&[], &["new", "--baseline-run", "v1", "--env", "A=b"], "`env.A`: none / b");
     let arenas = [("MALLOC_ARENA_MAX", "1")];

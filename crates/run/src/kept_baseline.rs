@@ -285,7 +285,7 @@ impl KeptRun {
         let name = &self.record.name;
         UserError::new(format!("the saved baseline {name} does not fit: {}", differing.join("; ")))
             .help(format!(
-                "to measure both: cargo memprof {baseline} {}\n{}",
+                "to measure both, with the same options: cargo memprof {baseline} {}\n{}",
                 candidates.join(" "),
                 self.save_again(baseline)
             ))
@@ -293,7 +293,8 @@ impl KeptRun {
     }
 
     fn save_again(&self, baseline: &str) -> String {
-        format!("to save it again: cargo memprof {baseline} --save-baseline {}", self.record.name)
+        let name = &self.record.name;
+        format!("to save it again, with the same options: cargo memprof {baseline} --save-baseline {name}")
     }
 }
 

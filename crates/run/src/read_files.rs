@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
     pub fn may_read(&self, path: &Utf8Path) -> bool {
         let name = path.file_name().unwrap_or_default();
         // A changed path above the package is that of a submodule.
-        if self.package.starts_with(path) {
+        if self.package.starts_with(path) || is_for_all(path, self.packages) {
             return true;
         }
         let owner = owner_of(path, self.packages);
@@ -98,16 +98,23 @@ impl<'a> Reader<'a> {
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.climbs() || self.mentions(name);
         }
-        match owner.and_then(|owner| owner.file_name()) {
-            Some(folder) => self.climbs() || self.mentions(name) || self.mentions(folder),
-            // Any test may read a file that belongs to no package, or to the package at the root.
-            None => true,
-        }
+        let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
+        self.climbs() || self.mentions(name) || self.mentions(folder)
     }
 
     fn climbs(&self) -> bool {
         self.traits().climbs
     }
+}
+
+/// Whether any test may read a changed file, whatever its executable says: it belongs to no package, or to the one at
+/// the root, and is neither documentation nor for cargo and the compiler.
+pub(crate) fn is_for_all(path: &Utf8Path, packages: &BTreeSet<Utf8PathBuf>) -> bool {
+    let owner = owner_of(path, packages);
+    let is_for_cargo = ["Cargo.toml", "Cargo.lock"].contains(&path.file_name().unwrap_or_default());
+    let is_source = path.extension() == Some("rs") && owner.is_some();
+    let is_at_root = owner.and_then(Utf8Path::file_name).is_none();
+    is_at_root && !is_for_cargo && !is_source && !is_documentation(path, owner)
 }
 
 #[cfg(test)]

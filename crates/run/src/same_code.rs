@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::read_files::Reader;
+use crate::read_files::{Reader, is_for_all};
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
@@ -63,6 +63,20 @@ pub struct LeftOut {
     pub cells: BTreeSet<CellId>,
     /// Why it is not known what the tests of changed executables reach, each with the number of executables.
     pub unknown_reach: BTreeMap<String, usize>,
+    /// The changed files for which all tests run, although some have the same code.
+    pub for_all: Vec<Utf8PathBuf>,
+}
+
+impl LeftOut {
+    /// Says why tests with the same code run, if they all do.
+    pub fn why_all_run(&self) -> Option<String> {
+        let first = self.for_all.first()?;
+        let more = match self.for_all.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!("tests with the same code as well: any of them may read the changed {first}{more}"))
+    }
 }
 
 /// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
@@ -97,9 +111,9 @@ pub(crate) fn leave_out(
             followed::MOST_OF_BINARY,
         )?)
     };
-    let same = same_executables(&provenances, plan.baseline, &changed, &read)?;
+    let (same, for_all) = same_executables(&provenances, plan.baseline, &changed, &read)?;
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
-    Ok(LeftOut { unknown_reach, ..remove(cells, &same, entries.len()) })
+    Ok(LeftOut { unknown_reach, for_all, ..remove(cells, &same, entries.len()) })
 }
 
 /// Returns why it is not known what the tests of changed executables reach, each with the number of executables.
@@ -136,19 +150,20 @@ enum SameTests<'a> {
 }
 
 /// Returns the executables of the baseline with tests that are the same at all revisions, and no changed file
-/// that these may read. `read` returns an executable's bytes.
+/// that these may read. `read` returns an executable's bytes. Also returns the changed files that any test may read, if
+/// tests run for these alone.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
     changed: &BTreeSet<Utf8PathBuf>,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
-) -> anyhow::Result<BTreeMap<Name<'a>, SameTests<'a>>> {
+) -> anyhow::Result<(BTreeMap<Name<'a>, SameTests<'a>>, Vec<Utf8PathBuf>)> {
     let own = builds[baseline];
     let mut changed = changed.clone();
     for other in builds {
         match differing_overlay(own, other) {
             Some(paths) if has_same_settings(own, other) => changed.extend(paths),
-            _ => return Ok(BTreeMap::new()),
+            _ => return Ok((BTreeMap::new(), Vec::new())),
         }
     }
     let packages: BTreeSet<Utf8PathBuf> =
@@ -156,13 +171,20 @@ fn same_executables<'a>(
     let is_source = |path: &Utf8Path| {
         path.extension() == Some("rs") && builds.iter().any(|build| build.compiled.contains(path))
     };
+    let is_for_all = |path: &&Utf8PathBuf| !is_source(path) && is_for_all(path, &packages);
+    let for_all: Vec<Utf8PathBuf> = changed.iter().filter(is_for_all).cloned().collect();
     let mut same = BTreeMap::new();
+    let mut has_same_code = false;
     for executable in &own.executables {
         let Some(package) = executable.package_folder.as_deref().filter(|folder| packages.contains(*folder))
         else {
             continue;
         };
         let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
+        has_same_code = true;
+        if !for_all.is_empty() {
+            break;
+        }
         let read = || Ok(texts(&read(executable)?));
         let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
@@ -174,7 +196,7 @@ fn same_executables<'a>(
             same.insert(name(executable), tests);
         }
     }
-    Ok(same)
+    Ok((same, if has_same_code { for_all } else { Vec::new() }))
 }
 
 /// Returns the tests of an executable that have the same code in each build.
@@ -339,7 +361,7 @@ fn remove(
     }
     *cells = kept;
     let tests = left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect();
-    LeftOut { tests, cells: left_cells, unknown_reach: BTreeMap::new() }
+    LeftOut { tests, cells: left_cells, ..LeftOut::default() }
 }
 
 #[cfg(test)]
@@ -383,7 +405,27 @@ mod tests {
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
         let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
-        same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+        same.0.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_changed_file_that_any_test_may_read_is_named() {
+        let why = |change: fn(&mut Provenance), files: &[&str]| {
+            let (old, mut new) = (build(), build());
+            change(&mut new);
+            let changed = files.iter().map(Utf8PathBuf::from).collect();
+            let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+            let (_, for_all) = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
+            LeftOut { for_all, ..LeftOut::default() }.why_all_run()
+        };
+        let as_well = "tests with the same code as well: any of them may read the changed";
+        assert_eq!(
+            why(|_| (), &["ci/a.sh", "ci/b.sh", "leaf/a.txt"]),
+            Some(format!("{as_well} ci/a.sh and 1 more"))
+        );
+        assert_eq!(why(|_| (), &["leaf/a.txt", "README.md", "Cargo.lock"]), None);
+        let differs: fn(&mut Provenance) = |new| new.key_inputs.toolchain.push('1');
+        assert_eq!(why(differs, &["ci/a.sh"]), None, "it is not for this file alone");
     }
 
     #[test]
@@ -416,7 +458,7 @@ mod tests {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
             let mut same = same_executables(&[&old, new], 0, &changed, &read).unwrap();
-            same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
+            same.0.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
         let new = build(&[("one", "a"), ("two", "c")], "new");
         assert_eq!(same(&new, &["app/src/lib.rs"]).unwrap(), "These({\"one\"})");

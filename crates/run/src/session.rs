@@ -164,6 +164,9 @@ impl<'a> Session<'a> {
             if let Some(text) = SameCode::words(&left_out.tests) {
                 self.sink.emit(Event::SameCode { text });
             }
+            if let Some(text) = left_out.why_all_run() {
+                self.sink.emit(Event::SameCodeRuns { text });
+            }
             if kept.is_none() {
                 stored.entry(plan.baseline).or_default().same_code.clone_from(&left_out.tests);
             }

@@ -17,6 +17,8 @@ pub enum Event {
     SameCommit { text: String },
     /// Tests do not run because their code is the same at all revisions.
     SameCode { text: String },
+    /// Tests run although their code is the same; the text says why.
+    SameCodeRuns { text: String },
     /// Another run holds the lock on a cache folder or a device.
     WaitingForLock { subject: String, holder: String },
     /// Others come before this run on a device. `place` counts from 1, the next one's; `behind` is
