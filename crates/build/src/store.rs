@@ -4,7 +4,6 @@
 //! The key is a hash of everything that affects the build, so that no build is made twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -24,7 +23,6 @@ use memprof_support::folder_removal::remove_folder;
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
 use memprof_support::sealed;
-use memprof_support::stamp::Stamp;
 
 /// One build in the store.
 #[derive(Clone, Debug)]
@@ -37,8 +35,6 @@ pub struct Entry {
     pub unselected: BTreeSet<usize>,
     /// What may help with its failed targets. A build that is read from the store has none.
     pub hints: Vec<String>,
-    /// The executables that were written in this session, with their stamps after that.
-    pub written: BTreeMap<Utf8PathBuf, Stamp>,
 }
 
 /// The file in an entry's folder with its [`Provenance`].
@@ -120,7 +116,6 @@ pub(crate) fn find_in(folder: &Utf8Path) -> Stored {
             provenance,
             unselected: BTreeSet::new(),
             hints: Vec::new(),
-            written: BTreeMap::new(),
         })),
         Ok(None) => Stored::Absent,
         Err(error) => Stored::Damaged(format!("{error:#}")),
@@ -165,8 +160,6 @@ fn read_provenance(path: &Utf8Path) -> anyhow::Result<Option<Provenance>> {
 pub(crate) struct Draft {
     partial: Utf8PathBuf,
     folder: Utf8PathBuf,
-    /// The executables that were written, with their stamps.
-    written: Mutex<BTreeMap<Utf8PathBuf, Stamp>>,
 }
 
 impl Draft {
@@ -176,7 +169,7 @@ impl Draft {
         let partial = folder.with_extension("partial");
         remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
-        Ok(Self { partial, folder, written: Mutex::default() })
+        Ok(Self { partial, folder })
     }
 
     /// Returns the path of a file while the entry is under construction.
@@ -229,9 +222,6 @@ impl Draft {
         }
         fs_err::write(&path, &bytes)?;
         fs_err::set_permissions(&path, permissions)?;
-        if let Some(stamp) = Stamp::read(&path) {
-            self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(file.to_owned(), stamp);
-        }
         let hash = blake3::hash(&bytes).to_hex().to_string();
         Ok(Ok(Copied { hash, key: None, code, content: Content::Read(bytes) }))
     }
@@ -266,9 +256,7 @@ impl Draft {
         fs_err::write(self.partial.join(PROVENANCE), sealed::sealed(&provenance.redacted())?)?;
         remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
-        let written = self.written.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let folder = self.folder;
-        Ok(Entry { folder, provenance, unselected: BTreeSet::new(), hints: Vec::new(), written })
+        Ok(Entry { folder: self.folder, provenance, unselected: BTreeSet::new(), hints: Vec::new() })
     }
 }
 
@@ -338,17 +326,13 @@ impl Entry {
         self.provenance.is_runner_redacted() || !self.provenance.redacted_variables().is_empty()
     }
 
-    /// Returns the path of an executable, after checking its hash. One that this session wrote is read only if it
-    /// changed since.
+    /// Returns the path of an executable, after checking its hash.
     ///
     /// # Errors
     ///
     /// [`WrongBuild::OtherExecutable`] if the file has another hash.
     pub fn verified(&self, executable: &Executable) -> anyhow::Result<Utf8PathBuf> {
-        self.verified_by(executable, |path| match self.written.get(&executable.file) {
-            Some(written) if Stamp::read(path) == Some(*written) => Ok(executable.hash.clone()),
-            Some(_) | None => hash_file(path),
-        })
+        self.verified_by(executable, hash_file)
     }
 
     fn verified_by(
@@ -542,7 +526,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let entry = entry(Utf8Path::from_path(folder.path()).unwrap());
         let executable = &entry.provenance.executables[0];
-        assert_eq!(entry.written.len(), 1);
         entry.verified(executable).unwrap();
         fs_err::write(entry.folder.join("t"), "another").unwrap();
         let error = entry.verified(executable).unwrap_err().to_string();

@@ -204,7 +204,7 @@ impl KeptRun {
         let mut records = self.records()?;
         records.retain(|(_, record)| is_kept(&record.cell));
         let copy = |(home, record): &(Utf8PathBuf, RunRecord)| -> anyhow::Result<()> {
-            if let Some(problem) = stored::damage_of_files(home, record) {
+            if let Some(problem) = stored::damage(home) {
                 return Err(UserError::new(problem).help(self.save_again(&self.revision().spec)).into());
             }
             let place = folder.cell(plan, plan.baseline, &record.cell, record.repeat);

@@ -265,14 +265,10 @@ fn changed(path: &Utf8Path, reason: &str) -> anyhow::Error {
 
 /// Checks the files of a finished run against the hashes in its outcome. Returns what is wrong.
 pub fn damage(home: &Utf8Path) -> Option<String> {
-    match record(&home.join(file::OUTCOME)) {
-        Ok(record) => damage_of_files(home, &record),
-        Err(error) => Some(format!("{error:#}")),
-    }
-}
-
-/// Checks the files of a finished run whose record was read. Returns what is wrong.
-pub fn damage_of_files(home: &Utf8Path, record: &RunRecord) -> Option<String> {
+    let record = match record(&home.join(file::OUTCOME)) {
+        Ok(record) => record,
+        Err(error) => return Some(format!("{error:#}")),
+    };
     record.files.iter().find_map(|(name, seal)| {
         let path = home.join(name);
         let problem = match file_seal::read(&path) {

@@ -417,7 +417,6 @@ mod tests {
             provenance,
             unselected: std::collections::BTreeSet::new(),
             hints: Vec::new(),
-            written: BTreeMap::new(),
         }
     }
 
