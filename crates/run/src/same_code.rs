@@ -63,20 +63,8 @@ pub struct LeftOut {
     pub cells: BTreeSet<CellId>,
     /// Why it is not known what the tests of changed executables reach, each with the number of executables.
     pub unknown_reach: BTreeMap<String, usize>,
-    /// The changed files for which all tests run, although some have the same code.
-    pub for_all: Vec<Utf8PathBuf>,
-}
-
-impl LeftOut {
-    /// Says why tests with the same code run, if they all do.
-    pub fn why_all_run(&self) -> Option<String> {
-        let first = self.for_all.first()?;
-        let more = match self.for_all.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        Some(format!("tests with the same code as well: any of them may read the changed {first}{more}"))
-    }
+    /// Which tests with the same code run all the same, and for which changed files.
+    pub run_for: Option<String>,
 }
 
 /// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
@@ -111,9 +99,45 @@ pub(crate) fn leave_out(
             followed::MOST_OF_BINARY,
         )?)
     };
-    let (same, for_all) = same_executables(&provenances, plan.baseline, &changed, &read)?;
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
-    Ok(LeftOut { unknown_reach, for_all, ..remove(cells, &same, entries.len()) })
+    let (for_all, others) = files_for_all(&provenances, changed);
+    let same = same_executables(&provenances, plan.baseline, &others, &read)?;
+    let left_out = match &for_all[..] {
+        [] => remove(cells, &same, entries.len()),
+        files => {
+            let same = remove(&mut cells.clone(), &same, entries.len());
+            LeftOut { run_for: run_for(&same.tests, files), ..LeftOut::default() }
+        }
+    };
+    Ok(LeftOut { unknown_reach, ..left_out })
+}
+
+/// Splits the changed files into those for which every test runs, and the others.
+fn files_for_all(
+    builds: &[&Provenance],
+    changed: BTreeSet<Utf8PathBuf>,
+) -> (Vec<Utf8PathBuf>, BTreeSet<Utf8PathBuf>) {
+    let packages = local_packages(builds);
+    let (for_all, others): (BTreeSet<_>, BTreeSet<_>) =
+        changed.into_iter().partition(|path| !is_compiled(builds, path) && is_for_all(path, &packages));
+    (for_all.into_iter().collect(), others)
+}
+
+/// Says that tests with the same code run for these files.
+fn run_for(same: &[SameCode], files: &[Utf8PathBuf]) -> Option<String> {
+    let (first, more) = files.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(format!("{}, but may read the changed {first}{more}", SameCode::words(same)?))
+}
+
+/// Returns the folders of the packages in the checkout.
+fn local_packages(builds: &[&Provenance]) -> BTreeSet<Utf8PathBuf> {
+    builds.iter().flat_map(|build| &build.local_packages).cloned().collect()
+}
+
+/// Whether this is a source that the compiler read.
+fn is_compiled(builds: &[&Provenance], path: &Utf8Path) -> bool {
+    path.extension() == Some("rs") && builds.iter().any(|build| build.compiled.contains(path))
 }
 
 /// Returns why it is not known what the tests of changed executables reach, each with the number of executables.
@@ -150,53 +174,41 @@ enum SameTests<'a> {
 }
 
 /// Returns the executables of the baseline with tests that are the same at all revisions, and no changed file
-/// that these may read. `read` returns an executable's bytes. Also returns the changed files that any test may read, if
-/// tests run for these alone.
+/// that these may read. `read` returns an executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
     changed: &BTreeSet<Utf8PathBuf>,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
-) -> anyhow::Result<(BTreeMap<Name<'a>, SameTests<'a>>, Vec<Utf8PathBuf>)> {
+) -> anyhow::Result<BTreeMap<Name<'a>, SameTests<'a>>> {
     let own = builds[baseline];
     let mut changed = changed.clone();
     for other in builds {
         match differing_overlay(own, other) {
             Some(paths) if has_same_settings(own, other) => changed.extend(paths),
-            _ => return Ok((BTreeMap::new(), Vec::new())),
+            _ => return Ok(BTreeMap::new()),
         }
     }
-    let packages: BTreeSet<Utf8PathBuf> =
-        builds.iter().flat_map(|build| &build.local_packages).cloned().collect();
-    let is_source = |path: &Utf8Path| {
-        path.extension() == Some("rs") && builds.iter().any(|build| build.compiled.contains(path))
-    };
-    let is_for_all = |path: &&Utf8PathBuf| !is_source(path) && is_for_all(path, &packages);
-    let for_all: Vec<Utf8PathBuf> = changed.iter().filter(is_for_all).cloned().collect();
+    let packages = local_packages(builds);
     let mut same = BTreeMap::new();
-    let mut has_same_code = false;
     for executable in &own.executables {
         let Some(package) = executable.package_folder.as_deref().filter(|folder| packages.contains(*folder))
         else {
             continue;
         };
         let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
-        has_same_code = true;
-        if !for_all.is_empty() {
-            break;
-        }
         let read = || Ok(texts(&read(executable)?));
         let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
         // What the compiler read of a source is in the code.
-        let mut files = changed.iter().filter(|path| tests == SameTests::All || !is_source(path));
+        let mut files = changed.iter().filter(|path| tests == SameTests::All || !is_compiled(builds, path));
         let is_same = !reader.may_assert() && !reads_other && !files.any(|path| reader.may_read(path));
         reader.checked()?;
         if is_same {
             same.insert(name(executable), tests);
         }
     }
-    Ok((same, if has_same_code { for_all } else { Vec::new() }))
+    Ok(same)
 }
 
 /// Returns the tests of an executable that have the same code in each build.
@@ -405,27 +417,23 @@ mod tests {
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
         let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
-        same.0.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+        same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn a_changed_file_that_any_test_may_read_is_named() {
-        let why = |change: fn(&mut Provenance), files: &[&str]| {
-            let (old, mut new) = (build(), build());
-            change(&mut new);
-            let changed = files.iter().map(Utf8PathBuf::from).collect();
-            let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
-            let (_, for_all) = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
-            LeftOut { for_all, ..LeftOut::default() }.why_all_run()
+    fn a_changed_file_for_which_tests_with_the_same_code_run_is_named() {
+        let build = build();
+        let of = |changed: &[&str]| {
+            let changed = changed.iter().map(Utf8PathBuf::from).collect();
+            let (for_all, others) = files_for_all(&[&build], changed);
+            assert!(others.iter().all(|path| !for_all.contains(path)));
+            run_for(&[SameCode { package: "app".into(), tests: 2 }], &for_all)
         };
-        let as_well = "tests with the same code as well: any of them may read the changed";
-        assert_eq!(
-            why(|_| (), &["ci/a.sh", "ci/b.sh", "leaf/a.txt"]),
-            Some(format!("{as_well} ci/a.sh and 1 more"))
-        );
-        assert_eq!(why(|_| (), &["leaf/a.txt", "README.md", "Cargo.lock"]), None);
-        let differs: fn(&mut Provenance) = |new| new.key_inputs.toolchain.push('1');
-        assert_eq!(why(differs, &["ci/a.sh"]), None, "it is not for this file alone");
+        let first = "2 tests in app: same code, but may read the changed ci/a.sh";
+        assert_eq!(of(&["ci/a.sh"]).as_deref(), Some(first));
+        assert_eq!(of(&["ci/a.sh", "ci/b.sh", "leaf/a.txt"]), Some(format!("{first} and 1 more")));
+        assert_eq!(of(&["leaf/a.txt", "README.md", "Cargo.lock", "leaf/src/lib.rs"]), None);
+        assert_eq!(run_for(&[], &["ci/a.sh".into()]), None, "no test has the same code");
     }
 
     #[test]
@@ -458,7 +466,7 @@ mod tests {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
             let mut same = same_executables(&[&old, new], 0, &changed, &read).unwrap();
-            same.0.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
+            same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
         let new = build(&[("one", "a"), ("two", "c")], "new");
         assert_eq!(same(&new, &["app/src/lib.rs"]).unwrap(), "These({\"one\"})");

@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
             if let Some(text) = SameCode::words(&left_out.tests) {
                 self.sink.emit(Event::SameCode { text });
             }
-            if let Some(text) = left_out.why_all_run() {
+            if let Some(text) = left_out.run_for.clone() {
                 self.sink.emit(Event::SameCodeRuns { text });
             }
             if kept.is_none() {
