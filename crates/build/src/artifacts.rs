@@ -360,7 +360,7 @@ impl Artifacts<'_> {
                     let is_program = artifact.executable.as_ref() == Some(path);
                     let package =
                         is_program.then(|| self.below_checkout(&messages::package_folder(artifact)));
-                    add_companion(self.draft, &mut companions, path, profile, package)?;
+                    self.add_companion(&mut companions, path, profile, package)?;
                 }
             }
         }
@@ -383,9 +383,36 @@ impl Artifacts<'_> {
             let folders = executable.library_folders();
             let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
             for library in libraries::closure(files, &folders, of_build)? {
-                add_companion(self.draft, companions, &library, None, None)?;
+                self.add_companion(companions, &library, None, None)?;
             }
         }
+        Ok(())
+    }
+
+    /// Adds a file, unless it is there already. A program gets the place in the entry that it has in the
+    /// folder of cargo's profile, because tests also look for it relative to their own executable.
+    fn add_companion(
+        &self,
+        companions: &mut Vec<Companion>,
+        path: &Utf8Path,
+        profile: Option<&Utf8Path>,
+        package_folder: Option<Utf8PathBuf>,
+    ) -> anyhow::Result<()> {
+        if companions.iter().any(|known| known.path == *path) {
+            return Ok(());
+        }
+        let name = path.file_name().unwrap_or_default();
+        let below = profile.and_then(|profile| path.strip_prefix(profile).ok());
+        let is_free = |below: &&Utf8Path| {
+            below.starts_with("examples")
+                || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
+        };
+        let file = match below.filter(is_free) {
+            Some(below) => below.to_owned(),
+            None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
+        };
+        let hash = self.draft.add_companion(path, &file, self.shared, self.known)?;
+        companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
         Ok(())
     }
 }
@@ -426,33 +453,6 @@ fn mark_beside(built: &Utf8Path, extension: &str) -> anyhow::Result<Option<Strin
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Copies a file, unless it was copied already. A program gets the place in the entry that it has in the
-/// folder of cargo's profile, because tests also look for it relative to their own executable.
-fn add_companion(
-    draft: &Draft,
-    companions: &mut Vec<Companion>,
-    path: &Utf8Path,
-    profile: Option<&Utf8Path>,
-    package_folder: Option<Utf8PathBuf>,
-) -> anyhow::Result<()> {
-    if companions.iter().any(|known| known.path == *path) {
-        return Ok(());
-    }
-    let name = path.file_name().unwrap_or_default();
-    let below = profile.and_then(|profile| path.strip_prefix(profile).ok());
-    let is_free = |below: &&Utf8Path| {
-        below.starts_with("examples")
-            || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
-    };
-    let file = match below.filter(is_free) {
-        Some(below) => below.to_owned(),
-        None => Utf8PathBuf::from(format!("companion-{}-{name}", companions.len())),
-    };
-    let hash = draft.add_companion(path, &file)?;
-    companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
-    Ok(())
 }
 
 #[cfg(test)]

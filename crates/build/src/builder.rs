@@ -96,6 +96,7 @@ impl<'a> Builder<'a> {
             sides: BTreeMap::new(),
             used_builds: Vec::new(),
             known_files: KnownFiles::read(cache.known_files()),
+            placed: KnownFiles::default(),
             patterns,
             sink,
             interrupt,
@@ -580,7 +581,7 @@ impl TestTree for Builder<'_> {
     /// look for them.
     fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
         self.tree.restore(&self.inputs, index, entry)?;
-        entry.place_companions()
+        entry.place_companions(&self.inputs.placed)
     }
 
     fn holds(&mut self, index: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {

@@ -25,7 +25,7 @@ const KEPT_SECONDS: i64 = 60 * 24 * 60 * 60;
 
 /// The hashes, by device and inode: a file may have several names.
 #[derive(Debug, Default)]
-pub(crate) struct KnownFiles {
+pub struct KnownFiles {
     /// `None` if nothing is kept.
     path: Option<Utf8PathBuf>,
     files: Mutex<BTreeMap<String, Known>>,

@@ -29,7 +29,7 @@ pub mod inject;
 mod inserted_checkpoints;
 mod job;
 mod key_stamp;
-mod known_files;
+pub mod known_files;
 pub mod libraries;
 mod library_listing;
 mod line_tables;

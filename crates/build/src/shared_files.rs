@@ -8,9 +8,13 @@ use crate::known_files::KnownFiles;
 use crate::provenance::{Executable, ListedTest, Provenance};
 
 /// The executables of stored builds, by the hash of the file as it was linked. A build with the same code shares the
-/// file: most of a workspace is the same after a change, and copies of it fill the disk.
+/// file: most of a workspace is the same after a change, and copies of it fill the disk. Beside them the programs and
+/// libraries that tests need, by their own hash.
 #[derive(Default)]
-pub(crate) struct SharedFiles(HashMap<String, SharedFile>);
+pub(crate) struct SharedFiles {
+    executables: HashMap<String, SharedFile>,
+    companions: HashMap<String, (Utf8PathBuf, bool)>,
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct SharedFile {
@@ -32,7 +36,11 @@ impl SharedFiles {
             let Some(code) = executable.code.clone() else { continue };
             let (key, runner) = (build.key_in(executable).to_owned(), build.runner.clone());
             let path = folder.join(&executable.file);
-            self.0.insert(code, SharedFile { path, key, executable: executable.clone(), runner, is_checked });
+            let file = SharedFile { path, key, executable: executable.clone(), runner, is_checked };
+            self.executables.insert(code, file);
+        }
+        for companion in &build.companions {
+            self.companions.insert(companion.hash.clone(), (folder.join(&companion.file), is_checked));
         }
     }
 
@@ -42,7 +50,13 @@ impl SharedFiles {
         let is_whole = |file: &&SharedFile| {
             file.is_checked || known.hash(&file.path).is_ok_and(|found| found == file.executable.hash)
         };
-        self.0.get(code).filter(is_whole).filter(|file| known.link(&file.path, path).is_ok())
+        self.executables.get(code).filter(is_whole).filter(|file| known.link(&file.path, path).is_ok())
+    }
+
+    /// Does the same with a program or library that has this hash. Returns whether there is one.
+    pub fn link_companion(&self, hash: &str, path: &Utf8Path, known: &KnownFiles) -> bool {
+        let Some((file, is_checked)) = self.companions.get(hash) else { return false };
+        (*is_checked || known.hash(file).is_ok_and(|found| found == hash)) && known.link(file, path).is_ok()
     }
 }
 
@@ -66,7 +80,31 @@ impl SharedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provenance::samples;
+    use crate::known_files::hash_file;
+    use crate::provenance::{Companion, samples};
+
+    #[test]
+    fn builds_share_the_programs_that_tests_need_as_long_as_they_are_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let stored = folder.join("c");
+        fs_err::write(&stored, "a program").unwrap();
+        let hash = hash_file(&stored).unwrap();
+        let mut build = samples::provenance(samples::executable());
+        let companion =
+            Companion { path: "/t/c".into(), file: "c".into(), hash: hash.clone(), package_folder: None };
+        build.companions.push(companion);
+        let mut shared = SharedFiles::default();
+        shared.add(folder, &build, false);
+        let linked = |name: &str| {
+            let link = folder.join(name);
+            shared.link_companion(&hash, &link, &KnownFiles::default()).then(|| hash_file(&link).unwrap())
+        };
+        assert_eq!(linked("d").as_ref(), Some(&hash));
+        assert!(!shared.link_companion("another", &folder.join("e"), &KnownFiles::default()));
+        fs_err::write(&stored, "changed by a test").unwrap();
+        assert_eq!(linked("f"), None);
+    }
 
     #[test]
     fn tests_are_those_of_the_other_build_only_if_it_was_asked_in_the_same_way() {

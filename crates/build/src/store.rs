@@ -12,7 +12,7 @@ use memmap2::MmapMut;
 use crate::key_stamp::{Unproven, stamp};
 use crate::known_files::KnownFiles;
 pub use crate::known_files::hash_file;
-use crate::provenance::{Executable, FailedTarget, Provenance, VERSION};
+use crate::provenance::{Companion, Executable, FailedTarget, Provenance, VERSION};
 use crate::shared_files::{SharedFile, SharedFiles};
 use crate::test_listing;
 use crate::wrong_build::UnreadableArtifact;
@@ -20,6 +20,7 @@ pub use crate::wrong_build::WrongBuild;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
 use memprof_support::folder_removal::remove_folder;
+use memprof_support::parallel;
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
 use memprof_support::sealed;
@@ -226,11 +227,20 @@ impl Draft {
         Ok(Ok(Copied { hash, key: None, code, content: Content::Read(bytes) }))
     }
 
-    /// Copies any other file. Returns its hash.
-    pub(crate) fn add_companion(&self, built: &Utf8Path, file: &Utf8Path) -> anyhow::Result<String> {
+    /// Adds any other file. Returns its hash.
+    pub(crate) fn add_companion(
+        &self,
+        built: &Utf8Path,
+        file: &Utf8Path,
+        shared: &SharedFiles,
+        known: &KnownFiles,
+    ) -> anyhow::Result<String> {
         let path = self.partial.join(file);
-        let hash = hash_file(built).map_err(UnreadableArtifact)?;
+        let hash = known.hash(built).map_err(UnreadableArtifact)?;
         fs_err::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+        if shared.link_companion(&hash, &path, known) {
+            return Ok(hash);
+        }
         followed::copy(built, &path)?;
         let copied = hash_file(&path)?;
         ensure!(copied == hash, "{built} changed while it was copied to {path}");
@@ -314,7 +324,7 @@ impl Entry {
         }
         for companion in &provenance.companions {
             let path = self.folder.join(&companion.file);
-            ensure!(hash_file(&path)? == companion.hash, "{path} is not the file that was built");
+            ensure!(known.hash(&path)? == companion.hash, "{path} is not the file that was built");
         }
         let is_as_injected = hash_of_injected(&self.injection()?) == provenance.injected_hash;
         ensure!(is_as_injected, "{} has other files than those that were injected", self.folder);
@@ -371,11 +381,13 @@ impl Entry {
     ///
     /// The old file is removed rather than overwritten, because cargo has hard links to it. Cargo
     /// restores its own file at its next build.
-    pub fn place_companions(&self) -> anyhow::Result<()> {
-        for companion in &self.provenance.companions {
-            if hash_file(&companion.path).ok().as_ref() == Some(&companion.hash) {
-                continue;
-            }
+    ///
+    /// `placed` knows what this session has read: this is called before each run, and there may be many programs.
+    pub fn place_companions(&self, placed: &KnownFiles) -> anyhow::Result<()> {
+        let companions = &self.provenance.companions;
+        let is_placed = |one: &Companion| placed.hash(&one.path).ok().as_ref() == Some(&one.hash);
+        let are_placed = parallel::map(companions, usize::MAX, is_placed);
+        for (companion, _) in companions.iter().zip(are_placed).filter(|(_, is_placed)| !is_placed) {
             let source = self.folder.join(&companion.file);
             ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
             remove(&companion.path)?;
@@ -412,7 +424,6 @@ pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use crate::key_stamp;
-    use crate::provenance::Companion;
     use crate::provenance::samples::{KEY, executable, provenance};
 
     fn linked() -> Vec<u8> {
@@ -455,7 +466,8 @@ mod tests {
         );
         let Copied { hash, code, .. } = copied.unwrap().unwrap();
         let mut provenance = provenance(Executable { hash, code: Some(code), ..executable() });
-        let hash = draft.add_companion(&built, Utf8Path::new("c")).unwrap();
+        let hash =
+            draft.add_companion(&built, "c".into(), &SharedFiles::default(), &KnownFiles::default()).unwrap();
         provenance.companions.push(Companion { path: built, file: "c".into(), hash, package_folder: None });
         let injected = BTreeMap::from([(Utf8PathBuf::from("tests/a.rs"), b"fn a() {}".to_vec())]);
         for (path, content) in &injected {

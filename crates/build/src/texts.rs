@@ -22,7 +22,7 @@ pub fn texts(executable: &[u8]) -> Vec<u8> {
 }
 
 /// The version of the rules below. Stored traits of other rules are not used.
-const RULES: u32 = 2;
+const RULES: u32 = 3;
 
 /// Parts of symbols: `std::path::Path::parent`, and the module that each executable with symbols has.
 const PARENT: &[u8] = b"4Path6parent";
@@ -44,8 +44,20 @@ const FINDING: [&[u8]; 10] = [
     b"--example",
 ];
 
-/// Parts of symbols of the shim: the figures that a test gets, and assertions about them.
-const FIGURES: [&[u8]; 2] = [b"5usage5Usage", b"10assertions6Broken"];
+/// Parts of symbols of the shim: what gives figures to a test, and assertions about them. Short functions have no symbol
+/// in optimised code.
+const FIGURES: [&[u8]; 5] =
+    [b"6shared5usage", b"6shared6figure", b"5Scope6finish", b"8requests4read", b"6shared10assertions"];
+
+/// What lists folders: the standard library, the C library, and `rustix`.
+const LISTING: [&[u8]; 3] = [b"read_dir", b"readdir64", b"3dir3Dir"];
+
+/// Methods of `std::process::Command`, each after its module. The test harness starts programs without arguments, so
+/// it has the last one only.
+const ARGUMENT: [&[u8]; 2] = [b"common", b"7Command3arg"];
+const STARTING: [[&[u8]; 2]; 3] =
+    [[b"7process", b"7Command3new"], [b"7process", b"7Command5spawn"], [b"7process", b"7Command6status"]];
+const HARNESS: [&[u8]; 2] = [b"common", b"7Command11capture_env"];
 
 /// What an executable can do, as far as its texts say. Fields of other rules may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +69,8 @@ pub struct Traits {
     /// Whether it can find its way out of its package's folder: it has a text with `../`, or calls
     /// `Path::parent`. Without symbols, nobody knows.
     pub climbs: bool,
+    /// Whether it can find files that it does not name: it lists folders, or starts a program.
+    pub explores: bool,
     /// Whether it can find programs that it does not name by their whole path.
     pub finds_programs: bool,
 }
@@ -73,6 +87,7 @@ impl Traits {
             rules: RULES,
             asserts: !has_symbols || FIGURES.iter().any(|figures| has(figures)),
             climbs,
+            explores: LISTING.iter().any(|text| has(text)) || may_start_programs(texts),
             finds_programs: climbs || FINDING.iter().any(|text| has(text)) || names_deps(texts),
         }
     }
@@ -81,6 +96,24 @@ impl Traits {
     pub fn current(self) -> Option<Self> {
         (self.rules == RULES).then_some(self)
     }
+}
+
+/// Whether an executable starts programs itself, apart from the test harness in it. If not even that is found, nobody
+/// knows.
+fn may_start_programs(texts: &[u8]) -> bool {
+    !has_method(texts, HARNESS)
+        || has_method(texts, ARGUMENT)
+        || STARTING.iter().any(|method| has_method(texts, *method))
+}
+
+/// Whether a symbol has this module shortly before this method: `3std7processNtB5_7Command5spawn`.
+fn has_method(texts: &[u8], [module, method]: [&[u8]; 2]) -> bool {
+    /// `NtB4_`, or more digits.
+    const BETWEEN: usize = 8;
+    memmem::find_iter(texts, method).any(|at| {
+        let before = &texts[at.saturating_sub(module.len() + BETWEEN)..at];
+        memmem::find(before, module).is_some()
+    })
 }
 
 /// Whether an executable names the folder `deps` that cargo puts it into. The standard library names another one.
@@ -121,6 +154,39 @@ mod tests {
             assert!(finds(way), "{way}");
         }
         assert!(Traits::of_texts(b"without symbols").finds_programs);
+    }
+
+    #[test]
+    fn an_executable_explores_if_it_lists_folders_or_starts_a_program_beside_the_harness() {
+        let harness = "3std3sys7process4unix6commonNtB4_7Command11capture_env";
+        let explores = |more: &str| Traits::of_texts(format!("{harness} {more}").as_bytes()).explores;
+        for other in
+            ["", "_3std7processNtB5_7Command6output", "6commonNtB4_7Command3new", "4clap7Command3arg"]
+        {
+            assert!(!explores(other), "{other}");
+        }
+        for way in [
+            "_3std3sys2fs8read_dir",
+            "readdir64",
+            "6commonNtB4_7Command3arg",
+            "14process_common7Command3arg",
+            "_ZN3std7process7Command3new17h",
+            "_3std7processNtB5_7Command6status",
+        ] {
+            assert!(explores(way), "{way}");
+        }
+        assert!(Traits::of_texts(b"without symbols").explores);
+    }
+
+    #[test]
+    fn a_type_of_the_user_with_a_name_of_the_shim_is_no_assertion() {
+        let asserts = |more: &str| Traits::of_texts(format!("3std4path {more}").as_bytes()).asserts;
+        assert!(!asserts("_ZN12clap_builder6output5usage5Usage3new17h"));
+        for figures in
+            ["_7memprof6shared5usageNtB2_5Usage12not_measured", "_ZN7memprof8recorder8requests4read17h"]
+        {
+            assert!(asserts(figures), "{figures}");
+        }
     }
 
     #[test]

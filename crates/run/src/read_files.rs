@@ -91,14 +91,14 @@ impl<'a> Reader<'a> {
         if owner.is_some_and(|owner| owner == self.package) {
             return true;
         }
+        let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
         // What these say is in the executable. Only a program that looks at sources reads them.
         if path.extension() == Some("rs") && owner.is_some() {
-            return self.climbs();
+            return self.climbs() && (self.traits().explores || self.mentions(folder));
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
-            return self.climbs() || self.mentions(name);
+            return self.climbs() && self.traits().explores || self.mentions(name);
         }
-        let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
         self.climbs() || self.mentions(name) || self.mentions(folder)
     }
 
@@ -161,7 +161,7 @@ mod tests {
             "crates/leaf/Cargo.toml",
             "Cargo.lock",
         ];
-        let climbing = ["/crates/app/../leaf/src/lib.rs", "_ZN3std4path4Path6parent17h12E"];
+        let climbing = ["/crates/app/../leaf/derive/src/lib.rs", "_ZN3std4path4Path6parent17h12E"];
         for path in sources {
             assert!(!may_read(ORDINARY, path), "{path}");
             for climbing in climbing {
@@ -170,6 +170,14 @@ mod tests {
             assert!(may_read("without symbols", path), "{path}");
         }
         assert!(may_read(&format!("{ORDINARY} Cargo.lock"), "Cargo.lock"));
+        // Neither folders nor programs: only what it names.
+        let plain = format!("{ORDINARY} {} 6commonNtB4_7Command11capture_env", climbing[1]);
+        for path in sources {
+            assert!(!may_read(&plain, path), "{path}");
+            assert!(may_read(&format!("{plain} readdir64"), path), "{path}");
+        }
+        assert!(may_read(&format!("{plain} leaf"), "crates/leaf/src/lib.rs"));
+        assert!(may_read(&plain, "src/lib.rs"), "a package at the root has no name of a folder");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::archive::unpacked::Unpacked;
 use memprof_build::attempts::Build;
 use memprof_build::checkout::injected_files;
+use memprof_build::known_files::KnownFiles;
 use memprof_build::store::{self, Entry, Stored, hash_file};
 use memprof_build::test_tree::TestTree;
 use memprof_support::folder_removal::remove_folder;
@@ -42,6 +43,8 @@ pub struct ExtractedTree<'a> {
     identity: Option<FileId>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
     verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
+    /// What was read of the programs and libraries where tests look for them.
+    placed: KnownFiles,
 }
 
 /// The name of a file that marks a folder as ours, in case a killed run could not remove it. The
@@ -67,7 +70,8 @@ impl<'a> ExtractedTree<'a> {
             }
         };
         let identity = identity(&root);
-        Ok(Self { unpacked, root, elsewhere, outermost, claim, identity, verified: BTreeMap::new() })
+        let (verified, placed) = (BTreeMap::new(), KnownFiles::default());
+        Ok(Self { unpacked, root, elsewhere, outermost, claim, identity, verified, placed })
     }
 
     /// Returns why the files are not at the paths that the executables contain; `None` if they are.
@@ -237,7 +241,7 @@ impl TestTree for ExtractedTree<'_> {
     fn bring_to(&mut self, revision: usize, entry: &Entry) -> anyhow::Result<()> {
         // Before each run, because the previous run may have changed the files.
         self.extract(revision, entry)?;
-        entry.place_companions()
+        entry.place_companions(&self.placed)
     }
 
     /// Whether the archive's files are as they were extracted. Files that tests added do not count:
