@@ -132,9 +132,30 @@ fn only_tests_that_a_change_can_reach_run() {
     expect("granite/size.txt", "12345", "lonely", "of_app of_granite of_outer");
     // Code.
     let test_of_lonely = test("lonely", "std::fs::read(\"./data.txt\").unwrap()");
-    expect("lonely/src/lib.rs", &test_of_lonely, "app granite", "of_lonely of_outer");
+    expect("lonely/src/lib.rs", &test_of_lonely, "app granite outer", "of_lonely");
     // A file that only one side has.
-    expect("lonely/tests/new.rs", "#[test]\nfn is_new() {}\n", "app granite", "of_lonely is_new of_outer");
+    expect("lonely/tests/new.rs", "#[test]\nfn is_new() {}\n", "app granite outer", "of_lonely is_new");
+}
+
+#[test]
+fn a_test_that_lists_folders_or_starts_a_program_outside_its_package_runs_for_each_source() {
+    let mut workspace = Workspace::new();
+    for way in [
+        "std::fs::read_dir(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/..\")).unwrap().collect::<Vec<_>>()",
+        "std::process::Command::new(\"ls\").arg(\"../common\").output().unwrap().stdout",
+        "std::process::Command::new(\"../common/list.sh\").output().map_or(vec![1], |done| done.stdout)",
+    ] {
+        workspace.repository.write("outer/src/lib.rs", test("outer", way));
+        workspace.repository.commit("another way");
+        let (printed, report) = workspace.with(
+            "lonely/src/lib.rs",
+            &test("lonely", "std::fs::read(\"./data.txt\").unwrap()"),
+            &[],
+        );
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        assert_eq!(left_out(&report), ("app granite".into(), "of_lonely of_outer".into()), "{way}");
+        workspace.reset();
+    }
 }
 
 #[test]

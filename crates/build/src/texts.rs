@@ -104,6 +104,19 @@ fn may_start_programs(texts: &[u8]) -> bool {
     !has_method(texts, HARNESS)
         || has_method(texts, ARGUMENT)
         || STARTING.iter().any(|method| has_method(texts, *method))
+        || drops_command(texts)
+}
+
+/// Whether another crate than the test harness drops a `std::process::Command`. In optimised code, this may be all that
+/// is seen of it: `drop_in_place<Command>` for the crate `_4test`, or with the older names for any crate of the user.
+fn drops_command(texts: &[u8]) -> bool {
+    const DROPPED: &[u8] = b"3std7process7CommandECs";
+    let is_of_another = |at: usize| {
+        let hash_and_name = texts[at + DROPPED.len()..].split(|byte| *byte == b'_').nth(1);
+        hash_and_name.is_some_and(|name| !name.starts_with(b"4test"))
+    };
+    memmem::find(texts, b"drop_in_place$LT$std..process..Command$GT$").is_some()
+        || memmem::find_iter(texts, DROPPED).any(is_of_another)
 }
 
 /// Whether a symbol has this module shortly before this method: `3std7processNtB5_7Command5spawn`.
@@ -160,9 +173,13 @@ mod tests {
     fn an_executable_explores_if_it_lists_folders_or_starts_a_program_beside_the_harness() {
         let harness = "3std3sys7process4unix6commonNtB4_7Command11capture_env";
         let explores = |more: &str| Traits::of_texts(format!("{harness} {more}").as_bytes()).explores;
-        for other in
-            ["", "_3std7processNtB5_7Command6output", "6commonNtB4_7Command3new", "4clap7Command3arg"]
-        {
+        for other in [
+            "",
+            "_3std7process7CommandECs3mSbOeLENLV_4test",
+            "_3std7processNtB5_7Command6output",
+            "6commonNtB4_7Command3new",
+            "4clap7Command3arg",
+        ] {
             assert!(!explores(other), "{other}");
         }
         for way in [
@@ -172,6 +189,8 @@ mod tests {
             "14process_common7Command3arg",
             "_ZN3std7process7Command3new17h",
             "_3std7processNtB5_7Command6status",
+            "_ZN4core3ptr42drop_in_place$LT$std..process..Command$GT$17h",
+            "_4core3ptr9drop_glueNtNtCsi4IsKQVxMg0_3std7process7CommandECs1zYR4qCAEqI_1d",
         ] {
             assert!(explores(way), "{way}");
         }
