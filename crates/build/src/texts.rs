@@ -62,6 +62,7 @@ const HARNESS: [&[u8]; 2] = [b"common", b"7Command11capture_env"];
 /// What an executable can do, as far as its texts say. Fields of other rules may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Traits {
     rules: u32,
     /// Whether its tests may assert how much memory they need.
