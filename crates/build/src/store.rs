@@ -385,16 +385,21 @@ impl Entry {
     /// `placed` knows what this session has read: this is called before each run, and there may be many programs.
     pub fn place_companions(&self, placed: &KnownFiles) -> anyhow::Result<()> {
         let companions = &self.provenance.companions;
-        let is_placed = |one: &Companion| placed.hash(&one.path).ok().as_ref() == Some(&one.hash);
+        let is_placed = |one: &Companion| -> anyhow::Result<bool> {
+            let source = self.folder.join(&one.file);
+            ensure!(placed.hash(&source)? == one.hash, "{source} is not the file that was built");
+            Ok(placed.hash(&one.path).ok().as_ref() == Some(&one.hash))
+        };
         let are_placed = parallel::map(companions, usize::MAX, is_placed);
-        for (companion, _) in companions.iter().zip(are_placed).filter(|(_, is_placed)| !is_placed) {
-            let source = self.folder.join(&companion.file);
-            ensure!(hash_file(&source)? == companion.hash, "{source} is not the file that was built");
+        for (companion, is_placed) in companions.iter().zip(are_placed) {
+            if is_placed? {
+                continue;
+            }
             remove(&companion.path)?;
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
             }
-            followed::copy(&source, &companion.path)?;
+            followed::copy(self.folder.join(&companion.file), &companion.path)?;
         }
         Ok(())
     }
