@@ -47,7 +47,7 @@ pub struct Inputs<'a> {
     pub used_builds: Vec<Utf8PathBuf>,
     /// The hashes of files that were read before.
     pub(crate) known_files: KnownFiles,
-    /// What this session has read of the programs and libraries where tests look for them.
+    /// The hashes of the programs and libraries that tests need, as this session has read them.
     pub(crate) placed: KnownFiles,
     /// Which functions to trace.
     pub patterns: Patterns,

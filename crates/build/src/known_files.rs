@@ -1,7 +1,7 @@
 //! Hashes of large files that were read before. A file with the same stamp is not read again.
 //!
-//! Only what decides which build is taken asks here. An executable that runs is read and hashed before its
-//! first run in each session, whatever this says.
+//! What is kept for later sessions only decides which build is taken. What runs is read and hashed before its first
+//! run in each session, whatever this says.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;

@@ -13,6 +13,7 @@ use crate::provenance::{Executable, ListedTest, Provenance};
 #[derive(Default)]
 pub(crate) struct SharedFiles {
     executables: HashMap<String, SharedFile>,
+    /// Each with whether this session has checked or written it.
     companions: HashMap<String, (Utf8PathBuf, bool)>,
 }
 

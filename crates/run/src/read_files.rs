@@ -92,8 +92,8 @@ impl<'a> Reader<'a> {
             return true;
         }
         let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
-        // What these say is in the executable. Only a program that looks at sources reads them, or starts another one
-        // that does, such as cargo.
+        // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
+        // cargo.
         if path.extension() == Some("rs") && owner.is_some() {
             return self.traits().explores || self.climbs() && self.mentions(folder);
         }
@@ -123,7 +123,8 @@ mod tests {
     use super::*;
 
     /// What an executable with symbols has.
-    const ORDINARY: &str = "_ZN3std4path7PathBuf3pop 6commonNtB4_7Command11capture_env /rustc/59807616e/library/std/src/../../backtrace/src/lib.rs \
+    const ORDINARY: &str = "_ZN3std4path7PathBuf3pop 6commonNtB4_7Command11capture_env \
+        /rustc/59807616e/library/std/src/../../backtrace/src/lib.rs \
         compiler-builtins/src/math/../../../libm/src/lib.rs src/lib.rs";
 
     fn may_read(bytes: &str, path: &str) -> bool {

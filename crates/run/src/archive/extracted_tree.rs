@@ -43,7 +43,7 @@ pub struct ExtractedTree<'a> {
     identity: Option<FileId>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
     verified: BTreeMap<Utf8PathBuf, (String, Stamp)>,
-    /// What was read of the programs and libraries where tests look for them.
+    /// The hashes of the programs and libraries that tests need, as this session has read them.
     placed: KnownFiles,
 }
 
