@@ -24,16 +24,15 @@ pub fn texts(executable: &[u8]) -> Vec<u8> {
 /// The version of the rules below. Stored traits of other rules are not used.
 const RULES: u32 = 3;
 
-/// Parts of symbols: `std::path::Path::parent`, and the module that each executable with symbols has.
-const PARENT: &[u8] = b"4Path6parent";
+/// Parts of symbols: `std::path::Path::parent` and `ancestors`, and the module that each executable with symbols has.
+const PARENTS: [&[u8]; 2] = [b"4Path6parent", b"9Ancestors"];
 const PATHS: &[u8] = b"3std4path";
 
 /// What an executable has that finds a program of another package: functions for paths above its own,
 /// libraries that look for programs, and texts that name cargo's folders, variables and options.
 /// (`PathBuf::pop` is in every executable.)
-const FINDING: [&[u8]; 10] = [
+const FINDING: [&[u8]; 9] = [
     b"_set_file_name",
-    b"9Ancestors",
     b"10assert_cmd",
     b"7escargot",
     b"CARGO_BIN_EXE",
@@ -68,7 +67,7 @@ pub struct Traits {
     /// Whether its tests may assert how much memory they need.
     pub asserts: bool,
     /// Whether it can find its way out of its package's folder: it has a text with `../`, or calls
-    /// `Path::parent`. Without symbols, nobody knows.
+    /// `Path::parent` or `Path::ancestors`. Without symbols, nobody knows.
     pub climbs: bool,
     /// Whether it can find files that it does not name: it lists folders, or starts a program.
     pub explores: bool,
@@ -81,7 +80,7 @@ impl Traits {
     pub fn of_texts(texts: &[u8]) -> Self {
         let has = |text: &[u8]| memmem::find(texts, text).is_some();
         let has_symbols = has(PATHS);
-        let climbs = has(PARENT)
+        let climbs = PARENTS.iter().any(|text| has(text))
             || !has_symbols
             || memmem::find_iter(texts, b"../").any(|at| !is_of_toolchain(texts, at));
         Self {
