@@ -41,6 +41,8 @@ fn resident_memory_and_its_peak_are_within_the_stated_bound() {
     assert_near(record.figure("kept", "cpu.rss"), ready + 64 * MIB, bound);
     assert_near(record.figure("gone", "cpu.peak"), ready + 64 * MIB, bound);
     assert_near(record.figure("gone", "cpu.rss"), ready, bound);
+    assert!((1..ready).contains(&record.figure("ready", "cpu.file")), "the program's own file");
+    assert_near(record.figure("kept", "cpu.file"), record.figure("ready", "cpu.file"), bound);
 }
 
 #[test]

@@ -192,6 +192,7 @@ pub static METRICS: &[Metric] = &[
     peak("cpu.peak", Source::Stated, &[Judged, Shown, Drawn]),
     peak("cpu.peak_above_start", Source::Stated, &[]),
     level("cpu.rss", Source::Stated, &[Drawn]),
+    level("cpu.file", Source::Stated, &[]),
     level("cpu.kept", Source::Stated, &[]),
     level("cpu.pss", Source::Stated, &[OnRequest, Alone]),
     level("cpu.private", Source::Stated, &[OnRequest, Alone]),

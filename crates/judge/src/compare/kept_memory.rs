@@ -3,6 +3,7 @@
 
 use crate::compare::aggregate::Column;
 use crate::compare::comparison::{JudgedMetric, PairView, Ruling, previous_points};
+use crate::compare::file_pages::{FilePages, without};
 use crate::compare::matching::Match;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
@@ -14,6 +15,7 @@ pub(crate) const RESIDENT: &str = "cpu.peak";
 /// Figures of one side that the explanation needs.
 struct Side<'a> {
     resident: Column<'a>,
+    file_pages: &'a [i64],
     level: Column<'a>,
     kept: Column<'a>,
     live: Column<'a>,
@@ -33,12 +35,13 @@ enum Bound {
 /// heap did not change in the same direction. `thresholds` returns the limits at a row.
 pub(crate) fn explain(
     view: &PairView<'_>,
+    file_pages: &FilePages,
     judged: &mut [JudgedMetric],
     floor: u64,
     thresholds: impl Fn(&Match) -> Option<Thresholds>,
 ) {
     let Some(place) = judged.iter().position(|one| one.metric == RESIDENT) else { return };
-    let Some(sides) = Side::both(view) else { return };
+    let Some(sides) = Side::both(view, file_pages) else { return };
     let noise = Noise { floor, known: None, provable: false };
     let explained = view.rows.iter().map(|row| {
         let ruling = judged[place].at(row)?;
@@ -100,7 +103,7 @@ fn rest_of(
 }
 
 impl<'a> Side<'a> {
-    fn both(view: &PairView<'a>) -> Option<[Self; 2]> {
+    fn both(view: &PairView<'a>, file_pages: &'a FilePages) -> Option<[Self; 2]> {
         use crate::compare::comparison::Comparability::Comparable;
         let columns =
             [RESIDENT, "cpu.rss", "cpu.kept", "heap.live", "heap.peak"].map(|metric| view.column(metric));
@@ -111,6 +114,7 @@ impl<'a> Side<'a> {
         Some([
             Self {
                 resident: resident.baseline?,
+                file_pages: &file_pages.baseline,
                 level: level.baseline?,
                 kept: kept.baseline?,
                 live: live.baseline?,
@@ -119,6 +123,7 @@ impl<'a> Side<'a> {
             },
             Self {
                 resident: resident.candidate?,
+                file_pages: &file_pages.candidate,
                 level: level.candidate?,
                 kept: kept.candidate?,
                 live: live.candidate?,
@@ -148,6 +153,7 @@ impl<'a> Side<'a> {
             };
             Some(resident? - amount)
         });
-        runs.collect()
+        let runs: Option<Vec<i64>> = runs.collect();
+        Some(without(runs?.into_iter().map(Some), self.file_pages))
     }
 }

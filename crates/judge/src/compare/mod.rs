@@ -6,6 +6,7 @@ pub mod budget;
 pub mod comparison;
 pub(crate) mod derived;
 pub mod evaluation;
+mod file_pages;
 pub mod from_results;
 pub(crate) mod kept_memory;
 pub mod matching;

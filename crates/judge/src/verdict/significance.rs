@@ -205,11 +205,16 @@ fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: 
     if let Some(shift) = shift(baseline, candidate, level(samples)) {
         return Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes: true };
     }
+    // A saved baseline has enough runs to tell how much a figure varies. The next run of a counted figure may
+    // still prove that it does not vary, and then its limit is smaller.
+    let varies_as_known = !noise.provable && baseline.len().max(candidate.len()) >= ENOUGH as usize;
     match (samples, noise.known) {
         // `--noise` tells how much the same program varies.
         (_, Some(known)) => around(known.max(apart), true),
-        // One run tells nothing about the next.
-        (1, None) => Interval { estimate, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false },
+        // One run a side tells nothing about the next.
+        (1, None) if !varies_as_known => {
+            Interval { estimate, low: UNKNOWN.0, high: UNKNOWN.1, tells_changes: false }
+        }
         _ => around(apart, false),
     }
 }
@@ -343,6 +348,21 @@ mod tests {
     fn noise_far_below_the_limit_is_unchanged_after_two_runs() {
         let (old, new) = ([100 * MIB, 100 * MIB + 40 * KIB], [100 * MIB + 12 * KIB, 100 * MIB + 80 * KIB]);
         assert_eq!(verdict(&old, &new, SAMPLED), Verdict::Unchanged);
+    }
+
+    #[test]
+    fn one_run_is_unchanged_far_within_the_limit_of_five() {
+        let old = [100, 40, 80, 0, 60].map(|kib| 100 * MIB + kib * KIB);
+        let verdict = |new: i64, noise| verdict(&old, &[100 * MIB + new * KIB], noise);
+        assert_eq!(verdict(70, SAMPLED), Verdict::Unchanged);
+        assert_eq!(verdict(3000, SAMPLED), Verdict::Inconclusive, "within the limit, but not by the spread");
+        assert_eq!(verdict(9000, SAMPLED), Verdict::Inconclusive, "one run shows no change");
+        assert_eq!(verdict(70, COUNTED), Verdict::Inconclusive, "a repeat may prove that it does not vary");
+        assert_eq!(
+            judge(&old[..4], &[100 * MIB], &thresholds(), SAMPLED).verdict,
+            Verdict::Inconclusive,
+            "four runs are not enough"
+        );
     }
 
     #[test]
