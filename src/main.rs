@@ -36,6 +36,7 @@ fn main() -> ProcessExitCode {
         }
     };
     free_memory::keep_little();
+    termination::end_at_panics();
     let console = Console::new(&command_line.terminal);
     let handler = ctrlc::set_handler(|| termination::handle(&INTERRUPT));
     debug_assert!(handler.is_ok(), "nothing else handles signals");

@@ -1,6 +1,8 @@
 //! Ctrl-C and termination signals. The first one asks the tool to finish cleanly. A later one ends
-//! it at once, whatever it waits for.
+//! it at once, whatever it waits for. So does a panic, which is a bug.
 
+use std::io::Write as _;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +19,9 @@ const LAST_WORDS: &[u8] = b"error: interrupted twice, so the tool and what it st
 
 const OF_MEMORY_ASIDE: &[u8] =
     b"GPU memory of other processes is still set aside; to restore it: cargo memprof restore\n";
+
+/// The exit code of a panic, as the standard library has it.
+const OF_PANIC: i32 = 101;
 
 /// Whether processes are set aside, which wait until they are restored.
 static IS_MEMORY_ASIDE: AtomicBool = AtomicBool::new(false);
@@ -51,12 +56,7 @@ pub fn leave_the_end_to_the_signal() {
 #[expect(unsafe_code, reason = "the standard library's exit waits for locks and runs exit handlers")]
 fn end_at_once() -> ! {
     IS_ENDING.store(true, Ordering::Relaxed);
-    #[cfg(target_os = "linux")]
-    {
-        crate::process_tree::adopt_orphans();
-        crate::process_tree::kill_all();
-    }
-    terminal_mode::restore_last();
+    kill_and_restore();
     // SAFETY: the buffers have these lengths; `_exit` only ends the process.
     unsafe {
         libc::write(2, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
@@ -64,5 +64,73 @@ fn end_at_once() -> ! {
             libc::write(2, OF_MEMORY_ASIDE.as_ptr().cast(), OF_MEMORY_ASIDE.len());
         }
         libc::_exit(ExitCode::Interrupted as i32)
+    }
+}
+
+/// Ends the process at the first panic of any thread, after its message. What was taken from others is given
+/// back, as when a panic unwinds.
+#[expect(unsafe_code, reason = "the standard library's exit waits for locks and runs exit handlers")]
+pub fn end_at_panics() {
+    let message = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        message(panic);
+        IS_ENDING.store(true, Ordering::Relaxed);
+        kill_and_restore();
+        if IS_MEMORY_ASIDE.load(Ordering::Relaxed) {
+            restore_memory();
+        }
+        // SAFETY: it only ends the process.
+        unsafe { libc::_exit(OF_PANIC) }
+    }));
+}
+
+/// Runs `cargo memprof restore`, which needs nothing of this process.
+fn restore_memory() {
+    let program = std::env::current_exe();
+    let ended = program.and_then(|program| Command::new(program).args(["memprof", "restore"]).status());
+    if !ended.is_ok_and(|status| status.success()) {
+        // Nobody is left to hear of an error of the terminal.
+        let _ = std::io::stderr().write_all(OF_MEMORY_ASIDE);
+    }
+}
+
+/// Kills everything that this process has started, and gives the terminal its mode back.
+fn kill_and_restore() {
+    #[cfg(target_os = "linux")]
+    {
+        crate::process_tree::adopt_orphans();
+        crate::process_tree::kill_all();
+    }
+    terminal_mode::restore_last();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLE: &str = "MEMPROF_TEST_OF_A_PANIC";
+
+    /// In the process that panics, this is the test itself.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_panic_of_any_thread_ends_the_process_and_what_it_started() {
+        if let Some(file) = std::env::var_os(ROLE) {
+            end_at_panics();
+            let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+            std::fs::write(file, child.id().to_string()).unwrap();
+            let _ = std::thread::spawn(|| panic!("a bug")).join();
+            let ended = child.wait();
+            unreachable!("the thread's panic has ended the process: {ended:?}");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = "termination::tests::a_panic_of_any_thread_ends_the_process_and_what_it_started";
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let ended = again.args(["--exact", name, "--nocapture"]).env(ROLE, file.path()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(OF_PANIC), "{ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("a bug"), "{ended:?}");
+        let child = std::fs::read_to_string(file.path()).unwrap();
+        // Nobody may have reaped it yet.
+        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "the child was killed: {state}");
     }
 }

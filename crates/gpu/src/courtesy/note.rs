@@ -109,9 +109,10 @@ impl Note {
         process::started(self.process) == Some(self.started)
     }
 
-    /// Whether the program that set it aside is still at work with it.
+    /// Whether the program that set it aside is still at work with it. If that program panics, it starts this one.
     pub fn is_in_use(&self) -> bool {
-        !self.kept && self.by.is_alive() && self.by.process != std::process::id()
+        let ours = [std::process::id(), std::os::unix::process::parent_id()];
+        !self.kept && self.by.is_alive() && !ours.contains(&self.by.process)
     }
 
     /// Whether nobody will restore it: its holder was killed.
@@ -249,7 +250,12 @@ mod tests {
         assert_eq!(notes.own(), [note.clone()]);
         assert!(!note.is_abandoned() && !note.is_in_use());
         assert_eq!(note.amount(), "60.0 GiB of ");
-        note.by.started += 1;
+        for (holder, is_in_use) in [(std::os::unix::process::parent_id(), false), (1, true)] {
+            note.by =
+                Holder { process: holder, started: process::started(holder).unwrap(), ..Holder::this() };
+            assert_eq!(note.is_in_use(), is_in_use, "{holder}");
+        }
+        note.by = Holder { started: own.started + 1, ..Holder::this() };
         assert!(note.is_abandoned(), "the holder's id belongs to another process now");
         note.kept = true;
         notes.replace(&note).unwrap();
