@@ -4,7 +4,8 @@
 //! The kept revision is the last one of the plan, so the others keep their numbers while they are
 //! built without it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -201,7 +202,8 @@ impl KeptRun {
         let selects_the_same = kept_baseline::select_the_same(&self.plan.request, &plan.request);
         let is_kept =
             |cell: &CellId| planned.contains(cell) || selects_the_same && !self.left_out.cells.contains(cell);
-        let mut records = self.records()?;
+        let mut records =
+            self.records(|cell| self.left_out.cells.contains(cell) && !planned.contains(cell))?;
         records.retain(|(_, record)| is_kept(&record.cell));
         let copy = |(home, record): &(Utf8PathBuf, RunRecord)| -> anyhow::Result<()> {
             if let Some(problem) = stored::damage(home) {
@@ -261,10 +263,19 @@ impl KeptRun {
         Ok(())
     }
 
-    /// The kept revision's runs, with their folders.
-    fn records(&self) -> anyhow::Result<Vec<(Utf8PathBuf, RunRecord)>> {
+    /// The kept revision's runs, with their folders. Those of left-out cells need not be read.
+    fn records(
+        &self,
+        is_left_out: impl Fn(&CellId) -> bool,
+    ) -> anyhow::Result<Vec<(Utf8PathBuf, RunRecord)>> {
         let mut records = Vec::new();
-        for entry in walkdir::WalkDir::new(self.folder.cells()).sort_by_file_name() {
+        let left_out = self.left_out.cells.iter().filter(|cell| is_left_out(cell)).filter_map(|cell| {
+            let run = self.folder.cell(&self.plan, self.record.revision, cell, 0);
+            Some(run.parent()?.as_std_path().to_owned())
+        });
+        let left_out: HashSet<PathBuf> = left_out.collect();
+        let walk = walkdir::WalkDir::new(self.folder.cells()).sort_by_file_name().into_iter();
+        for entry in walk.filter_entry(|entry| !left_out.contains(entry.path())) {
             let entry = entry?;
             if entry.file_name() == file::OUTCOME && entry.file_type().is_file() {
                 let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
