@@ -216,20 +216,19 @@ fn freed_memory_that_the_c_library_kept_is_shown_and_no_regression() {
 }
 
 #[test]
-fn pages_of_the_programs_file_that_are_in_memory_at_the_start_are_no_change() {
-    // Each run: pages of files at `start`, and what else is resident at `done`, in KiB.
-    let compared = |old: &[[i64; 2]], new: &[[i64; 2]], has_files: bool| {
+fn pages_of_the_program_itself_are_no_change() {
+    // Each run: the program's own pages at `done`, and what else is resident then, in KiB.
+    let compared = |old: &[[i64; 2]], new: &[[i64; 2]], has_pages: bool| {
         let mut synthetic = Synthetic::new(&["main", "pr/1"]);
         for (revision, runs) in [old, new].into_iter().enumerate() {
-            for (repeat, [file, other]) in (0..).zip(runs) {
-                let figures = |label: &str, other: i64| {
-                    let file = file * KIB;
-                    let resident =
-                        [("cpu.peak", file + other), ("cpu.rss", file + other), ("cpu.file", file)];
-                    (label.to_owned(), resident[..if has_files { 3 } else { 2 }].to_vec())
+            for (repeat, [pages, other]) in (0..).zip(runs) {
+                let figures = |pages: i64, other: i64| {
+                    let resident = pages + other;
+                    let all = [("cpu.peak", resident), ("cpu.rss", resident), ("cpu.program", pages)];
+                    all[..if has_pages { 3 } else { 2 }].to_vec()
                 };
-                let [start, done] = [figures("start", MIB), figures("done", MIB + other * KIB)];
-                let log = Log::new().checkpoint(&start.0, &start.1).checkpoint(&done.0, &done.1);
+                let [start, done] = [figures(MIB, MIB), figures(pages * KIB, MIB + other * KIB)];
+                let log = Log::new().checkpoint("start", &start).checkpoint("done", &done);
                 synthetic = synthetic.passed("t", revision, repeat, &log);
             }
         }
@@ -237,11 +236,11 @@ fn pages_of_the_programs_file_that_are_in_memory_at_the_start_are_no_change() {
         (verdict(&comparison, "cpu.peak", 1), code(&comparison))
     };
     let old = [[3000, 500], [3200, 508], [2900, 504], [3100, 500], [3000, 512]];
-    // The file was written again, so the kernel maps more of it at once.
+    // The executable was written again, so the kernel maps more of it at once.
     let more = [[5400, 504]];
     assert_eq!(compared(&old, &more, true), (Some(Verdict::Unchanged), 0));
     assert_eq!(compared(&old, &more, false), (Some(Verdict::Inconclusive), 4));
-    // Memory of the test's own is a regression, also where fewer pages of the file hide it.
+    // Memory of the test's own is a regression, also where fewer pages of the program hide it.
     let grown = [[1900, 2500]; 5];
     assert_eq!(compared(&old, &grown, true), (Some(Verdict::Regressed), 1));
     assert_eq!(compared(&old, &grown, false), (Some(Verdict::Unchanged), 0));

@@ -126,6 +126,24 @@ pub(crate) fn add_new(modules: &mut Untracked<Module>) {
     unsafe { dl_iterate_phdr(each, (modules as *mut Untracked<Module>).cast()) };
 }
 
+/// Calls this with the addresses of each part of a loaded file that the program cannot write: code and constants.
+pub(crate) fn each_constant_part(work: &mut dyn FnMut(usize, usize)) {
+    unsafe extern "C" fn each(object: *const Object, _size: usize, work: *mut c_void) -> c_int {
+        let (work, object) = (&mut *work.cast::<&mut dyn FnMut(usize, usize)>(), &*object);
+        if !object.headers.is_null() {
+            let headers = std::slice::from_raw_parts(object.headers, object.header_count.into());
+            for header in headers.iter().filter(|header| header.kind == PT_LOAD && header.flags & PF_W == 0) {
+                let begin = object.bias.wrapping_add(header.virtual_address);
+                work(begin, begin.wrapping_add(header.memory_size));
+            }
+        }
+        0
+    }
+    let mut work = work;
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(each, std::ptr::addr_of_mut!(work).cast()) };
+}
+
 /// Memory of a loaded file that the program may write: its statics, or the calling thread's
 /// thread-locals.
 #[derive(Clone, Copy)]

@@ -17,4 +17,9 @@ pub(crate) mod malloc_library;
 pub(crate) mod malloc_link;
 pub(crate) mod page_faults;
 pub(crate) mod pool_metrics;
+#[cfg_attr(
+    not(all(target_os = "linux", target_pointer_width = "64", not(miri))),
+    path = "program_pages_elsewhere.rs"
+)]
+pub(crate) mod program_pages;
 pub(crate) mod resident;

@@ -1,6 +1,6 @@
 //! `cpu.rss`, `cpu.peak`, and on request their parts: the resident memory of the process. Each
 //! platform has a file. This one selects it, and ensures that a peak is never below the figure of
-//! the same moment. `cpu.file` is the part that comes from files. `cpu.kept` is what the C library's allocator keeps of it after a free.
+//! the same moment. `cpu.program` is the part of the program itself. `cpu.kept` is what the C library's allocator keeps of it after a free.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
 use crate::metrics::source::{Extent, Source};
 use crate::platform::untracked::kept;
 use crate::shared::malloc_statistics::{self, Statistics, Trim};
+use crate::sources::program_pages::Program;
 
 // Miri has none of these calls. The rest of this crate runs in it.
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
@@ -31,8 +32,6 @@ mod platform;
 struct Found {
     process: platform::Process,
     resident_source: &'static str,
-    /// `None` if the platform does not have the figure.
-    file_source: Option<&'static str>,
     peak_source: &'static str,
 }
 
@@ -40,8 +39,6 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Figures {
     resident: u64,
-    /// Pages of mapped files and of shared memory.
-    file: Option<u64>,
     /// Since the last call, or since the process began; the source tells which.
     peak: Option<u64>,
 }
@@ -101,10 +98,10 @@ pub(crate) struct Resident {
 struct Open {
     process: platform::Process,
     resident: Index,
-    file: Option<Index>,
     peak: Index,
     parts: [Option<Index>; 3],
     kept: Option<Kept>,
+    program: Option<Program>,
     /// Returns free memory of the C library's allocator before each reading, if the runner asks for it.
     trim: Option<Trim>,
 }
@@ -145,7 +142,6 @@ impl Source for Resident {
         };
         let trim = trim.and_then(Result::ok);
         let resident = catalogue.add("cpu.rss", source(found.resident_source), Kind::Level);
-        let file = found.file_source.map(|file| catalogue.add("cpu.file", source(file), Kind::Level));
         let kind = Kind::Peak { family: "cpu", level: resident };
         let peak = catalogue.add("cpu.peak", source(found.peak_source), kind);
         let mut parts = [None; 3];
@@ -156,7 +152,15 @@ impl Source for Resident {
             }
         }
         let kept_free = Kept::open(environment, catalogue);
-        self.open = Some(Open { process, resident, file, peak, parts, kept: kept_free, trim });
+        self.open = Some(Open {
+            program: Program::open(environment, catalogue),
+            process,
+            resident,
+            peak,
+            parts,
+            kept: kept_free,
+            trim,
+        });
     }
 
     fn read(&mut self, values: &mut Values, extent: Extent) {
@@ -169,14 +173,14 @@ impl Source for Resident {
         }
         if let Some(figures) = open.process.read() {
             values.set(open.resident, Some(figures.resident));
-            if let (Extent::Whole, Some(file)) = (extent, open.file) {
-                values.set(file, figures.file);
-            }
             // The two are read one after the other, and the kernel may batch one but not the other.
             values.set(open.peak, figures.peak.map(|peak| peak.max(figures.resident)));
         }
         if let (Extent::Whole, Some(kept)) = (extent, &mut open.kept) {
             kept.read(values);
+        }
+        if let (Extent::Whole, Some(program)) = (extent, &mut open.program) {
+            program.read(values);
         }
         if extent == Extent::Whole && open.parts.iter().any(Option::is_some) {
             let parts = open.process.read_parts();

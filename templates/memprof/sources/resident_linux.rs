@@ -84,7 +84,6 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     Ok(Found {
         process,
         resident_source: kept(format_args!("/proc/self/statm, within {bound} KiB")),
-        file_source: Some(kept(format_args!("/proc/self/statm (shared), within {bound} KiB"))),
         peak_source,
     })
 }
@@ -92,12 +91,11 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
 impl Process {
     pub(super) fn read(&mut self) -> Option<Figures> {
         let peak = self.peak();
-        let (resident, file) = self.resident_and_file()?;
+        let resident = self.resident()?;
         if let Some(clear_refs) = &self.clear_refs {
             reset_high_water_mark(clear_refs);
         }
-        let peak = peak.or(if self.status.is_none() { Some(resident) } else { None });
-        Some(Figures { resident, file, peak })
+        Some(Figures { resident, peak: peak.or(if self.status.is_none() { Some(resident) } else { None }) })
     }
 
     /// How far the counters may lag behind, in bytes.
@@ -106,14 +104,11 @@ impl Process {
         3 * processors * (2 * processors).max(32) * self.page_size
     }
 
-    /// Resident bytes, and those of them that come from files or shared memory: the second and third
-    /// field of `statm`, which are in pages.
-    fn resident_and_file(&mut self) -> Option<(u64, Option<u64>)> {
-        let page_size = self.page_size;
+    /// Resident bytes, from the second field of `statm`, which is in pages.
+    fn resident(&mut self) -> Option<u64> {
         let text = read_at_start(&self.statm, self.buffer.as_mut())?;
-        let mut fields = text.split(|&byte| byte == b' ').skip(1).map(|pages| Some(number(pages)? * page_size));
-        let resident = fields.next()??;
-        Some((resident, fields.next().and_then(|file| file)))
+        let pages = text.split(|&byte| byte == b' ').nth(1).and_then(number)?;
+        Some(pages * self.page_size)
     }
 
     fn peak(&mut self) -> Option<u64> {

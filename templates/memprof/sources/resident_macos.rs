@@ -33,7 +33,6 @@ pub(super) fn open(_reset: bool) -> Result<Found, &'static str> {
         Some(_) => Ok(Found {
             process: Process,
             resident_source: "task_info resident_size",
-            file_source: None,
             peak_source: "task_info resident_size_max since start",
         }),
         None => Err("task_info(MACH_TASK_BASIC_INFO) failed"),
@@ -43,7 +42,7 @@ pub(super) fn open(_reset: bool) -> Result<Found, &'static str> {
 impl Process {
     pub(super) fn read(&mut self) -> Option<Figures> {
         let info = basic_info()?;
-        Some(Figures { resident: info.resident_size, file: None, peak: Some(info.resident_size_max) })
+        Some(Figures { resident: info.resident_size, peak: Some(info.resident_size_max) })
     }
 
     pub(super) fn open_parts(&mut self) -> Result<&'static str, &'static str> {

@@ -31,7 +31,6 @@ pub(super) fn open(_reset: bool) -> Result<Found, &'static str> {
         Some(_) => Ok(Found {
             process: Process,
             resident_source: "GetProcessMemoryInfo WorkingSetSize",
-            file_source: None,
             peak_source: "GetProcessMemoryInfo PeakWorkingSetSize since start",
         }),
         None => Err("GetProcessMemoryInfo failed"),
@@ -43,7 +42,6 @@ impl Process {
         let counters = counters()?;
         Some(Figures {
             resident: counters.working_set_size as u64,
-            file: None,
             peak: Some(counters.peak_working_set_size as u64),
         })
     }

@@ -6,10 +6,10 @@ use crate::compare::budget::KnownBudget;
 use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
-use crate::compare::file_pages::{FilePages, without};
 use crate::compare::kept_memory;
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::noise::KnownNoise;
+use crate::compare::program_pages::{ProgramPages, without};
 use crate::compare::unchecked_limits;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
@@ -37,9 +37,7 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         let of_budget = budget.entries_for(&cell.id.full_name(), &cell.id);
         for pair in cell.pairs.iter().chain(&cell.alone) {
             let view = comparison.view(cell, pair);
-            let file_pages = FilePages::of(&view);
-            let pair_judge =
-                PairJudge { view, file_pages, limits: &limits, known: &known, test: &test, today: &today };
+            let pair_judge = PairJudge { view, limits: &limits, known: &known, test: &test, today: &today };
             let mut judged = Vec::new();
             let mut breaches = Vec::new();
             for metric in &comparison.metrics {
@@ -71,7 +69,6 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
 /// Judges one pair.
 struct PairJudge<'a> {
     view: PairView<'a>,
-    file_pages: FilePages,
     limits: &'a Limits,
     known: &'a KnownNoise<'a>,
     test: &'a str,
@@ -121,7 +118,7 @@ impl PairJudge<'_> {
         if !limits.is_asked() && !self.limits.shows(kept_memory::RESIDENT) {
             let floor = self.floor(kept_memory::RESIDENT);
             let growth = |row: &Match| limits.at(self.label(row)).growth;
-            kept_memory::explain(&self.view, &self.file_pages, judged, floor, growth);
+            kept_memory::explain(&self.view, judged, floor, growth);
         }
     }
 
@@ -147,8 +144,12 @@ impl PairJudge<'_> {
             (Some(_), Some(_), Some(_)) if column.comparability == Comparability::Comparable => {
                 let (old, new) = (column.baseline?, column.candidate?);
                 let (old, new) = (old.readings(row.baseline?), new.readings(row.candidate?));
-                let [of_old, of_new] = self.excess(metric);
-                (without(old, of_old), without(new, of_new))
+                let pages = if metric == kept_memory::RESIDENT {
+                    ProgramPages::at(&self.view, row)
+                } else {
+                    ProgramPages::default()
+                };
+                (without(old, &pages.baseline), without(new, &pages.candidate))
             }
             _ => return plain(Verdict::Missing),
         };
@@ -176,15 +177,6 @@ impl PairJudge<'_> {
             expected: expected.flatten(),
             is_kept: false,
         })
-    }
-
-    /// Returns by how much each run of the two sides exceeds the least, for reasons outside the program.
-    fn excess(&self, metric: &str) -> [&[i64]; 2] {
-        if metric == kept_memory::RESIDENT {
-            [&self.file_pages.baseline, &self.file_pages.candidate]
-        } else {
-            [&[], &[]]
-        }
     }
 
     /// Returns the measurement error that the sources state.

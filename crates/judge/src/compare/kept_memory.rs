@@ -3,8 +3,8 @@
 
 use crate::compare::aggregate::Column;
 use crate::compare::comparison::{JudgedMetric, PairView, Ruling, previous_points};
-use crate::compare::file_pages::{FilePages, without};
 use crate::compare::matching::Match;
+use crate::compare::program_pages::{ProgramPages, without};
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
@@ -15,7 +15,6 @@ pub(crate) const RESIDENT: &str = "cpu.peak";
 /// Figures of one side that the explanation needs.
 struct Side<'a> {
     resident: Column<'a>,
-    file_pages: &'a [i64],
     level: Column<'a>,
     kept: Column<'a>,
     live: Column<'a>,
@@ -35,13 +34,12 @@ enum Bound {
 /// heap did not change in the same direction. `thresholds` returns the limits at a row.
 pub(crate) fn explain(
     view: &PairView<'_>,
-    file_pages: &FilePages,
     judged: &mut [JudgedMetric],
     floor: u64,
     thresholds: impl Fn(&Match) -> Option<Thresholds>,
 ) {
     let Some(place) = judged.iter().position(|one| one.metric == RESIDENT) else { return };
-    let Some(sides) = Side::both(view, file_pages) else { return };
+    let Some(sides) = Side::both(view) else { return };
     let noise = Noise { floor, known: None, provable: false };
     let explained = view.rows.iter().map(|row| {
         let ruling = judged[place].at(row)?;
@@ -56,7 +54,7 @@ pub(crate) fn explain(
             of_heap.is_some_and(|heap| [Verdict::Unchanged, opposite].contains(&heap.verdict))
         });
         let rest = thresholds(row).filter(|_| follows && view.key(row).kind == Kind::Point);
-        let rest = rest.and_then(|thresholds| rest_of(&sides, row, ruling.verdict, &thresholds, noise));
+        let rest = rest.and_then(|thresholds| rest_of(view, &sides, row, ruling.verdict, &thresholds, noise));
         Some(rest.map_or(ruling, |rest| kept(ruling, rest)))
     });
     judged[place] = JudgedMetric::new(
@@ -81,6 +79,7 @@ fn kept(ruling: Ruling, rest: Significance) -> Ruling {
 /// resident memory, only what was certainly not used again counts as kept. `None` if the change
 /// remains.
 fn rest_of(
+    view: &PairView<'_>,
     sides: &[Side<'_>; 2],
     row: &Match,
     verdict: Verdict,
@@ -91,6 +90,9 @@ fn rest_of(
         if verdict == Verdict::Improved { [Bound::Least, Bound::Most] } else { [Bound::Most, Bound::Least] };
     let old = sides[0].without_kept(row.baseline?, bounds[0])?;
     let new = sides[1].without_kept(row.candidate?, bounds[1])?;
+    let pages = ProgramPages::at(view, row);
+    let without = |runs: Vec<i64>, excess: &[i64]| without(runs.into_iter().map(Some), excess);
+    let (old, new) = (without(old, &pages.baseline), without(new, &pages.candidate));
     let rest = judge(&old, &new, thresholds, noise);
     let limit = i128::from(rest.limit);
     let remains = match (rest.verdict, verdict) {
@@ -103,7 +105,7 @@ fn rest_of(
 }
 
 impl<'a> Side<'a> {
-    fn both(view: &PairView<'a>, file_pages: &'a FilePages) -> Option<[Self; 2]> {
+    fn both(view: &PairView<'a>) -> Option<[Self; 2]> {
         use crate::compare::comparison::Comparability::Comparable;
         let columns =
             [RESIDENT, "cpu.rss", "cpu.kept", "heap.live", "heap.peak"].map(|metric| view.column(metric));
@@ -114,7 +116,6 @@ impl<'a> Side<'a> {
         Some([
             Self {
                 resident: resident.baseline?,
-                file_pages: &file_pages.baseline,
                 level: level.baseline?,
                 kept: kept.baseline?,
                 live: live.baseline?,
@@ -123,7 +124,6 @@ impl<'a> Side<'a> {
             },
             Self {
                 resident: resident.candidate?,
-                file_pages: &file_pages.candidate,
                 level: level.candidate?,
                 kept: kept.candidate?,
                 live: live.candidate?,
@@ -153,7 +153,6 @@ impl<'a> Side<'a> {
             };
             Some(resident? - amount)
         });
-        let runs: Option<Vec<i64>> = runs.collect();
-        Some(without(runs?.into_iter().map(Some), self.file_pages))
+        runs.collect()
     }
 }
