@@ -1,6 +1,7 @@
 //! `cpu.rss`, `cpu.peak`, and on request their parts: the resident memory of the process. Each
 //! platform has a file. This one selects it, and ensures that a peak is never below the figure of
-//! the same moment. `cpu.program` is the part of the program itself. `cpu.kept` is what the C library's allocator keeps of it after a free.
+//! the same moment. `cpu.program` is the part of the program itself. `cpu.kept` is what the C library's
+//! allocator keeps of it after a free.
 
 use std::time::{Duration, Instant};
 
