@@ -95,15 +95,9 @@ impl<'ast> Visit<'ast> for Lines<'_, '_> {
         if block.stmts.is_empty() || is_on_one_line {
             return;
         }
-        self.edits.after(span.open(), TEXTS[0]);
         self.statements(&block.stmts);
-    }
-
-    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
-        let has_inner = block.attrs.iter().any(|one| matches!(one.style, syn::AttrStyle::Inner(_)));
-        if !has_inner {
-            self.visit_block(&block.block);
-        }
+        // At the same place, the text that is added last comes first. Attributes of the block (`//! …`) stay before it.
+        self.edits.before(block.stmts[0].span(), TEXTS[0]);
     }
 
     // Closures and items run at another time, in another context, or in the compiler.
@@ -148,7 +142,15 @@ mod tests {
             marked(
                 "fn f() -> u8 {\n    let a = 1;\n    for b in c {\n        g(b);\n        h(|| {\n            i();\n        });\n    }\n    if a { b() } else { c() }\n}",
             ),
-            "fn f() -> u8 {\n    «2»let a = 1;\n    «3»for b in c {«{»\n        «4»g(b);\n        «5»h(|| {\n            i();\n        });\n    }\n    «9»if a { b() } else { c() }\n}"
+            "fn f() -> u8 {\n    «2»let a = 1;\n    «3»for b in c {\n        «{»«4»g(b);\n        «5»h(|| {\n            i();\n        });\n    }\n    «9»if a { b() } else { c() }\n}"
+        );
+    }
+
+    #[test]
+    fn a_block_may_begin_with_its_attributes() {
+        assert_eq!(
+            marked("fn f() {\n    for b in c {\n        //! Says so.\n        g(b);\n    }\n}"),
+            "fn f() {\n    «2»for b in c {\n        //! Says so.\n        «{»«4»g(b);\n    }\n}"
         );
     }
 

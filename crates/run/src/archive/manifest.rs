@@ -98,9 +98,10 @@ impl Manifest {
     }
 }
 
-/// Whether a relative path stays below its folder.
+/// Whether a relative path stays below its folder, and is no path of a folder (`a/`, `a/.`).
 pub(crate) fn stays_inside(path: &Utf8Path) -> bool {
-    path.components().count() > 0 && path.components().all(|part| matches!(part, Utf8Component::Normal(_)))
+    let is_file = !["", "."].contains(&path.as_str().rsplit('/').next().unwrap_or_default());
+    is_file && path.components().all(|part| matches!(part, Utf8Component::Normal(_)))
 }
 
 /// Whether a text is a hash, 64 hexadecimal digits.
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn only_relative_paths_without_dots_stay_in_their_folder() {
         assert!(stays_inside("a/b".into()));
-        for path in ["", "/a", "../a", "a/../../b", "."] {
+        for path in ["", "/a", "../a", "a/../../b", ".", "a/", "a/.", "a/./"] {
             assert!(!stays_inside(path.into()), "{path}");
         }
     }
