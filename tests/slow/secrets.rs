@@ -31,7 +31,7 @@ fn main() {
 const TESTS: &str = r#"
 #[test]
 fn tells() {
-    for name in ["GITHUB_TOKEN", "MY_TOKEN", "CONFIG_TOKEN", "MADE"] {
+    for name in ["GITHUB_TOKEN", "MY_TOKEN", "CONFIG_TOKEN", "MADE", "OLDPWD"] {
         let value = std::env::var(name).unwrap_or_default();
         println!("{name} has {} characters: {value}", value.len());
         eprintln!("on stderr: {value}");
@@ -72,7 +72,7 @@ impl Laboratory {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = tool();
         command.current_dir(self.repository.root()).env("CARGO_MEMPROF_HOME", &self.home);
-        command.env("GITHUB_TOKEN", OF_ENVIRONMENT).args(arguments);
+        command.env("GITHUB_TOKEN", OF_ENVIRONMENT).env("OLDPWD", "/where/the/shell/was").args(arguments);
         command.env("RUSTFLAGS", format!("--cfg my_token=\"{OF_RUSTFLAGS}\""));
         command
     }
@@ -139,6 +139,10 @@ fn no_secret_is_stored_and_a_resumed_run_and_an_archive_ask_for_it_again() {
                 let told = format!("{name} has {} characters: [redacted, blake3:", secret.len());
                 assert!(stdout.contains(&told), "{stdout}");
             }
+            assert!(
+                stdout.contains("OLDPWD has 0 characters"),
+                "a shell's own variable does not reach it: {stdout}"
+            );
             // A run that is left to do.
             if tested == 0 {
                 std::fs::remove_file(entry.path().with_file_name("outcome.json")).expect("it is done");

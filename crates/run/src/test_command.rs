@@ -101,6 +101,21 @@ fn body_variable(body: &TestBody) -> (&'static str, String) {
     }
 }
 
+/// Variables that a shell or a terminal sets anew. `std::process::Command` copies all variables to the heap, and with
+/// `TERM`, libtest reads that terminal's description: the figures would depend on where the tool was started.
+const OF_THE_SESSION: [&str; 10] = [
+    "COLUMNS",
+    "LINES",
+    "OLDPWD",
+    "SHLVL",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "TERM",
+    "TERM_SESSION_ID",
+    "WINDOWID",
+    "_",
+];
+
 /// Returns `EXE --exact NAME --nocapture --test-threads=1` as cargo would run it, with the log's
 /// path.
 fn test_command(
@@ -143,7 +158,5 @@ fn test_command(
     // catches.
     let configured = executable.environment.contains_key("RUST_BACKTRACE");
     let command = if configured { command } else { command.env("RUST_BACKTRACE", "0") };
-    // With TERM set, libtest reads that terminal's description. The figures would then depend on
-    // where the tool was started.
-    command.env_remove("TERM").envs(&planned.env).envs(shim)
+    OF_THE_SESSION.iter().fold(command, Command::env_remove).envs(&planned.env).envs(shim)
 }
