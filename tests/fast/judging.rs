@@ -74,11 +74,15 @@ fn each_verdict_has_its_figures_and_its_code() {
 
 /// Runs whose input follows from random numbers: of their round, or of their own.
 fn random_input(random: &str, old: &[i64], new: &[i64]) -> Comparison {
+    random_input_of("heap.peak", random, old, new)
+}
+
+fn random_input_of(metric: &str, random: &str, old: &[i64], new: &[i64]) -> Comparison {
     let mut synthetic =
         Synthetic::new(&["main", "pr/1"]).builds(&json!({"0": {"packages": "quickcheck 1.0.3\nrand 0.8.5"}}));
     for (revision, figures) in [old, new].into_iter().enumerate() {
         for (repeat, figure) in (0..).zip(figures) {
-            let log = log("heap.peak", &[("start", 0), ("done", *figure)]);
+            let log = log(metric, &[("start", 0), ("done", *figure)]);
             let causes = json!({"random": random, "hash_keys": 1, "random_numbers": 3, "threads": 1});
             synthetic = synthetic.passed("t", revision, repeat, &log.event("causes", &causes));
         }
@@ -96,6 +100,27 @@ fn the_same_input_on_both_sides_is_compared_round_by_round() {
     assert_eq!(verdict("own", &old), Some(Verdict::Inconclusive), "a pair means nothing");
     let shifted = [5 * MIB, MIB, 9 * MIB, 3 * MIB];
     assert_eq!(verdict("same", &shifted), Some(Verdict::Inconclusive), "one side had other input");
+    // A saved baseline has as many rounds as it has.
+    assert_eq!(verdict("same", &old[..2]), Some(Verdict::Unchanged));
+    assert_eq!(verdict("same", &[&old[..], &[7 * MIB, 2 * MIB]].concat()), Some(Verdict::Unchanged));
+    assert_eq!(verdict("same", &[&grown[..], &[7 * MIB, 2 * MIB]].concat()), Some(Verdict::Regressed));
+    assert_eq!(
+        verdict("same", &old[..1]),
+        Some(Verdict::Inconclusive),
+        "a pair alone may be equal by chance"
+    );
+    assert_eq!(verdict("own", &old[..2]), Some(Verdict::Inconclusive));
+}
+
+#[test]
+fn resident_memory_with_the_same_input_takes_four_rounds() {
+    let old = [10, 50, 30, 90, 20].map(|figure| figure * MIB);
+    let new: Vec<i64> = (0..).zip(old).map(|(round, figure)| figure + round * 16 * KIB).collect();
+    let verdict =
+        |random, new: &[i64]| verdict(&random_input_of("cpu.peak", random, &old, new), "cpu.peak", 1);
+    assert_eq!(verdict("same", &new[..4]), Some(Verdict::Unchanged));
+    assert_eq!(verdict("same", &new[..2]), Some(Verdict::Inconclusive));
+    assert_eq!(verdict("own", &new[..4]), Some(Verdict::Inconclusive));
 }
 
 #[test]

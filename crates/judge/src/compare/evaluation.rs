@@ -14,7 +14,7 @@ use crate::compare::unchecked_limits;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
-use crate::verdict::significance::{Noise, Thresholds, judge, judge_pairs};
+use crate::verdict::significance::{CONFIRMED, Noise, Thresholds, judge, judge_pairs};
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
 use memprof_plan::metric::{self, Property, Unit};
@@ -89,8 +89,7 @@ impl PairJudge<'_> {
         let column = self.view.column(metric);
         let floor = self.floor(metric);
         let path = self.view.cell.id.test.to_string();
-        let widest =
-            if metric::known(metric).is_counted() { self.widest(&column) } else { Widest::default() };
+        let widest = self.widest(metric, &column);
         let rulings = self.view.rows.iter().map(|row| {
             if !self.is_judged(row, limits) {
                 return None;
@@ -153,12 +152,14 @@ impl PairJudge<'_> {
             }
             _ => return plain(Verdict::Missing),
         };
+        let of_pairs = widest.of_pairs.map(|widest| (self.of_pairs(&old, &new), widest));
+        let [old, new] = [old, new].map(|side| side.into_iter().flatten().collect::<Vec<i64>>());
         let noise = |widest: Option<u64>| {
             let is_steady = widest.is_some_and(|widest| widest <= steady_within(metric, thresholds));
             Noise { provable: metric::known(metric).is_counted() && is_steady, ..noise }
         };
-        let of_pairs =
-            widest.of_pairs.and_then(|_| judge_pairs(&old, &new, thresholds, noise(widest.of_pairs)));
+        let of_pairs = of_pairs
+            .and_then(|((old, new), widest)| judge_pairs(&old, &new, thresholds, noise(Some(widest))));
         let significance =
             of_pairs.unwrap_or_else(|| judge(&old, &new, thresholds, noise(Some(widest.of_samples))));
         let expected = (significance.verdict == Verdict::Regressed).then(|| {
@@ -186,11 +187,30 @@ impl PairJudge<'_> {
     }
 
     /// Returns the largest spreads at any checkpoint.
-    fn widest(&self, column: &PairColumn<'_>) -> Widest {
+    fn widest(&self, metric: &str, column: &PairColumn<'_>) -> Widest {
+        let is_counted = metric::known(metric).is_counted();
+        let (old, new) = (self.view.baseline, self.view.candidate);
+        // Few pairs may be equal by chance: one where the runs that have no partner differ, and more of a figure
+        // that also depends on the kernel.
+        let are_enough = match self.pairs().count() {
+            1 => is_counted && old.rounds.len() == 1 && new.rounds.len() == 1,
+            pairs => pairs >= if is_counted { 2 } else { CONFIRMED as usize },
+        };
+        let of_samples = if is_counted { self.widest_of_samples(column) } else { 0 };
+        Widest { of_samples, of_pairs: are_enough.then(|| self.widest_of_pairs(column)) }
+    }
+
+    /// The runs of both sides that got the same random numbers, by their places. A saved baseline may have fewer or
+    /// more runs than the other side.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
         let (old, new) = (&self.view.baseline.rounds, &self.view.candidate.rounds);
-        let is_paired = !old.is_empty() && old == new;
-        let of_pairs = is_paired.then(|| self.widest_of_pairs(column));
-        Widest { of_samples: self.widest_of_samples(column), of_pairs }
+        let partner = |round: &u32| new.iter().position(|other| other == round);
+        old.iter().enumerate().filter_map(move |(at, round)| Some((at, partner(round)?)))
+    }
+
+    /// Returns the readings of these runs, if both of a pair have one.
+    fn of_pairs(&self, old: &[Option<i64>], new: &[Option<i64>]) -> (Vec<i64>, Vec<i64>) {
+        self.pairs().filter_map(|(at, partner)| Some(((*old.get(at)?)?, (*new.get(partner)?)?))).unzip()
     }
 
     /// Returns the largest spread of the differences between the two sides of a round.
@@ -198,8 +218,11 @@ impl PairJudge<'_> {
         let rows = self.view.rows.iter().filter(|row| self.view.key(row).kind != Kind::Call);
         let spreads = rows.filter_map(|row| {
             let (old, new) = (column.baseline?, column.candidate?);
-            let both = old.readings(row.baseline?).zip(new.readings(row.candidate?));
-            let changes: Vec<i64> = both.filter_map(|(old, new)| new?.checked_sub(old?)).collect();
+            let old: Vec<_> = old.readings(row.baseline?).collect();
+            let new: Vec<_> = new.readings(row.candidate?).collect();
+            let (old, new) = self.of_pairs(&old, &new);
+            let changes: Vec<i64> =
+                old.iter().zip(new).filter_map(|(old, new)| new.checked_sub(*old)).collect();
             Some(spread(&changes))
         });
         spreads.max().unwrap_or(0)

@@ -91,7 +91,9 @@ fn rest_of(
     let old = sides[0].without_kept(row.baseline?, bounds[0])?;
     let new = sides[1].without_kept(row.candidate?, bounds[1])?;
     let pages = ProgramPages::at(view, row);
-    let without = |runs: Vec<i64>, excess: &[i64]| without(runs.into_iter().map(Some), excess);
+    let without = |runs: Vec<i64>, excess: &[i64]| -> Vec<i64> {
+        without(runs.into_iter().map(Some), excess).into_iter().flatten().collect()
+    };
     let (old, new) = (without(old, &pages.baseline), without(new, &pages.candidate));
     let rest = judge(&old, &new, thresholds, noise);
     let limit = i128::from(rest.limit);

@@ -32,8 +32,8 @@ impl ProgramPages {
     }
 }
 
-/// Returns the readings without what exceeds the least, of the repeats that have one.
-pub(crate) fn without(readings: impl Iterator<Item = Option<i64>>, excess: &[i64]) -> Vec<i64> {
+/// Returns the readings without what exceeds the least.
+pub(crate) fn without(readings: impl Iterator<Item = Option<i64>>, excess: &[i64]) -> Vec<Option<i64>> {
     let excess = excess.iter().copied().chain(std::iter::repeat(0));
-    readings.zip(excess).filter_map(|(reading, excess)| Some(reading? - excess)).collect()
+    readings.zip(excess).map(|(reading, excess)| Some(reading? - excess)).collect()
 }

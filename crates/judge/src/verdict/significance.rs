@@ -15,7 +15,7 @@ pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
 
 /// The number of equal samples a side that confirms a change. If a figure takes one of two values
 /// at random, two samples a side look like a change once in 8 times, four samples once in 128.
-const CONFIRMED: u32 = 4;
+pub(crate) const CONFIRMED: u32 = 4;
 
 /// Limits on a metric's growth.
 #[derive(Clone, Debug, Default, PartialEq)]
