@@ -1,8 +1,10 @@
 //! Resident memory, within the bound that the source states.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use crate::laboratory::{Experiment, Record, figure, program};
+use crate::laboratory::{Experiment, Record, figure, program, rustc, succeed, text};
 
 const MIB: i64 = 1 << 20;
 
@@ -55,6 +57,26 @@ fn the_programs_own_pages_are_told() {
     );
     // Memory of its own does not count, and code that runs for the first time does.
     assert!((0..MIB).contains(&(pages("kept") - pages("ready"))), "{} {}", pages("ready"), pages("kept"));
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn the_pages_of_a_large_library_are_counted_again_when_they_change() {
+    let sysroot = text(&succeed(rustc().args(["--print", "sysroot"])).stdout).to_owned();
+    let files = std::fs::read_dir(Path::new(sysroot.trim()).join("lib")).unwrap().map(|entry| entry.unwrap());
+    // A distribution's compiler may use a library that is elsewhere.
+    let Some(large) = files.into_iter().find(|file| {
+        file.file_name().to_string_lossy().starts_with("libLLVM")
+            && file.metadata().unwrap().len() > 100 << 20
+    }) else {
+        return;
+    };
+    let record = Experiment::of(program("large_library", &[])).arg(large.path()).succeed();
+    let pages = |label| record.figure(label, "cpu.program");
+    assert!(pages("loaded") > pages("start") + MIB, "{}", record.log_text());
+    // Within the kernel's batch of each processor on which it ran.
+    assert!((0..MIB).contains(&(pages("same") - pages("loaded"))), "{}", record.log_text());
+    assert!(pages("read") > pages("same") + 8 * MIB, "{}", record.log_text());
 }
 
 #[test]

@@ -22,16 +22,29 @@ const ENTRY: usize = 8;
 /// Entries that are read at once.
 const AT_ONCE: usize = 2048;
 
-/// A process reads no more entries, which takes about 15 ms. So the figure ends at the same checkpoint in each run.
+/// A process reads no more entries, which takes about 15 ms.
 const MOST: usize = 1 << 20;
+
+/// From so many entries on, such as with CUDA's libraries, the pages are counted again only if the process's number of
+/// file pages has changed. The kernel keeps that per CPU, in batches of 32 pages, so the count may be as old.
+const LARGE: usize = 1 << 14;
 
 pub(crate) struct Program {
     pagemap: File,
+    statm: Option<File>,
     page_size: usize,
     buffer: Untracked<u8>,
     index: Index,
     /// The entries that were read so far.
     spent: usize,
+    last: Option<Count>,
+}
+
+/// A count of many entries.
+struct Count {
+    /// The file pages of the process before it.
+    file_pages: u64,
+    bytes: Option<u64>,
 }
 
 impl Program {
@@ -54,17 +67,36 @@ impl Program {
             base: 0,
         });
         let pagemap = descriptor::out_of_the_way(pagemap);
-        Some(Self { pagemap, page_size, buffer, index, spent: 0 })
+        let statm = OpenOptions::new().read(true).open("/proc/self/statm");
+        let statm = statm.ok().map(descriptor::out_of_the_way);
+        Some(Self { pagemap, statm, page_size, buffer, index, spent: 0, last: None })
     }
 
     pub(crate) fn read(&mut self, values: &mut Values) {
-        if self.spent < MOST {
-            values.set(self.index, self.bytes());
+        if self.spent >= MOST {
+            return;
         }
+        let file_pages = self.file_pages();
+        let bytes = match &self.last {
+            Some(last) if file_pages == Some(last.file_pages) => last.bytes,
+            _ => self.count(file_pages),
+        };
+        values.set(self.index, bytes);
+    }
+
+    /// Returns the pages of files that the process has in memory: the third number of `statm`.
+    fn file_pages(&mut self) -> Option<u64> {
+        let buffer = self.buffer.as_mut();
+        let length = self.statm.as_ref()?.read_at(buffer, 0).ok()?;
+        let digits = buffer[..length].split(|&byte| byte == b' ').nth(2)?;
+        digits.iter().try_fold(0_u64, |number, byte| {
+            let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+            number.checked_mul(10)?.checked_add(digit.into())
+        })
     }
 
     /// Returns the bytes that are mapped now.
-    fn bytes(&mut self) -> Option<u64> {
+    fn count(&mut self, file_pages: Option<u64>) -> Option<u64> {
         let (pagemap, page_size, buffer) = (&self.pagemap, self.page_size, self.buffer.as_mut());
         let (mut pages, mut spent) = (Some(0), 0);
         loaded::each_constant_part(&mut |begin, end| {
@@ -74,7 +106,10 @@ impl Program {
             spent += end - begin;
         });
         self.spent += spent;
-        Some(pages? * page_size as u64)
+        let bytes = pages.map(|pages| pages * page_size as u64);
+        let is_large = spent >= LARGE;
+        self.last = file_pages.filter(|_| is_large).map(|file_pages| Count { file_pages, bytes });
+        bytes
     }
 }
 
