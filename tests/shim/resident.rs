@@ -62,7 +62,7 @@ fn the_programs_own_pages_are_told() {
 #[test]
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn the_pages_of_a_large_library_are_counted_again_when_they_change() {
-    let sysroot = text(&succeed(rustc().args(["--print", "sysroot"])).stdout).to_owned();
+    let sysroot = text(&succeed(rustc().args(["--print", "sysroot"])).stdout);
     let files = std::fs::read_dir(Path::new(sysroot.trim()).join("lib")).unwrap().map(|entry| entry.unwrap());
     // A distribution's compiler may use a library that is elsewhere.
     let Some(large) = files.into_iter().find(|file| {

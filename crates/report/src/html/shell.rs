@@ -30,8 +30,10 @@ const SCRIPT_OF_HISTORY: &str = include_str!("script/history.js");
 const STYLE: &str = include_str!("page.css");
 const STYLE_OF_HISTORY: &str = include_str!("history.css");
 
-/// Base64 is broken into lines of this length.
-const LINE: usize = 4096;
+/// The characters of a line of the data. In Base64, `cio` and 32 letters or digits look like a token of crates.io, on
+/// average once in 700,000 characters, and would be redacted. The shortest form of a secret has 20: `AKIA` and 16 more.
+/// Browsers ignore line ends.
+const LINE: usize = 16;
 
 /// What a page shows.
 pub(super) struct Page<'a> {
@@ -72,16 +74,21 @@ pub(super) fn write(page: &Page<'_>, data: &impl Serialize, out: &mut dyn Write)
     out.write_all(head.into_string().as_bytes())?;
     out.write_all(page.body.0.as_bytes())?;
     out.write_all(b"\n<script type=\"application/json\" id=\"data\">\n")?;
-    for line in packed(data)?.as_bytes().chunks(LINE) {
-        out.write_all(line)?;
-        out.write_all(b"\n")?;
-    }
+    write_lines(out, &packed(data)?)?;
     write!(out, "</script>\n<script>{script}</script>\n</body>\n</html>\n")
 }
 
 /// A command to paste. Lines break between its words only, and not at the hyphens of its flags.
 pub(super) fn command(line: &str) -> Markup {
     html! { pre.command { @for word in one_line(line).split(' ') { span { (word) } " " } } }
+}
+
+/// Writes the data in lines.
+fn write_lines(out: &mut dyn Write, base64: &str) -> io::Result<()> {
+    base64.as_bytes().chunks(LINE).try_for_each(|line| {
+        out.write_all(line)?;
+        out.write_all(b"\n")
+    })
 }
 
 /// The data as JSON, compressed, and as text of letters and digits. Nothing in it can end the element
@@ -123,7 +130,20 @@ fn hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use memprof_support::redaction;
+
     use super::*;
+
+    #[test]
+    fn data_are_not_taken_for_a_secret() {
+        let token = format!("cio{}", "aB3dE6gH9".repeat(5));
+        assert_ne!(redaction::text(&token), token);
+        let mut lines = Vec::new();
+        write_lines(&mut lines, &token).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        assert_eq!(redaction::text(&lines), lines);
+        assert_eq!(lines.replace('\n', ""), token);
+    }
 
     #[test]
     fn script_and_style_are_small_and_end_no_element() {
