@@ -1,6 +1,8 @@
 //! What the system and the loader offer, without the global allocator: locks, memory, threads, libraries.
 //! `random` gives the program random numbers that are the same in each revision.
 
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+pub(crate) mod configuration;
 pub(crate) mod descriptor;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod first_variables;

@@ -2,20 +2,14 @@
 //! `/proc/self/pagemap`. It has 8 bytes for each page, whose highest bit says whether the page is mapped.
 
 use std::fs::{File, OpenOptions};
-use std::os::raw::{c_int, c_long};
 use std::os::unix::fs::FileExt;
 
 use crate::log::environment::Environment;
 use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
+use crate::platform::configuration;
 use crate::platform::descriptor;
 use crate::platform::loaded;
 use crate::platform::untracked::Untracked;
-
-extern "C" {
-    fn sysconf(name: c_int) -> c_long;
-}
-
-const _SC_PAGESIZE: c_int = 30;
 
 /// The bytes of an entry.
 const ENTRY: usize = 8;
@@ -26,7 +20,8 @@ const AT_ONCE: usize = 2048;
 const MOST: usize = 1 << 20;
 
 /// From so many entries on, such as with CUDA's libraries, the pages are counted again only if the process's number of
-/// file pages has changed. The kernel keeps that per CPU, in batches of 32 pages, so the count may be as old.
+/// file pages has changed. The kernel keeps that number per CPU, in batches (`resident_linux.rs`), so it may miss a change
+/// of fewer pages.
 const LARGE: usize = 1 << 14;
 
 pub(crate) struct Program {
@@ -54,7 +49,7 @@ impl Program {
             return None;
         }
         let pagemap = OpenOptions::new().read(true).open("/proc/self/pagemap").ok()?;
-        let page_size = page_size()?;
+        let page_size = usize::try_from(configuration::page_size()).ok().filter(|size| *size > 0)?;
         let mut buffer = Untracked::new();
         buffer.reserve(AT_ONCE * ENTRY);
         (0..AT_ONCE * ENTRY).for_each(|_| buffer.push(0));
@@ -89,10 +84,7 @@ impl Program {
         let buffer = self.buffer.as_mut();
         let length = self.statm.as_ref()?.read_at(buffer, 0).ok()?;
         let digits = buffer[..length].split(|&byte| byte == b' ').nth(2)?;
-        digits.iter().try_fold(0_u64, |number, byte| {
-            let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-            number.checked_mul(10)?.checked_add(digit.into())
-        })
+        std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
     /// Returns the bytes that are mapped now.
@@ -111,12 +103,6 @@ impl Program {
         self.last = file_pages.filter(|_| is_large).map(|file_pages| Count { file_pages, bytes });
         bytes
     }
-}
-
-fn page_size() -> Option<usize> {
-    // SAFETY: it takes a number and returns one.
-    let size = unsafe { sysconf(_SC_PAGESIZE) };
-    usize::try_from(size).ok().filter(|size| *size > 0)
 }
 
 /// Returns how many of these pages are mapped.

@@ -12,25 +12,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::raw::{c_int, c_long};
 use std::os::unix::fs::FileExt;
 
 use super::{Figures, Found, Parts};
 use crate::platform::untracked::{Untracked, kept};
-use crate::platform::{descriptor, resource_usage};
-
-extern "C" {
-    fn sysconf(name: c_int) -> c_long;
-}
-
-#[cfg(target_os = "linux")]
-const _SC_PAGESIZE: c_int = 30;
-#[cfg(target_os = "linux")]
-const _SC_NPROCESSORS_ONLN: c_int = 84;
-#[cfg(target_os = "android")]
-const _SC_PAGESIZE: c_int = 39;
-#[cfg(target_os = "android")]
-const _SC_NPROCESSORS_ONLN: c_int = 97;
+use crate::platform::{configuration, descriptor, resource_usage};
 
 pub(super) struct Process {
     page_size: u64,
@@ -55,7 +41,7 @@ pub(super) fn open(reset: bool) -> Result<Found, &'static str> {
     buffer.reserve(BUFFER);
     (0..BUFFER).for_each(|_| buffer.push(0));
     let mut process = Process {
-        page_size: configuration(_SC_PAGESIZE),
+        page_size: configuration::page_size(),
         statm,
         status: open_high(OpenOptions::new().read(true), "/proc/self/status").ok(),
         clear_refs: None,
@@ -100,7 +86,7 @@ impl Process {
 
     /// How far the counters may lag behind, in bytes.
     fn bound(&self) -> u64 {
-        let processors = configuration(_SC_NPROCESSORS_ONLN).max(1);
+        let processors = configuration::processors().max(1);
         3 * processors * (2 * processors).max(32) * self.page_size
     }
 
@@ -140,11 +126,6 @@ impl Process {
             shared: kibibytes(text, b"Shared_Clean:")? + kibibytes(text, b"Shared_Dirty:")?,
         })
     }
-}
-
-fn configuration(name: c_int) -> u64 {
-    // SAFETY: it takes a number and returns one.
-    u64::try_from(unsafe { sysconf(name) }).unwrap_or(0)
 }
 
 fn open_high(options: &OpenOptions, path: &str) -> std::io::Result<File> {
