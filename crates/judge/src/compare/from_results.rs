@@ -77,7 +77,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         apart: apart(results),
     };
     evaluation::judge_all(&mut comparison, &plan.request.judging);
-    let settling = settling::notes(&comparison, &results.builds);
+    let settling = settling::notes(&comparison, &results.builds, &plan.request);
     comparison.notes.extend(settling);
     comparison.notes.extend(one_sided::notes(&comparison));
     comparison.notes.extend(settling::of_random_numbers(&comparison));

@@ -6,10 +6,13 @@ use crate::compare::comparison::{Comparison, PairView, Ruling};
 use crate::results::build_facts::Fact;
 use crate::results::measurement::Causes;
 use crate::results::stored::Builds;
+use crate::verdict::limits;
 use crate::verdict::significance::ENOUGH;
 use memprof_plan::metric;
 use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::random_numbers::RandomNumbers;
+use memprof_plan::repeat::Repeat;
+use memprof_plan::request::Request;
 use memprof_support::counted::counted;
 
 /// Thread pools, and the variable that sets their number of threads.
@@ -36,7 +39,7 @@ enum Cause {
 }
 
 /// Returns a note for each metric whose varying figures allow no verdict, with what may settle it.
-pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison, builds: &Builds, request: &Request) -> Vec<String> {
     let packages = Packages::from_builds(builds);
     let mut tests: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for view in comparison.pairs() {
@@ -49,7 +52,7 @@ pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
                 continue;
             };
             let words = match MetricGroup::of(&judged.metric) {
-                _ if samples < ENOUGH => too_few_in_words(samples),
+                _ if samples < ENOUGH => too_few_in_words(samples, &judged.metric, request),
                 _ if metric::known(&judged.metric).is_counted() => {
                     packages.in_words(&causes, comparison.random)
                 }
@@ -66,10 +69,16 @@ pub(crate) fn notes(comparison: &Comparison, builds: &Builds) -> Vec<String> {
 }
 
 /// Whatever makes the figures vary, more runs decide first.
-fn too_few_in_words(samples: u32) -> String {
-    format!(
-        "{samples} runs a side are too few for a verdict, {ENOUGH} can give one: leave out `--repeat` and `repeat:`, or raise them"
-    )
+fn too_few_in_words(samples: u32, metric: &str, request: &Request) -> String {
+    let few = format!("{samples} runs a side are too few for a verdict, {ENOUGH} can give one");
+    let mut repeats = request.tests.iter().filter_map(|test| test.repeat).chain([request.settings.repeat]);
+    if repeats.any(|repeat| repeat != Repeat::Auto) {
+        format!("{few}: leave out `--repeat` and `repeat:`, or raise them")
+    } else if limits::defaults(metric).is_none() {
+        format!("{few}: a run with `--metrics {metric}` repeats tests for it")
+    } else {
+        few
+    }
 }
 
 /// Returns a note about the random numbers that tests asked for, if any did.
@@ -200,6 +209,24 @@ mod tests {
         assert!(words(&[Cause::NotLogged]).starts_with("glibc gives threads arenas"));
         assert!(words(&[Cause::RandomNumbers]).starts_with("random numbers, other ones in each run"));
         assert!(words(&[Cause::HashKeys]).starts_with("one thread allocates"));
+    }
+
+    #[test]
+    fn the_advice_about_too_few_runs_fits_the_request() {
+        let request = |repeat| {
+            let mut request = Request::default();
+            request.settings.repeat = repeat;
+            request
+        };
+        let end = |metric: &str, repeat| {
+            too_few_in_words(2, metric, &request(repeat)).split_once("can give one").unwrap().1.to_owned()
+        };
+        assert_eq!(end("heap.peak", Repeat::Times(2)), ": leave out `--repeat` and `repeat:`, or raise them");
+        assert_eq!(
+            end("heap.count", Repeat::Auto),
+            ": a run with `--metrics heap.count` repeats tests for it"
+        );
+        assert_eq!(end("heap.peak", Repeat::Auto), "");
     }
 
     #[test]
