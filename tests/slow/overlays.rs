@@ -104,14 +104,14 @@ fn a_test_file_that_does_not_build_in_the_other_revision_stays_one_sided_with_th
         "{}",
         printed.everything()
     );
-    let reason = "tests/fails.rs: 1 test (one_sided_fails) is only comparable in . (";
+    let reason = "tests/fails.rs: 1 test (one_sided_fails) is only in . (";
     let told = printed.stderr.lines().find(|line| line.contains(reason)).expect("a warning");
     assert!(told.contains("brand_new") && told.contains("does not build there"), "{told}");
     let notes = notes(&root, home.path());
     assert!(notes.iter().any(|note| note.starts_with(reason) && note.contains("brand_new")), "{notes:?}");
     assert!(notes.iter().any(|note| note.starts_with("tests/works.rs of . (")), "{notes:?}");
     let read = notes.iter().find(|note| note.starts_with("tests/reads.rs of . (")).expect("a note");
-    let fails = "with 2 files beside it: 1 test fails there and is only comparable in . (";
+    let fails = "with 2 files beside it: 1 test fails there and is not compared: ";
     assert!(read.contains(fails) && read.contains("one_sided_misses (tests/reads.rs:"), "{read}");
 }
 
@@ -272,7 +272,7 @@ fn test_files_that_both_revisions_have_are_not_replaced_and_told_in_one_line() {
     let arguments = ["--refs", "few,main", "--offline", "--repeat", "1", "-k", "one or two"];
     let printed = memprof(&root, home.path(), &arguments);
     assert_eq!(printed.code, 0, "{}", printed.everything());
-    let told = "4 tests of main (";
+    let told = "4 tests are only in main (";
     let why = "has other versions of 2 test files: tests/one.rs and 1 more";
     let notes: Vec<String> =
         notes(&root, home.path()).into_iter().filter(|note| note.contains("other versions")).collect();

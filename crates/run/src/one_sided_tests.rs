@@ -334,7 +334,7 @@ impl Completion<'_> {
         let are = if gap.tests.len() == 1 { "is" } else { "are" };
         let (donor, revision) = (self.shown(gap.donor), self.shown(gap.revision));
         let message = format!(
-            "{what}: {tests}{} {are} only comparable in {donor}, because {revision} has none: {reason}",
+            "{what}: {tests}{} {are} only in {donor} and cannot be put into {revision}: {reason}",
             names(&gap.tests)
         );
         Refusal { message, help, other_version: None }
@@ -355,7 +355,7 @@ impl Completion<'_> {
                 let tests = files.iter().map(|(other, _)| other.tests).sum();
                 files.sort_by_key(|(other, _)| std::cmp::Reverse(other.tests));
                 let message = format!(
-                    "{} of {} are only comparable there, because {} has other versions of {}: {} and {} more",
+                    "{} are only in {}, because {} has other versions of {}: {} and {} more",
                     counted(tests, "test"),
                     self.shown(donor),
                     self.shown(revision),
@@ -412,7 +412,7 @@ impl Completion<'_> {
         for ((donor, revision), count) in counts {
             let are = if count == 1 { "is" } else { "are" };
             let message = format!(
-                "{} of {} {are} only comparable there, because {} has none, and they are not in files of their own in tests/",
+                "{} {are} only in {} and cannot be put into {}: not in a file of its own in tests/",
                 counted(count, "test"),
                 self.shown(donor),
                 self.shown(revision),
@@ -423,7 +423,8 @@ impl Completion<'_> {
 }
 
 /// What helps if a file cannot be put into a revision as it is.
-const OWN_FILE: &str = "write a test that compiles in both, and add it: --overlay FILE=tests/NAME.rs";
+const OWN_FILE: &str =
+    "to compare, write a test that compiles in both, and add it: --overlay FILE=tests/NAME.rs";
 
 /// Returns the tests that run at one revision and that another one lacks, by target.
 fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {

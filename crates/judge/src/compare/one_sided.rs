@@ -22,7 +22,7 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
 }
 
 /// `tests/regression.rs of HEAD (9be0d13) was put into main (4f1c2aa), which lacks it: 1 test fails
-/// there and is only comparable in HEAD (9be0d13): wraps (src/lib.rs:3:9: overflow)`.
+/// there and is not compared: wraps (src/lib.rs:3:9: overflow)`.
 fn of_file(comparison: &Comparison, revision: usize, added: &AddedTest) -> String {
     let AddedTest { file, donor, files_beside, .. } = added;
     let files_beside = match files_beside {
@@ -40,7 +40,7 @@ fn of_file(comparison: &Comparison, revision: usize, added: &AddedTest) -> Strin
     }
     let (fail, are) = if failed.len() == 1 { ("fails", "is") } else { ("fail", "are") };
     let tests = counted(failed.len(), "test");
-    format!("{text}: {tests} {fail} there and {are} only comparable in {donor}: {}", some(&failed))
+    format!("{text}: {tests} {fail} there and {are} not compared: {}", some(&failed))
 }
 
 /// `fixed in HEAD (9be0d13): 1 test that fails in main (4f1c2aa): wraps (src/lib.rs:3:9: overflow)`.
