@@ -16,7 +16,7 @@ pub fn filtered(
     notation: Option<Notation>,
     produce: &dyn Fn(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut filter = Filter { out, notation, piece: Vec::new() };
+    let mut filter = Filter { out, notation, piece: Vec::new(), whole: 0 };
     produce(&mut filter)?;
     let piece = std::mem::take(&mut filter.piece);
     filter.check(&piece)
@@ -27,6 +27,8 @@ struct Filter<'a> {
     out: &'a mut dyn Write,
     notation: Option<Notation>,
     piece: Vec<u8>,
+    /// How many bytes of the piece are whole lines.
+    whole: usize,
 }
 
 impl Filter<'_> {
@@ -44,11 +46,13 @@ impl Filter<'_> {
 
 impl Write for Filter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The rest of the piece was searched before: a line may be long, and its writes short.
+        if let Some(newline) = memchr::memrchr(b'\n', bytes) {
+            self.whole = self.piece.len() + newline + 1;
+        }
         self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= PIECE
-            && let Some(newline) = memchr::memrchr(b'\n', &self.piece)
-        {
-            let rest = self.piece.split_off(newline + 1);
+        if self.piece.len() >= PIECE && self.whole > 0 {
+            let rest = self.piece.split_off(std::mem::take(&mut self.whole));
             let piece = std::mem::replace(&mut self.piece, rest);
             self.check(&piece)?;
         }
@@ -73,6 +77,17 @@ mod tests {
         })
         .unwrap();
         assert!(out == line.repeat(500).as_bytes());
+    }
+
+    #[test]
+    fn a_long_line_in_many_short_writes_is_searched_once() {
+        let mut out = Vec::new();
+        filtered(&mut out, None, &|out| {
+            (0..2_000_000).try_for_each(|_| out.write_all(b"\"key\":1,"))?;
+            out.write_all(b"\n")
+        })
+        .unwrap();
+        assert_eq!(out.len(), 2_000_000 * 8 + 1);
     }
 
     #[test]

@@ -23,13 +23,12 @@ use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::frame::{Address, Frame};
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::held::{self, HeldMemory};
-use crate::why::hunks::{Changes, Side};
+use crate::why::hunks::{ChangedSources, Changes, used_paths};
 use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
 use crate::why::stored::{StoredChanges, StoredFile, StoredOwners, StoredSymbols, StoredTest, StoredTests};
 use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
-use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::resolved::CellId;
 use memprof_support::regular_file;
 use memprof_support::sealed;
@@ -153,7 +152,12 @@ impl Explanations {
         } else {
             StoredChanges::default()
         };
-        let reader = Reader { why: &why, results, comparison, changes: &changes, inquiry };
+        let sources = changes.of.iter().map(|(candidate, files)| {
+            let files = files.as_ref().map(|files| ChangedSources::new(files));
+            (*candidate, files.map_err(String::as_str))
+        });
+        let sources = sources.collect();
+        let reader = Reader { why: &why, results, comparison, sources: &sources, inquiry };
         let tests = stored.tests.iter().map(|test| reader.explain_or_tell(test)).collect();
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1, changes }))
     }
@@ -173,7 +177,8 @@ struct Reader<'a> {
     why: &'a RunFolder,
     results: &'a Results,
     comparison: &'a Comparison,
-    changes: &'a StoredChanges,
+    /// By candidate; or why they are not known.
+    sources: &'a BTreeMap<usize, Result<ChangedSources<'a>, &'a str>>,
     inquiry: &'a Inquiry,
 }
 
@@ -474,7 +479,8 @@ impl Reader<'_> {
     }
 
     fn diff(&self, candidate: usize, old: &Recorded, new: &Recorded) -> Diff {
-        let changes = self.changed_files(candidate).ok().map(|files| changes(files, old, new));
+        let used = [old, new].map(|side| used_paths(side.stacks.frames()));
+        let changes = self.changed_files(candidate).ok().map(|files| files.used(&used));
         let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
         let versions = if let [Some(old), Some(new)] = packages {
             Versions::of_lock_files([old, new])
@@ -486,8 +492,8 @@ impl Reader<'_> {
     }
 
     /// The source files that a candidate changed, or why they are not known.
-    fn changed_files(&self, candidate: usize) -> Result<&[StoredFile], &str> {
-        match self.changes.of.get(&candidate) {
+    fn changed_files(&self, candidate: usize) -> Result<&ChangedSources<'_>, &str> {
+        match self.sources.get(&candidate) {
             Some(Ok(files)) => Ok(files),
             Some(Err(reason)) => Err(reason),
             None => Err("the run's folder has no changes.json for it"),
@@ -539,21 +545,6 @@ fn largest<'a>(view: &PairView<'a>, has_sites: impl Fn(&str) -> bool) -> Option<
     // Bytes and counts do not compare.
     let largest = rows.max_by_key(|(difference, metric, _)| (is_level(metric), difference.abs()));
     largest.map(|(_, metric, row)| (metric, row))
-}
-
-/// Compares the changed files that stacks are in.
-fn changes(files: &[StoredFile], old: &Recorded, new: &Recorded) -> Changes {
-    let paths: Vec<ChangedFile> = files
-        .iter()
-        .map(|file| ChangedFile { old: file.paths[0].clone(), new: file.paths[1].clone() })
-        .collect();
-    let used = [old, new]
-        .map(|side| side.stacks.frames().filter_map(Frame::checkout_path).collect::<BTreeSet<&str>>());
-    let text = |side: Side, path: &str| {
-        let own = |file: &&StoredFile| file.paths[side as usize].as_deref() == Some(path);
-        files.iter().find(own).and_then(|file| file.texts[side as usize].clone())
-    };
-    Changes::new(&paths, |side, path| used[side as usize].contains(path), text)
 }
 
 /// Refuses the files of a run that were changed after it.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use similar::{Algorithm, DiffTag};
 
 use crate::why::frame::Frame;
 use crate::why::function_path::{TraitFunction, provided};
 use crate::why::functions::{self, Derive, Functions};
-use memprof_plan::changed_file::ChangedFile;
+use crate::why::stored::StoredFile;
 
 /// One of the two revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,12 +26,16 @@ pub(crate) const SIDES: [Side; 2] = [Side::Baseline, Side::Candidate];
 /// The changes of the files that stacks are in.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    files: Vec<FileChange>,
+    files: Vec<Arc<FileChange>>,
     /// The file of each path, for each side.
     of_path: [BTreeMap<String, usize>; 2],
 }
 
-#[derive(Clone, Debug)]
+/// The source files that differ between two revisions. A file is compared and parsed once, for all tests whose stacks
+/// are in it.
+pub(crate) struct ChangedSources<'a>(Vec<(&'a StoredFile, OnceLock<Arc<FileChange>>)>);
+
+#[derive(Debug)]
 struct FileChange {
     paths: [Option<String>; 2],
     hunks: Vec<Hunk>,
@@ -66,45 +71,34 @@ pub struct Moved {
     pub is_same: bool,
 }
 
+impl<'a> ChangedSources<'a> {
+    pub(crate) fn new(files: &'a [StoredFile]) -> Self {
+        Self(files.iter().map(|file| (file, OnceLock::new())).collect())
+    }
+
+    /// Returns the changes of the files that stacks are in. `used` has their paths, for each side.
+    pub(crate) fn used(&self, used: &[BTreeSet<&str>; 2]) -> Changes {
+        let mut changes = Changes::default();
+        for (file, change) in &self.0 {
+            let mut paths = file.paths.iter().zip(used);
+            if !paths.any(|(path, used)| path.as_ref().is_some_and(|path| used.contains(&**path))) {
+                continue;
+            }
+            for (of_path, path) in changes.of_path.iter_mut().zip(&file.paths) {
+                of_path.extend(path.clone().map(|path| (path, changes.files.len())));
+            }
+            changes.files.push(Arc::clone(change.get_or_init(|| Arc::new(FileChange::new(file)))));
+        }
+        changes
+    }
+}
+
 impl Changes {
     /// No changes: one revision alone.
     pub const NONE: Self = Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()] };
 
-    /// Compares the changed files that stacks are in. `is_used` says which files these are, and
-    /// `text` returns the text of a file.
-    pub fn new(
-        files: &[ChangedFile],
-        is_used: impl Fn(Side, &str) -> bool,
-        mut text: impl FnMut(Side, &str) -> Option<String>,
-    ) -> Self {
-        let mut changes = Self::default();
-        for ChangedFile { old, new } in files {
-            let paths = [old.clone(), new.clone()];
-            let uses =
-                |(path, side): (&Option<String>, Side)| path.as_ref().is_some_and(|path| is_used(side, path));
-            if !paths.iter().zip(SIDES).any(uses) {
-                continue;
-            }
-            let texts = [0, 1].map(|side| match &paths[side] {
-                Some(path) => text(SIDES[side], path),
-                None => Some(String::new()),
-            });
-            let hunks = match &texts {
-                [Some(old), Some(new)] => hunks(old, new),
-                // The file changed, and it cannot be said where.
-                _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
-            };
-            let functions = texts.map(|text| functions::functions(&text.unwrap_or_default()));
-            for (of_path, path) in changes.of_path.iter_mut().zip(&paths) {
-                of_path.extend(path.clone().map(|path| (path, changes.files.len())));
-            }
-            changes.files.push(FileChange { paths, hunks, functions });
-        }
-        changes
-    }
-
     fn file(&self, side: Side, path: &str) -> Option<&FileChange> {
-        self.of_path[side as usize].get(path).map(|index| &self.files[*index])
+        self.of_path[side as usize].get(path).map(|index| &*self.files[*index])
     }
 
     /// Returns the hunk that has a frame's line, or else one in the function around it.
@@ -208,6 +202,18 @@ pub struct Replacement {
 }
 
 impl FileChange {
+    fn new(StoredFile { paths, texts }: &StoredFile) -> Self {
+        let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
+        let texts = [0, 1].map(text);
+        let hunks = match texts {
+            [Some(old), Some(new)] => hunks(old, new),
+            // The file changed, and it cannot be said where.
+            _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
+        };
+        let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
+        Self { paths: paths.clone(), hunks, functions }
+    }
+
     fn path(&self) -> Option<&String> {
         self.paths.iter().rev().flatten().next()
     }
@@ -333,7 +339,7 @@ fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
 }
 
 /// Returns the paths of the user's files in stacks.
-pub fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
+pub(crate) fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
     frames.filter_map(Frame::checkout_path).collect()
 }
 
@@ -342,15 +348,22 @@ pub(crate) mod tests {
     use super::*;
     use crate::why::stacks::tests::frame;
 
-    pub(crate) fn changed(old: &str, new: &str) -> ChangedFile {
-        let path = |path: &str| (!path.is_empty()).then(|| path.to_owned());
-        ChangedFile { old: path(old), new: path(new) }
+    fn changed(paths: [&str; 2], texts: [Option<&str>; 2]) -> StoredFile {
+        StoredFile {
+            paths: paths.map(|path| (!path.is_empty()).then(|| path.to_owned())),
+            texts: texts.map(|text| text.map(str::to_owned)),
+        }
+    }
+
+    /// The changes of files that are all used.
+    fn of_files(files: &[StoredFile]) -> Changes {
+        let used = [0, 1].map(|side| files.iter().filter_map(|file| file.paths[side].as_deref()).collect());
+        ChangedSources::new(files).used(&used)
     }
 
     /// The changes from one text of `src/lib.rs` to another.
     pub(crate) fn changes(old: &str, new: &str) -> Changes {
-        let text = |side, _: &str| Some(if side == Side::Baseline { old } else { new }.to_owned());
-        Changes::new(&[changed("src/lib.rs", "src/lib.rs")], |_, _| true, text)
+        of_files(&[changed(["src/lib.rs"; 2], [Some(old), Some(new)])])
     }
 
     const OLD: &str = "\
@@ -479,24 +492,28 @@ impl Clone for T {
 
     #[test]
     fn renamed_new_and_unreadable_files_have_hunks() {
-        let files = [
-            changed("src/old.rs", "src/new.rs"),
-            changed("", "src/added.rs"),
-            changed("src/bin.rs", "src/bin.rs"),
-        ];
-        let text = |side, path: &str| match path {
-            "src/old.rs" => Some("fn a() {\n}\n".to_owned()),
-            "src/new.rs" => Some("\nfn a() {\n}\n".to_owned()),
-            "src/added.rs" => Some("fn n() {}\n".to_owned()),
-            _ if side == Side::Baseline => Some(String::new()),
-            _ => None,
-        };
-        let changes = Changes::new(&files, |_, path| path != "src/unused.rs", text);
+        let text = Some("fn a() {\n}\n");
+        let changes = of_files(&[
+            changed(["src/old.rs", "src/new.rs"], [text, Some("\nfn a() {\n}\n")]),
+            changed(["", "src/added.rs"], [None, Some("fn n() {}\n")]),
+            changed(["src/bin.rs"; 2], [Some(""), None]),
+        ]);
         let moved = changes.moved("src/old.rs", 1).unwrap();
         assert_eq!((&*moved.path, moved.line), ("src/new.rs", 2));
         assert!(changes.is_only_here(Side::Candidate, &frame("a::n@src/added.rs:1")));
         let unknown = changes.hunk(Side::Candidate, &frame("a::n@src/bin.rs:500"));
         assert!(unknown.is_some(), "changed, but unknown where");
+    }
+
+    #[test]
+    fn a_file_is_compared_once_and_only_if_stacks_are_in_it() {
+        let files =
+            ["src/used.rs", "src/unused.rs"].map(|path| changed([path; 2], [Some(""), Some("fn n() {}")]));
+        let changed = ChangedSources::new(&files);
+        let used = || changed.used(&[BTreeSet::new(), BTreeSet::from(["src/used.rs"])]).files;
+        let (first, second) = (used(), used());
+        assert!(first.len() == 1 && second.len() == 1 && Arc::ptr_eq(&first[0], &second[0]));
+        assert!(changed.0[1].1.get().is_none());
     }
 
     proptest::proptest! {
