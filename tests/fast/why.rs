@@ -9,7 +9,8 @@ use memprof_judge::why::class::{ChangedEnd, Class, Diff, Existence};
 use memprof_judge::why::difference::{CheckpointName, Difference, GroupKind};
 use memprof_judge::why::frame::Frame;
 use memprof_judge::why::grouping::{GroupBy, Grouping};
-use memprof_judge::why::hunks::{Changes, Side, used_paths};
+use memprof_judge::why::hunks::{ChangedSources, Changes, Side, used_paths};
+use memprof_judge::why::stored::StoredFile;
 use memprof_judge::why::versions::Versions;
 use memprof_plan::changed_file::ChangedFile;
 use regex::Regex;
@@ -121,11 +122,16 @@ pub fn runs() -> [Recorded; 2] {
     ]
 }
 
-pub fn diff(runs: &[Recorded; 2]) -> Diff {
-    let file = ChangedFile { old: Some("src/lib.rs".to_owned()), new: Some("src/lib.rs".to_owned()) };
+/// The changes from one text of `src/lib.rs` to another, if the runs' stacks are in it.
+fn changes(texts: [&str; 2], runs: &[Recorded; 2]) -> Changes {
+    let lib = || Some("src/lib.rs".to_owned());
+    let file = StoredFile { paths: [lib(), lib()], texts: texts.map(|text| Some(text.to_owned())) };
     let used = [0, 1].map(|side: usize| used_paths(runs[side].stacks.frames()));
-    let text = |side, _: &str| Some(if side == Side::Baseline { OLD } else { NEW }.to_owned());
-    let changes = Changes::new(&[file], |side, path| used[side as usize].contains(path), text);
+    ChangedSources::new(&[file]).used(&used)
+}
+
+pub fn diff(runs: &[Recorded; 2]) -> Diff {
+    let changes = changes([OLD, NEW], runs);
     let packages = |version: &str| -> BTreeMap<String, BTreeSet<String>> {
         [("serde".to_owned(), [version.to_owned()].into())].into()
     };
@@ -309,11 +315,9 @@ fn another_closure_number_and_inlining_are_no_difference() {
 #[test]
 fn a_renamed_function_is_the_same_line_and_not_new() {
     let texts = ["fn a() {\n    grow();\n    x();\n}\n", "fn b() {\n    grow();\n    x();\n}\n"];
-    let file = ChangedFile { old: Some("src/lib.rs".to_owned()), new: Some("src/lib.rs".to_owned()) };
-    let changes = Changes::new(&[file], |_, _| true, |side, _| Some(texts[side as usize].to_owned()));
-    let diff = Diff { changes: Some(changes), versions: Versions::default() };
     let runs = [["i::a@src/lib.rs:2", "x"], ["i::b@src/lib.rs:2", "x"]]
         .map(|stack| Recorded::new(&[&stack], &[("done", &[(1, [5, 5, 5, 1])])]));
+    let diff = Diff { changes: Some(changes(texts, &runs)), versions: Versions::default() };
     let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
     let difference = attribution.answer(&question("heap.peak"), &Grouping::default()).unwrap();
     assert_eq!(shown(&difference), [("i::b".to_owned(), 0)]);
@@ -447,11 +451,9 @@ fn renamed_files_of_a_repository_are_pairs() {
 }
 
 #[test]
-fn only_files_of_stacks_are_read() {
+fn the_files_of_stacks_are_the_users() {
     let runs = runs();
     let frames: Vec<&Frame> = runs[0].stacks.frames().collect();
     let used = used_paths(frames.into_iter());
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["src/lib.rs", "src/sub.rs", "tests/t.rs"]);
-    let file = ChangedFile { old: Some("assets.bin".to_owned()), new: Some("assets.bin".to_owned()) };
-    Changes::new(&[file], |_, path| path == "src/lib.rs", |_, path| panic!("{path} is in no stack"));
 }

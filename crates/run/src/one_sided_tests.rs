@@ -410,9 +410,9 @@ impl Completion<'_> {
             *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests.len();
         }
         for ((donor, revision), count) in counts {
-            let are = if count == 1 { "is" } else { "are" };
+            let (are, they_are) = if count == 1 { ("is", "it is") } else { ("are", "they are") };
             let message = format!(
-                "{} {are} only in {} and cannot be put into {}: not in a file of its own in tests/",
+                "{} {are} only in {}: {they_are} in no file in tests/ that could be put into {}",
                 counted(count, "test"),
                 self.shown(donor),
                 self.shown(revision),

@@ -33,7 +33,7 @@ pub struct Changes {
 
 /// The source files that differ between two revisions. A file is compared and parsed once, for all tests whose stacks
 /// are in it.
-pub(crate) struct ChangedSources<'a>(Vec<(&'a StoredFile, OnceLock<Arc<FileChange>>)>);
+pub struct ChangedSources<'a>(Vec<(&'a StoredFile, OnceLock<Arc<FileChange>>)>);
 
 #[derive(Debug)]
 struct FileChange {
@@ -72,12 +72,13 @@ pub struct Moved {
 }
 
 impl<'a> ChangedSources<'a> {
-    pub(crate) fn new(files: &'a [StoredFile]) -> Self {
+    /// The files of `changes.json`, for one candidate.
+    pub fn new(files: &'a [StoredFile]) -> Self {
         Self(files.iter().map(|file| (file, OnceLock::new())).collect())
     }
 
     /// Returns the changes of the files that stacks are in. `used` has their paths, for each side.
-    pub(crate) fn used(&self, used: &[BTreeSet<&str>; 2]) -> Changes {
+    pub fn used(&self, used: &[BTreeSet<&str>; 2]) -> Changes {
         let mut changes = Changes::default();
         for (file, change) in &self.0 {
             let mut paths = file.paths.iter().zip(used);
@@ -339,7 +340,7 @@ fn slide(hunks: &mut [Hunk], texts: &[Vec<&str>; 2]) {
 }
 
 /// Returns the paths of the user's files in stacks.
-pub(crate) fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
+pub fn used_paths<'a>(frames: impl Iterator<Item = &'a Frame>) -> BTreeSet<&'a str> {
     frames.filter_map(Frame::checkout_path).collect()
 }
 
