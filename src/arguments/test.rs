@@ -48,17 +48,19 @@ impl TestArguments {
     ///
     /// # Errors
     ///
-    /// Flags that name revisions.
+    /// Flags of comparisons.
     pub fn run(&self) -> Result<RunArguments, UserError> {
-        let refs = &self.request.refs;
-        let named = [
+        let (refs, settings) = (&self.request.refs, &self.request.settings);
+        let of_comparisons = [
             (!refs.refs.is_empty(), "--refs"),
-            (self.request.settings.baseline.is_some(), "--baseline"),
+            (settings.baseline.is_some(), "--baseline"),
             (refs.aa, "--aa"),
+            (settings.affected.is_some(), "--affected"),
+            (settings.run_all.is_some(), "--run-all"),
         ];
-        if let Some((_, flag)) = named.iter().find(|(is_given, _)| *is_given) {
+        if let Some((_, flag)) = of_comparisons.iter().find(|(is_given, _)| *is_given) {
             return Err(UserError::new(format!(
-                "{flag} names revisions, and `test` measures the working tree"
+                "{flag} is for comparisons, and `test` measures the working tree alone"
             ))
             .help("to compare revisions: cargo memprof main ."));
         }

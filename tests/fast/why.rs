@@ -313,6 +313,26 @@ fn another_closure_number_and_inlining_are_no_difference() {
 }
 
 #[test]
+fn debug_information_of_a_backtrace_is_no_cost_of_a_changed_line() {
+    let resolves = "std::backtrace_rs::symbolize::gimli::resolve";
+    let classes = |inner: [&str; 2]| -> Vec<Option<Class>> {
+        let of = |line: &str, inner: &str, bytes: i64| {
+            Recorded::new(&[&[line, inner, "gimli::parse"]], &[("done", &[(1, [bytes, bytes, bytes, 1])])])
+        };
+        let runs = [of("i::push@src/lib.rs:7", inner[0], 500), of("i::push@src/lib.rs:9", inner[1], 900)];
+        let diff = diff(&runs);
+        let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+        let difference = attribution.answer(&question("heap.peak"), &by(GroupBy::Line)).unwrap();
+        difference.groups.into_iter().map(|group| group.class).collect()
+    };
+    assert_eq!(classes([resolves, resolves]), [Some(Class::DebugInformation)]);
+    for one_side in [["i::read", resolves], [resolves, "i::read"], ["i::read", "i::read"]] {
+        let found = classes(one_side);
+        assert!(matches!(found[..], [Some(Class::Changed(..))]), "{one_side:?}: {found:?}");
+    }
+}
+
+#[test]
 fn a_renamed_function_is_the_same_line_and_not_new() {
     let texts = ["fn a() {\n    grow();\n    x();\n}\n", "fn b() {\n    grow();\n    x();\n}\n"];
     let runs = [["i::a@src/lib.rs:2", "x"], ["i::b@src/lib.rs:2", "x"]]

@@ -81,10 +81,11 @@ impl<'a> Attribution<'a> {
     pub fn new(baseline: RecordedRun<'a>, candidate: RecordedRun<'a>, diff: &'a Diff) -> Self {
         let matching = Matching::new(baseline.stacks, candidate.stacks, diff.changes());
         let sides = [baseline, candidate];
-        let facts = SIDES.map(|side| {
+        let mut facts = SIDES.map(|side| {
             let frames = sides[side as usize].stacks.frames();
             frames.map(|frame| diff.facts(side, frame)).collect()
         });
+        FrameFacts::compare(&mut facts);
         Self { sides, diff, matching, facts }
     }
 

@@ -104,7 +104,7 @@ impl Cause {
             Class::Changed(..) => self.site.location(),
             Class::CalledFrom(caller, _) => Some(caller.location.as_str()),
             Class::Ended(ended) => ended.location.as_deref(),
-            Class::Dependency(_) | Class::Unchanged => None,
+            Class::Dependency(_) | Class::DebugInformation | Class::Unchanged => None,
         };
         let line = known.and_then(|location| {
             let (path, line) = location.rsplit_once(':')?;

@@ -18,6 +18,8 @@ pub enum Class {
     Dependency(ChangedDependency),
     /// The blocks end elsewhere on one of the sides.
     Ended(Box<Ended>),
+    /// Both sides read the program's debug information, to name the lines of a backtrace.
+    DebugInformation,
     /// None of these.
     Unchanged,
 }
@@ -64,7 +66,7 @@ impl Class {
                 ChangedEnd::Code { hunk, .. } => Some(hunk),
                 ChangedEnd::Dependency(_) => None,
             },
-            Self::Dependency(_) | Self::Unchanged => None,
+            Self::Dependency(_) | Self::DebugInformation | Self::Unchanged => None,
         }
     }
 
@@ -76,7 +78,7 @@ impl Class {
                 ChangedEnd::Dependency(changed) => Some(changed),
                 ChangedEnd::Code { .. } => None,
             },
-            Self::Changed(..) | Self::CalledFrom(..) | Self::Unchanged => None,
+            Self::Changed(..) | Self::CalledFrom(..) | Self::DebugInformation | Self::Unchanged => None,
         }
     }
 
@@ -87,6 +89,7 @@ impl Class {
             Self::CalledFrom(..) => "called_from_changed",
             Self::Dependency(_) => "dependency_changed",
             Self::Ended(_) => "ended_elsewhere",
+            Self::DebugInformation => "debug_information",
             Self::Unchanged => "unchanged",
         }
     }
@@ -95,6 +98,7 @@ impl Class {
     pub(super) fn weight(&self) -> u8 {
         match self {
             Self::Unchanged => 0,
+            Self::DebugInformation => 1,
             Self::Ended(ended) if ended.change.is_none() => 1,
             Self::Dependency(_) => 2,
             Self::CalledFrom(..) | Self::Ended(_) => 3,
@@ -152,9 +156,19 @@ pub(super) struct FrameFacts {
     dependency: Option<ChangedDependency>,
     /// The functions that types have in its place on the other side.
     replacements: Vec<Replacement>,
+    /// Whether it is in the code that names the lines of a backtrace, and both sides have such frames.
+    names_lines: bool,
 }
 
 impl FrameFacts {
+    /// Removes what only one side does: then the diff is why.
+    pub(super) fn compare(sides: &mut [Vec<Self>; 2]) {
+        let names_lines = |facts: &Vec<Self>| facts.iter().any(|one| one.names_lines);
+        if !sides.iter().all(names_lines) {
+            sides.iter_mut().flatten().for_each(|one| one.names_lines = false);
+        }
+    }
+
     /// Returns what a type has in the frame's place. The frames inside name the type.
     fn replacement(&self, inner: &[&Frame]) -> Option<&Replacement> {
         let is_named = |of_type: &str| {
@@ -176,6 +190,7 @@ impl Diff {
             hunk: self.changes().hunk(side, frame),
             dependency: self.versions.change(side, frame),
             replacements: self.changes().replacements(side, frame),
+            names_lines: frame.names_lines(),
         }
     }
 
@@ -183,6 +198,9 @@ impl Diff {
     /// no lines, or the changes are not known, so that nothing can be said.
     pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
         self.changes.as_ref()?;
+        if facts.iter().any(|one| one.names_lines) {
+            return Some(Class::DebugInformation);
+        }
         let first = shown(stack)?;
         stack[first].place.as_ref()?;
         if let Some(hunk) = &facts[first].hunk {

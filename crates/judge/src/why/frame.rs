@@ -181,6 +181,13 @@ impl Frame {
             || path.contains(" as core::alloc::global::GlobalAlloc>::")
             || is_of_shim
     }
+
+    /// Whether it is in the code that names the lines of a backtrace. That reads the program's debug information,
+    /// which grows with the program.
+    pub(crate) fn names_lines(&self) -> bool {
+        let starts = ["std::backtrace_rs::symbolize::", "backtrace::symbolize::"];
+        self.function.as_deref().is_some_and(|path| starts.iter().any(|start| path.starts_with(start)))
+    }
 }
 
 impl Place {

@@ -336,7 +336,8 @@ pub struct WhyGroup {
 /// What the diff has to do with a site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyClass {
-    /// `changed`, `new`, `deleted`, `called_from_changed`, `dependency_changed`, `unchanged`.
+    /// `changed`, `new`, `deleted`, `called_from_changed`, `dependency_changed`, `ended_elsewhere`,
+    /// `debug_information`, `unchanged`.
     pub kind: String,
     /// The place in the diff of changed code.
     #[serde(default, skip_serializing_if = "Option::is_none")]

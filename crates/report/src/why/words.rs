@@ -23,6 +23,7 @@ pub(crate) fn class(group: &Group, candidate: &str) -> String {
         }
         Class::Dependency(changed) => dependency(changed),
         Class::Ended(end) => ended(end, candidate),
+        Class::DebugInformation => "debug information, for a backtrace".to_owned(),
         Class::Unchanged => "unchanged".to_owned(),
     };
     let is_of_other_code = matches!(class, Class::CalledFrom(..) | Class::Unchanged);
@@ -151,7 +152,8 @@ mod tests {
                 (_, _, None) if !ended.is_before_peak => Some(before_peak()),
                 (_, _, None) => Some(end(Side::Candidate, Way::Freed, code("F", Existence::Both))),
             },
-            Class::Unchanged => None,
+            Class::Unchanged => Some(Class::DebugInformation),
+            Class::DebugInformation => None,
         };
         std::iter::successors(Some(Class::Changed(Existence::Both, hunk())), next).collect()
     }
