@@ -315,21 +315,27 @@ fn another_closure_number_and_inlining_are_no_difference() {
 #[test]
 fn debug_information_of_a_backtrace_is_no_cost_of_a_changed_line() {
     let resolves = "std::backtrace_rs::symbolize::gimli::resolve";
-    let classes = |inner: [&str; 2]| -> Vec<Option<Class>> {
-        let of = |line: &str, inner: &str, bytes: i64| {
-            Recorded::new(&[&[line, inner, "gimli::parse"]], &[("done", &[(1, [bytes, bytes, bytes, 1])])])
+    let class = |stacks: [&[&str]; 2]| {
+        let of = |stack: &[&str], bytes: i64| {
+            Recorded::new(&[stack], &[("done", &[(1, [bytes, bytes, bytes, 1])])])
         };
-        let runs = [of("i::push@src/lib.rs:7", inner[0], 500), of("i::push@src/lib.rs:9", inner[1], 900)];
+        let runs = [of(stacks[0], 500), of(stacks[1], 900)];
         let diff = diff(&runs);
         let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
         let difference = attribution.answer(&question("heap.peak"), &by(GroupBy::Line)).unwrap();
-        difference.groups.into_iter().map(|group| group.class).collect()
+        let [group] = &difference.groups[..] else { panic!("{difference:?}") };
+        group.class.clone()
     };
-    assert_eq!(classes([resolves, resolves]), [Some(Class::DebugInformation)]);
+    let inside = |inner: [&'static str; 2]| {
+        class([&["i::push@src/lib.rs:7", inner[0], "g"], &["i::push@src/lib.rs:9", inner[1], "g"]])
+    };
+    assert_eq!(inside([resolves, resolves]), Some(Class::DebugInformation));
     for one_side in [["i::read", resolves], [resolves, "i::read"], ["i::read", "i::read"]] {
-        let found = classes(one_side);
-        assert!(matches!(found[..], [Some(Class::Changed(..))]), "{one_side:?}: {found:?}");
+        let found = inside(one_side);
+        assert!(matches!(found, Some(Class::Changed(..))), "{one_side:?}: {found:?}");
     }
+    let called_back = class([&[resolves, "i::push@src/lib.rs:7"], &[resolves, "i::push@src/lib.rs:9"]]);
+    assert!(matches!(called_back, Some(Class::Changed(..))), "the caller's own code: {called_back:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl<'a> Attribution<'a> {
             let frames = sides[side as usize].stacks.frames();
             frames.map(|frame| diff.facts(side, frame)).collect()
         });
-        FrameFacts::compare(&mut facts);
+        FrameFacts::forget_one_sided(&mut facts);
         Self { sides, diff, matching, facts }
     }
 

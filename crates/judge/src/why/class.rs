@@ -161,8 +161,8 @@ pub(super) struct FrameFacts {
 }
 
 impl FrameFacts {
-    /// Removes what only one side does: then the diff is why.
-    pub(super) fn compare(sides: &mut [Vec<Self>; 2]) {
+    /// Forgets backtraces that only one side makes: then the diff is why.
+    pub(super) fn forget_one_sided(sides: &mut [Vec<Self>; 2]) {
         let names_lines = |facts: &Vec<Self>| facts.iter().any(|one| one.names_lines);
         if !sides.iter().all(names_lines) {
             sides.iter_mut().flatten().for_each(|one| one.names_lines = false);
@@ -198,11 +198,12 @@ impl Diff {
     /// no lines, or the changes are not known, so that nothing can be said.
     pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
         self.changes.as_ref()?;
-        if facts.iter().any(|one| one.names_lines) {
-            return Some(Class::DebugInformation);
-        }
         let first = shown(stack)?;
         stack[first].place.as_ref()?;
+        // What a caller does with each line is its own code.
+        if facts[..first].iter().any(|one| one.names_lines) {
+            return Some(Class::DebugInformation);
+        }
         if let Some(hunk) = &facts[first].hunk {
             return Some(Class::Changed(self.existence(side, stack[first]), hunk.clone()));
         }
