@@ -311,6 +311,17 @@ fn by_default_tests_run_beside_others_and_those_with_threads_alone() {
     );
     let of_new = diary.iter().filter(|entry| entry.is_begin && entry.revision == "new");
     assert_eq!(of_new.filter(|entry| entry.test.contains("threads")).count(), 2, "alone at once");
+
+    let common = ["-k", "threads or meets", "--metrics", "heap.peak", "--offline", "--repeat", "1"];
+    for sides in [["old", "--save-baseline", "b"], ["new", "--baseline-run", "b"]] {
+        subject.clear();
+        let printed = Printed::of(subject.command(&[&sides[..], &common[..]].concat()));
+        assert!([0, 4].contains(&printed.code), "one run a side is inconclusive: {}", printed.everything());
+    }
+    let diary = subject.diary();
+    let begun = diary.iter().filter(|entry| entry.is_begin && entry.test.contains("threads"));
+    assert_eq!(begun.count(), 2, "the saved logs tell of the threads");
+
     subject.clear();
     let printed = subject.compared(&["-k", "threads", "--metrics", "heap.peak", "--jobs", "2"]);
     assert!(heap(&values(&printed)).values().any(|peak| *peak > 500_000), "both beside each other");

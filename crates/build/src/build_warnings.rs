@@ -2,7 +2,6 @@
 
 use crate::adapters;
 use crate::job::Inputs;
-use crate::provenance::FailedTarget;
 use crate::store::Entry;
 use memprof_plan::clean_env::own_variables;
 use memprof_plan::resolved::{Plan, Revision};
@@ -19,10 +18,14 @@ pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &En
         let help = "its tests have no figures, and the exit code is 3";
         inputs.warn(message, Some(help));
     }
-    for failed in entry.selected_failures().map(FailedTarget::not_measured) {
+    for target in entry.selected_failures() {
+        let failed = target.not_measured();
         let message = format!("not measured: {failed} in {}: {}", revision.name, failed.reason);
-        let help = "its tests have no figures, and the exit code is 3; the log of the build has all errors";
-        inputs.warn(message, Some(help));
+        let cure = match target.missing_features() {
+            features if features.is_empty() => "the log of the build has all errors".to_owned(),
+            features => format!("it may need --features {}", features.join(",")),
+        };
+        inputs.warn(message, Some(&format!("its tests have no figures, and the exit code is 3; {cure}")));
     }
     let notes = entry.notes(revision);
     if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {

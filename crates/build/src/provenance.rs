@@ -265,6 +265,13 @@ impl FailedTarget {
         self.errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no error was printed")
     }
 
+    /// Returns the features that have what the errors miss, as far as the compiler names them.
+    pub fn missing_features(&self) -> Vec<&str> {
+        let after_each = self.errors.split("gated behind the `").skip(1);
+        let features = after_each.filter_map(|rest| Some(rest.split_once("` feature")?.0));
+        features.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Returns it as a target whose tests have no figures.
     pub fn not_measured(&self) -> NotMeasured {
         NotMeasured {
@@ -454,6 +461,24 @@ pub mod samples {
 mod tests {
     use super::samples::{executable, provenance};
     use super::*;
+
+    #[test]
+    fn the_compiler_names_missing_features() {
+        let of = |errors: &str| {
+            let failed = FailedTarget {
+                package: "app".to_owned(),
+                binary: "api".to_owned(),
+                kind: TargetKind::Test,
+                root: "tests/api.rs".into(),
+                errors: errors.to_owned(),
+                is_program: false,
+            };
+            failed.missing_features().join(",")
+        };
+        let gated = |feature: &str| format!(" | ----- the item is gated behind the `{feature}` feature\n");
+        assert_eq!(of(&[gated("server"), gated("client"), gated("server")].concat()), "client,server");
+        assert_eq!(of("error[E0425]: cannot find value `n` in this scope"), "");
+    }
 
     #[test]
     fn the_number_of_jobs_is_not_in_the_key() {

@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::estimate::TimeLeft;
 use crate::executables::ProvenExecutables;
 use crate::finished::FinishedRuns;
+use crate::log_end;
 use crate::one_run::new_record;
 use crate::runner::{Completion, Interrupted, Pending, Progress, Runner};
 use crate::same_builds;
@@ -141,6 +142,9 @@ impl Runner<'_> {
             time_left: TimeLeft::new(self.conditions.delay.length()),
         };
         let mut rebuilt: BTreeMap<usize, usize> = BTreeMap::new();
+        // Those of a saved baseline are among them.
+        let cells = self.folder.cells().read_dir_utf8().into_iter().flatten();
+        let revisions = cells.map(|folder| Ok(folder?.into_path())).collect::<std::io::Result<Vec<_>>>()?;
         for planned in self.cells {
             let first = self.run_folder(planned, 0);
             let of_cell = first.parent().unwrap_or(&first);
@@ -158,6 +162,11 @@ impl Runner<'_> {
                 if folder.join(file::OUTCOME).exists() {
                     progress.finished.add(&folder);
                 }
+            }
+            let earlier = revisions.iter().filter_map(|revision| Some(revision.join(of_cell.file_name()?)));
+            if self.is_exact() && earlier.map(|cell| cell.join("0")).any(|run| has_threads(&run)) {
+                // Beside others, it would only run to be repeated alone.
+                progress.apart.insert(planned.cell.clone());
             }
         }
         for (revision, runs) in rebuilt.into_iter().filter(|(_, runs)| *runs > 0) {
@@ -299,6 +308,11 @@ impl Runner<'_> {
         }
         Ok(all)
     }
+}
+
+/// Whether several threads allocated in a finished run.
+fn has_threads(run: &Utf8Path) -> bool {
+    log_end::allocating_threads(&run.join(file::LOG)).is_some_and(|threads| threads > 1)
 }
 
 /// Removes an outcome that says why a cell did not run, such as a build that failed in an earlier

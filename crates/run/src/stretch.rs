@@ -74,7 +74,7 @@ impl Runner<'_> {
     }
 
     /// Whether tests run beside others only if they allocate in one thread.
-    fn is_exact(&self) -> bool {
+    pub(super) fn is_exact(&self) -> bool {
         self.plan.request.settings.jobs == Jobs::Exact
     }
 
@@ -127,6 +127,8 @@ pub(super) struct Stretch<'s, 't, 'r, 'p> {
     /// The outcomes of the runs that are being written.
     outcomes: HashMap<usize, Outcome>,
     last_end: Instant,
+    /// The time of runs that are repeated, since the last that counts.
+    repeated: Duration,
 }
 
 impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
@@ -149,6 +151,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             retried: HashMap::new(),
             outcomes: HashMap::new(),
             last_end: Instant::now(),
+            repeated: Duration::ZERO,
         }
     }
 
@@ -332,11 +335,11 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         if is_beside && !status.is_ok() {
             // Perhaps because of the others: a port, a file, the machine's memory, the time limit.
             self.retried.insert(run, status.to_string());
-            return Ok(Ending::Again);
+            return Ok(self.again());
         }
         if is_beside && self.has_threads(run)? {
             self.progress.apart.insert(self.runs[run].planned.cell.clone());
-            return Ok(Ending::Again);
+            return Ok(self.again());
         }
         if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
             self.keep_apart(self.runs[run].planned, &beside);
@@ -362,6 +365,12 @@ impl Stretch<'_, '_, '_, '_> {
             Some(DeviceGone { device: device.clone(), reason })
         };
         devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
+    }
+
+    fn again(&mut self) -> Ending<'static> {
+        self.repeated += self.last_end.elapsed();
+        self.last_end = Instant::now();
+        Ending::Again
     }
 
     fn is_alone(&self, run: usize) -> bool {
@@ -403,7 +412,8 @@ impl Stretch<'_, '_, '_, '_> {
         let (index, total) = (self.progress.done, self.progress.total);
         let took = Duration::from_nanos(outcome.wall_nanoseconds.unwrap_or_default());
         self.progress.time_left.end(&planned.cell, took);
-        let busy = if self.progress.jobs > 1 { self.last_end.elapsed() } else { took };
+        let repeated = std::mem::take(&mut self.repeated);
+        let busy = if self.progress.jobs > 1 { repeated + self.last_end.elapsed() } else { took };
         self.last_end = Instant::now();
         let name = self.runner.plan.revisions[planned.revision].name.clone();
         let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
