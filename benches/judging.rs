@@ -173,7 +173,8 @@ struct Outcomes {
 /// A saved baseline has five runs, made before. Its series has only those of the candidate.
 fn series(numbers: &mut Numbers, model: &Model, growth: f64, is_saved: bool) -> (Verdict, u32) {
     let thresholds = limits::defaults(model.metric).expect("it is judged by default");
-    let noise = Noise { provable: metric::known(model.metric).is_counted(), ..Noise::default() };
+    let provable = metric::known(model.metric).is_counted();
+    let noise = Noise { provable, single_threaded: !model.name.contains("thread"), ..Noise::default() };
     let (mut old, mut new): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
     // The machine drifts by half a percent over the series. Both sides take part in this: A B, B A,
     // …

@@ -28,6 +28,7 @@ use memprof_plan::repeat::Repeat;
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
+use memprof_support::free_memory;
 use memprof_support::regular_file;
 use memprof_support::sealed;
 
@@ -70,7 +71,9 @@ impl Runner<'_> {
             if !is_complete {
                 return Ok(Completion::Interrupted(self.interrupted(&wanted, &progress)?));
             }
-            if !self.raise_repeats(&mut wanted)? {
+            let is_raised = self.raise_repeats(&mut wanted)?;
+            free_memory::give_back();
+            if !is_raised {
                 if progress.done > 0 {
                     self.conditions.sink.emit(Event::AllRunsFinished { total: progress.done });
                 }

@@ -15,3 +15,14 @@ pub fn keep_little() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, MOST);
     }
 }
+
+/// Returns all free pages to the system, also those between pieces in use: after work that took much memory and before
+/// tests run.
+#[expect(unsafe_code, reason = "the standard library has no such call")]
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it may be called at any time, by any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -65,6 +65,8 @@ pub struct Aggregate {
     pub failed: Vec<usize>,
     /// The repeats of these runs, if each got the random numbers of its round; empty otherwise.
     pub rounds: Vec<u32>,
+    /// Whether only one thread allocated in each of these runs, as their logs say.
+    pub is_single_threaded: bool,
     /// The checkpoints, in order. Labels are indices into the cell's labels.
     pub keys: Vec<Key>,
     /// The source of each metric's figures. Several sources among the repeats are joined.
@@ -147,6 +149,7 @@ impl Aggregate {
             runs: used.iter().map(|(index, _)| *index).collect(),
             failed: failed.iter().map(|(index, _)| *index).collect(),
             rounds: rounds(&used),
+            is_single_threaded: used.iter().all(|(_, run)| is_single_threaded(run)),
             keys,
             is_added: false,
             is_over_limit: failed.iter().any(|(_, run)| run.record.outcome.status == Status::OverLimit),
@@ -255,6 +258,10 @@ fn rounds(runs: &[(usize, &Run)]) -> Vec<u32> {
     let has_same = |run: &Run| run.measurement.causes.is_some_and(|causes| causes.has_same_numbers);
     let repeats = runs.iter().map(|(_, run)| has_same(run).then_some(run.record.repeat));
     repeats.collect::<Option<_>>().unwrap_or_default()
+}
+
+fn is_single_threaded(run: &Run) -> bool {
+    run.measurement.causes.is_some_and(|causes| causes.has_threads == Some(false))
 }
 
 struct Combined {

@@ -103,7 +103,7 @@ impl PairJudge<'_> {
             };
             let thresholds = at.growth.as_ref()?;
             let known = self.known.variation(&path, &self.view, metric, self.view.key(row));
-            let noise = Noise { floor, known, provable: false };
+            let noise = Noise { floor, known, ..Noise::default() };
             self.ruling(metric, row, (&column, widest), thresholds, noise)
         });
         let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
@@ -156,7 +156,8 @@ impl PairJudge<'_> {
         let [old, new] = [old, new].map(|side| side.into_iter().flatten().collect::<Vec<i64>>());
         let noise = |widest: Option<u64>| {
             let is_steady = widest.is_some_and(|widest| widest <= steady_within(metric, thresholds));
-            Noise { provable: metric::known(metric).is_counted() && is_steady, ..noise }
+            let provable = metric::known(metric).is_counted() && is_steady;
+            Noise { provable, single_threaded: self.view.candidate.is_single_threaded, ..noise }
         };
         let of_pairs = of_pairs
             .and_then(|((old, new), widest)| judge_pairs(&old, &new, thresholds, noise(Some(widest))));

@@ -40,7 +40,7 @@ pub(crate) fn explain(
 ) {
     let Some(place) = judged.iter().position(|one| one.metric == RESIDENT) else { return };
     let Some(sides) = Side::both(view) else { return };
-    let noise = Noise { floor, known: None, provable: false };
+    let noise = Noise { floor, ..Noise::default() };
     let explained = view.rows.iter().map(|row| {
         let ruling = judged[place].at(row)?;
         let opposite = match ruling.verdict {

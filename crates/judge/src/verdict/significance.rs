@@ -43,6 +43,9 @@ pub struct Noise {
     /// Whether equal samples prove that the figure does not vary. True for counted figures;
     /// resident pages may be equal by chance.
     pub provable: bool,
+    /// Whether one thread made all of the candidate's counts. Its only run is then like the next one, as far as the
+    /// runs of a saved baseline were alike.
+    pub single_threaded: bool,
 }
 
 /// A verdict on a metric, with the statistics behind it.
@@ -161,7 +164,9 @@ impl Steadiness {
     fn from_figures(baseline: &[i64], candidate: &[i64], tight: u64, noise: Noise) -> Self {
         let apart = spread(baseline).max(spread(candidate)).max(noise.known.unwrap_or(0));
         // A repeat is proof, and so is known noise of this program.
-        let is_proven = noise.provable && (baseline.len().min(candidate.len()) > 1 || noise.known.is_some());
+        let is_repeated = baseline.len().min(candidate.len()) > 1;
+        let is_as_saved = noise.single_threaded && baseline.len() >= ENOUGH as usize && candidate.len() == 1;
+        let is_proven = noise.provable && (is_repeated || is_as_saved || noise.known.is_some());
         match apart {
             0 if is_proven => Self::Exact,
             apart if is_proven && apart <= tight / 4 => Self::Quiet,
@@ -259,8 +264,8 @@ mod tests {
         Thresholds { tight: threshold(0.5, 16 * KIB), wide: threshold(3.0, 64 * KIB) }
     }
 
-    const COUNTED: Noise = Noise { floor: 0, known: None, provable: true };
-    const SAMPLED: Noise = Noise { floor: 0, known: None, provable: false };
+    const COUNTED: Noise = Noise { floor: 0, known: None, provable: true, single_threaded: false };
+    const SAMPLED: Noise = Noise { floor: 0, known: None, provable: false, single_threaded: false };
 
     fn verdict(baseline: &[i64], candidate: &[i64], noise: Noise) -> Verdict {
         judge(baseline, candidate, &thresholds(), noise).verdict
@@ -276,6 +281,26 @@ mod tests {
         assert!(!judge(&[100 * MIB; 4], &[101 * MIB; 4], &thresholds(), COUNTED).wants_more());
         assert_eq!(verdict(&[101 * MIB; 2], &[100 * MIB; 2], COUNTED), Verdict::Improved);
         assert_eq!(verdict(&[100 * MIB; 2], &[100 * MIB + 1; 2], COUNTED), Verdict::Unchanged);
+    }
+
+    #[test]
+    fn five_saved_runs_settle_what_one_thread_counts() {
+        let one_thread = Noise { single_threaded: true, ..COUNTED };
+        let judged = |saved: &[i64], new: &[i64], noise| {
+            let judged = judge(saved, new, &thresholds(), noise);
+            (judged.verdict, judged.exact, judged.wants_more())
+        };
+        let saved = [100 * MIB; 5];
+        assert_eq!(judged(&saved, &[100 * MIB + 9], one_thread), (Verdict::Unchanged, true, false));
+        assert_eq!(judged(&saved, &[101 * MIB], one_thread), (Verdict::Regressed, true, true));
+        let alike = [0, 4, 0, 0, 8].map(|more| 100 * MIB + more);
+        assert_eq!(judged(&alike, &[100 * MIB + 9], one_thread), (Verdict::Unchanged, false, false));
+
+        let open = (Verdict::Inconclusive, false, true);
+        assert_eq!(judged(&saved, &[100 * MIB + 9], COUNTED), open, "threads");
+        assert_eq!(judged(&saved[..4], &[100 * MIB + 9], one_thread), open, "four runs");
+        let apart = [0, 1, 0, 0, 0].map(|more| 100 * MIB + more * MIB);
+        assert_eq!(judged(&apart, &[100 * MIB + 9], one_thread), open, "saved runs that vary");
     }
 
     #[test]
@@ -421,7 +446,7 @@ mod tests {
             known in proptest::option::of(0..100_000_u64),
             provable: bool,
         ) {
-            let noise = Noise { floor, known, provable };
+            let noise = Noise { floor, known, provable, single_threaded: false };
             let forth = judge(&old, &new, &thresholds(), noise);
             let back = judge(&new, &old, &thresholds(), noise);
             prop_assert_eq!(forth.verdict, back.verdict.opposite());

@@ -166,7 +166,7 @@ mod tests {
         observations
     }
 
-    const COUNTED: Noise = Noise { floor: 0, known: None, provable: true };
+    const COUNTED: Noise = Noise { floor: 0, known: None, provable: true, single_threaded: false };
 
     fn rule() -> ChangeRule {
         let threshold = Threshold { percent: Some(10.0), bytes: Some(50) };

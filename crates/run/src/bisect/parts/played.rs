@@ -24,7 +24,7 @@ struct Played {
 impl Played {
     fn new(search: PartsSearch) -> Self {
         let threshold = Threshold { percent: None, bytes: Some(10) };
-        let noise = Noise { floor: 0, known: None, provable: true };
+        let noise = Noise { floor: 0, known: None, provable: true, single_threaded: false };
         let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
         Self { search, observations: Observations::new(2), suspects: Vec::new(), rule }
     }
