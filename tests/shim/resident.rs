@@ -61,6 +61,22 @@ fn the_programs_own_pages_are_told() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn the_executable_counts_also_where_it_is_mapped_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = Experiment::of(program("maps_itself", &[])).arg(folder.path().join("other")).succeed();
+    let figure = |label, metric| record.figure(label, metric);
+    assert!(figure("other", "cpu.rss") > figure("ready", "cpu.rss") + 7 * MIB, "{}", record.log_text());
+    let growth = |from, to| figure(to, "cpu.program") - figure(from, "cpu.program");
+    assert!(
+        (0..MIB).contains(&growth("ready", "other")),
+        "another file is the test's: {}",
+        record.log_text()
+    );
+    assert!(growth("other", "own") > 7 * MIB, "{}", record.log_text());
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn the_pages_of_a_large_library_are_counted_again_when_they_change() {
     let sysroot = text(&succeed(rustc().args(["--print", "sysroot"])).stdout);
     let files = std::fs::read_dir(Path::new(sysroot.trim()).join("lib")).unwrap().map(|entry| entry.unwrap());

@@ -78,6 +78,26 @@ pub(crate) fn executable_bias() -> usize {
     bias
 }
 
+/// Where the executable begins and ends in memory.
+pub(crate) fn executable_ends() -> (usize, usize) {
+    unsafe extern "C" fn first(object: *const Object, _size: usize, ends: *mut c_void) -> c_int {
+        let (object, ends) = (&*object, &mut *ends.cast::<(usize, usize)>());
+        if !object.headers.is_null() {
+            let headers = std::slice::from_raw_parts(object.headers, object.header_count.into());
+            for header in headers.iter().filter(|header| header.kind == PT_LOAD) {
+                let begin = object.bias.wrapping_add(header.virtual_address);
+                ends.0 = ends.0.min(begin);
+                ends.1 = ends.1.max(begin.wrapping_add(header.memory_size));
+            }
+        }
+        1
+    }
+    let mut ends = (usize::MAX, 0);
+    // SAFETY: the callback gets the pointer that is handed over here, and it lives that long.
+    unsafe { dl_iterate_phdr(first, std::ptr::addr_of_mut!(ends).cast()) };
+    ends
+}
+
 /// Whether the executable names no dynamic loader.
 pub(crate) fn is_executable_static() -> bool {
     unsafe extern "C" fn first(object: *const Object, _size: usize, is_static: *mut c_void) -> c_int {

@@ -10,6 +10,8 @@ pub(crate) mod first_variables;
 pub(crate) mod loaded;
 pub(crate) mod lock;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub(crate) mod mappings;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) mod numbered_entries;
 pub(crate) mod own_memory;
 pub(crate) mod process;

@@ -5,16 +5,14 @@
 // Addresses, and lengths that the system returned.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
-use std::os::raw::{c_char, c_int, c_ulong, c_void};
+use std::os::raw::{c_int, c_ulong, c_void};
 use std::time::Duration;
 
+use crate::platform::mappings::{self, number, whole};
 use crate::platform::numbered_entries;
 use crate::platform::untracked::{Text, Untracked};
 
 extern "C" {
-    fn open(path: *const c_char, flags: c_int, ...) -> c_int;
-    fn read(file: c_int, into: *mut c_void, length: usize) -> isize;
-    fn close(file: c_int) -> c_int;
     fn getpid() -> c_int;
     fn process_vm_readv(
         process: c_int,
@@ -133,8 +131,7 @@ fn stack_pointer(number: u64) -> Option<usize> {
             // The last two are the stack pointer and the program counter.
             let mut last = [None; 2];
             words.for_each(|word| last = [last[1], Some(word)]);
-            return crate::stacks::threads::number(last[0]?.strip_prefix(b"0x")?, 16)
-                .map(|pointer| pointer as usize);
+            return mappings::number(last[0]?.strip_prefix(b"0x")?, 16).map(|pointer| pointer as usize);
         }
         std::thread::sleep(Duration::from_micros(500));
     }
@@ -157,39 +154,8 @@ fn name(number: u64) -> [u64; 2] {
 
 /// The end of the mapping around an address, if it can be written.
 fn end_of_mapping(maps: &[u8], address: usize) -> Option<usize> {
-    maps.split(|&byte| byte == b'\n').find_map(|line| {
-        let dash = line.iter().position(|&byte| byte == b'-')?;
-        let space = line.iter().position(|&byte| byte == b' ')?;
-        let begin = number(&line[..dash], 16)? as usize;
-        let end = number(line.get(dash + 1..space)?, 16)? as usize;
-        let is_meant = (begin..end).contains(&address) && line.get(space + 1..)?.starts_with(b"rw");
-        if is_meant { Some(end) } else { None }
-    })
-}
-
-fn number(text: &[u8], radix: u32) -> Option<u64> {
-    u64::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()
-}
-
-/// The content of a file; empty if it cannot be read. The path ends with a zero byte.
-fn whole(path: &[u8]) -> Untracked<u8> {
-    const CLOSE_ON_EXEC: c_int = 0o2_000_000;
-    let mut content = Untracked::new();
-    // SAFETY: the path ends with a zero byte, and the buffer has the given size.
-    unsafe {
-        let file = open(path.as_ptr().cast(), CLOSE_ON_EXEC);
-        if file >= 0 {
-            let mut part = [0_u8; 4096];
-            loop {
-                match read(file, part.as_mut_ptr().cast(), part.len()) {
-                    length if length > 0 => content.extend(&part[..length as usize]),
-                    _ => break,
-                }
-            }
-            close(file);
-        }
-    }
-    content
+    let around = mappings::of(maps).find(|mapping| mapping.has(address))?;
+    if around.permissions.starts_with(b"rw") { Some(around.end) } else { None }
 }
 
 /// Copies at most so many bytes. Returns how many words were copied.
