@@ -1,6 +1,8 @@
 //! `--save-baseline` and `--baseline-run`: a baseline that is measured once, and refused where it does
 //! not fit.
 
+use camino::Utf8Path;
+use memprof_support::sealed;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -113,6 +115,20 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
     refused(&arenas, &["new", "--baseline-run", "v1"], "the variables MALLOC_ARENA_MAX: none / 1");
     let flags = [("RUSTFLAGS", "-Cdebug-assertions=off")];
     refused(&flags, &["new", "--baseline-run", "v1"], "RUSTFLAGS: none / -Cdebug-assertions=off");
+
+    let builds = machine.repository.root().join("target/memprof/baselines/v1/builds.json");
+    let builds = Utf8Path::from_path(&builds).unwrap();
+    let own: Value = sealed::read(builds).unwrap();
+    let mut other = own.clone();
+    other["0"]["shim"] = "of an earlier version".into();
+    sealed::write(builds, &other).unwrap();
+    let arguments = ["new", "--baseline-run", "v1", "--test", "memory", "--offline"];
+    let printed = machine.run(&arguments);
+    let message = "error: the saved baseline v1 does not fit: the version of cargo-memprof";
+    assert!(printed.stderr.contains(message), "{}", printed.everything());
+    assert!(!printed.stderr.contains("Built"), "nothing is built before: {}", printed.stderr);
+    sealed::write(builds, &own).unwrap();
+
     let unknown = machine.run(&["new", "--baseline-run", "v2"]);
     assert!(unknown.stderr.contains("saved baselines: v1"), "{}", unknown.everything());
 

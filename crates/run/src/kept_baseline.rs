@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::guards::Guard;
@@ -20,7 +20,8 @@ use crate::stored_plan;
 use memprof_build::attempts::Build;
 use memprof_build::git::repository::Repository;
 use memprof_build::provenance::{self, Provenance};
-use memprof_judge::results::build_facts::{self, StoredBuild};
+use memprof_build::shim;
+use memprof_judge::results::build_facts::{self, Fact, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
 use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
@@ -34,7 +35,7 @@ use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
-use memprof_support::{parallel, regular_file};
+use memprof_support::{parallel, paths, regular_file};
 
 /// A saved baseline, opened.
 pub struct KeptRun {
@@ -163,6 +164,11 @@ impl KeptRun {
         if self.plan.workspace != plan.workspace {
             differing.push(format!("the workspace: {} / {}", self.plan.workspace, plan.workspace));
         }
+        let builds = build_facts::read(&self.folder)?;
+        let measured_by = builds.get(&self.record.revision).and_then(|build| build.facts.get(Fact::Shim));
+        if measured_by.is_some_and(|version| version != shim::source_hash()) {
+            differing.push("the version of cargo-memprof".to_owned());
+        }
         if self.plan.overlay_commits != plan.overlay_commits {
             differing.push("the commits that the overlay is from".to_owned());
         }
@@ -268,7 +274,7 @@ impl KeptRun {
         &self,
         is_left_out: impl Fn(&CellId) -> bool,
     ) -> anyhow::Result<Vec<(Utf8PathBuf, RunRecord)>> {
-        let mut records = Vec::new();
+        let mut homes = Vec::new();
         let left_out = self.left_out.cells.iter().filter(|cell| is_left_out(cell)).filter_map(|cell| {
             let run = self.folder.cell(&self.plan, self.record.revision, cell, 0);
             Some(run.parent()?.as_std_path().to_owned())
@@ -278,13 +284,13 @@ impl KeptRun {
         for entry in walk.filter_entry(|entry| !left_out.contains(entry.path())) {
             let entry = entry?;
             if entry.file_name() == file::OUTCOME && entry.file_type().is_file() {
-                let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
-                let record: RunRecord = sealed::read(path)?;
-                if record.revision == self.record.revision {
-                    records.push((path.parent().unwrap_or(path).to_owned(), record));
-                }
+                homes.extend(entry.path().parent().map(|home| paths::utf8(home.to_owned())).transpose()?);
             }
         }
+        let read = |home: &Utf8PathBuf| Ok((home.clone(), sealed::read(&home.join(file::OUTCOME))?));
+        let records = parallel::map(&homes, usize::MAX, read).into_iter();
+        let mut records = records.collect::<anyhow::Result<Vec<(_, RunRecord)>>>()?;
+        records.retain(|(_, record)| record.revision == self.record.revision);
         Ok(records)
     }
 
