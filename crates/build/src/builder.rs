@@ -252,7 +252,7 @@ impl<'a> Builder<'a> {
         let tried = self.lockfile.origin().unwrap_or_default().to_owned();
         self.lockfile.revert();
         built?;
-        failure.hints.push(format!("{tried} do not build it either: {log_of_trial}"));
+        failure.hints.push(lockfile::neither_builds(&tried, &log_of_trial, revision));
         failure.lockfile = failure.lockfile.map(|used| format!("{used}; {tried} do not build it either"));
         failure.is_of_date_too = true;
         self.failed(index, failure)

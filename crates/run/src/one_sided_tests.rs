@@ -41,8 +41,8 @@ pub(crate) struct Completed {
 /// What became of missing test files, by the index of the revision that lacks them.
 pub(crate) type AllCompleted = BTreeMap<usize, Completed>;
 
-/// Name at most this many tests of a file.
-const MOST_NAMES: usize = 5;
+/// No name of a test is added to so many characters of names.
+const ROOM_FOR_NAMES: usize = 60;
 
 /// The revisions to complete, and where to report.
 pub(crate) struct Completion<'a> {
@@ -78,11 +78,17 @@ impl Gap {
 
 /// Returns ` (a, b and 3 more)`; nothing without a name.
 fn names(tests: &[String]) -> String {
-    let first = tests[..tests.len().min(MOST_NAMES)].join(", ");
-    match tests.len().saturating_sub(MOST_NAMES) {
+    let mut taken = 0;
+    let has_room = |name: &&String| {
+        let before = taken;
+        taken += name.len();
+        before < ROOM_FOR_NAMES
+    };
+    let first: Vec<&str> = tests.iter().take_while(has_room).map(String::as_str).collect();
+    match tests.len() - first.len() {
         _ if tests.is_empty() => String::new(),
-        0 => format!(" ({first})"),
-        more => format!(" ({first} and {more} more)"),
+        0 => format!(" ({})", first.join(", ")),
+        more => format!(" ({} and {more} more)", first.join(", ")),
     }
 }
 

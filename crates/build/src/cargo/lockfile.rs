@@ -5,10 +5,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use toml_edit::{DocumentMut, Item, Table};
 
+use crate::cargo::patched_packages;
 use crate::git::links::{self, Linked};
 use crate::git::repository::{Lookup, Repository};
 use memprof_plan::request::LockfileRequest;
-use memprof_plan::resolved::Plan;
+use memprof_plan::resolved::{Plan, Revision};
 use memprof_support::event::{Event, Sink};
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -113,7 +114,15 @@ impl Lockfile {
         let own = links::show(repository, &plan.revisions[revision].commit, &path_in(plan))?;
         Ok(match (own, self) {
             (Linked::Link(text), _) => Some(text),
-            (Linked::Absent | Linked::LeadsOutside(_), Self::Given(text)) => Some(text.clone()),
+            (Linked::Absent | Linked::LeadsOutside(_), Self::Given(text)) => {
+                let commit = &plan.revisions[revision].commit;
+                let read = |folder: &str| {
+                    let path = plan.workspace.join(folder).join("Cargo.toml");
+                    let text = text_of(repository, commit, path.as_str()).ok()??;
+                    String::from_utf8(text).ok()
+                };
+                Some(patched_packages::without_own(text, read).unwrap_or_else(|| text.clone()))
+            }
             _ => None,
         })
     }
@@ -235,6 +244,16 @@ fn kept_or(
 /// Returns the day of a moment, `2023-05-01`.
 pub(crate) fn day(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%d").to_string()
+}
+
+/// Returns a hint: neither today's versions nor the ones that were tried then build a revision. An older one may need
+/// those of its own date.
+pub(crate) fn neither_builds(tried: &str, log: &Utf8Path, revision: &Revision) -> String {
+    let own = Timestamp::from_second(revision.time).map(day).unwrap_or_default();
+    if own.is_empty() || tried.ends_with(&own) {
+        return format!("{tried} do not build it either: {log}");
+    }
+    format!("{tried} do not build it either ({log}); to try those of its own date: --lockfile-date {own}")
 }
 
 /// Returns the start of a day.
@@ -370,6 +389,30 @@ mod tests {
         let text = b"version = 4\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"a\"\nversion = \"2.0.0\"\n";
         assert_eq!(packages(text), ["a 1.0.0", "a 2.0.0"]);
         assert!(packages(b"").is_empty() && packages(b"<<<<<<< HEAD").is_empty());
+    }
+
+    #[test]
+    fn an_old_revision_may_need_the_versions_of_its_own_date() {
+        let revision = Revision {
+            name: "old".to_owned(),
+            spec: "old".to_owned(),
+            commit: String::new(),
+            tree: String::new(),
+            subject: String::new(),
+            time: 1_737_600_000,
+            found: None,
+            working_tree: false,
+        };
+        let hint = |tried: &str| neither_builds(tried, "0-old.log".into(), &revision);
+        assert_eq!(
+            hint("dependencies of 2025-01-23"),
+            "dependencies of 2025-01-23 do not build it either: 0-old.log"
+        );
+        assert_eq!(
+            hint("dependencies of 2026-06-24"),
+            "dependencies of 2026-06-24 do not build it either (0-old.log); to try those of its own date: \
+             --lockfile-date 2025-01-23"
+        );
     }
 
     #[test]

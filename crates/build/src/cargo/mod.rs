@@ -7,6 +7,7 @@ pub mod lockfile;
 pub(crate) mod manifest;
 pub(crate) mod messages;
 pub(crate) mod moved_package;
+mod patched_packages;
 pub mod resolution;
 pub mod toolchain;
 pub(crate) mod usable_versions;
