@@ -63,6 +63,23 @@ fn what_a_failed_test_logged_is_counted_once_for_both_ends() {
 }
 
 #[test]
+fn a_failure_that_both_sides_have_is_quoted_once() {
+    let told = |of_main: &str, of_candidate: &str| {
+        let status = || Status::Failed { exit_code: 101 };
+        let output = |line: &str| format!("thread 't' panicked at {line}:\nbroken\n");
+        let synthetic = Synthetic::new(&["main", "pr/1"])
+            .failed("t", 0, status(), &output(of_main), None)
+            .failed("t", 1, status(), &output(of_candidate), None);
+        table(&compare(&synthetic.results()), &at_width(80))
+    };
+    let text = told("src/lib.rs:7:5", "src/lib.rs:7:5");
+    assert!(text.contains("✗ t: main failed (exit code 101)\n ✗ t: pr/1 failed (exit code 101)\n"), "{text}");
+    assert_eq!(text.matches("src/lib.rs:7:5").count(), 1, "{text}");
+    let text = told("src/lib.rs:7:5", "src/lib.rs:8:5");
+    assert!(text.contains("src/lib.rs:7:5") && text.contains("src/lib.rs:8:5"), "{text}");
+}
+
+#[test]
 fn a_later_report_says_that_the_comparison_was_interrupted() {
     let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log);

@@ -46,10 +46,15 @@ pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble>
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let [mut of_baseline, of_candidate] =
         sides.map(|(revision, side)| of_side(comparison, revision, side, &is_failure));
+    // What is the same of both is said once, below them.
+    if let ([baseline], [candidate]) = (&mut of_baseline[..], &of_candidate[..])
+        && baseline.details == candidate.details
+    {
+        baseline.details.clear();
+    }
     if let (Some(baseline), Some(candidate)) = (of_baseline.last_mut(), of_candidate.last())
         && baseline.figures == candidate.figures
     {
-        // What is the same of both is said once, below them.
         baseline.figures = None;
     }
     of_baseline.into_iter().chain(of_candidate).collect()
