@@ -9,7 +9,8 @@ use cargo_metadata::semver::Version;
 use toml_edit::{DocumentMut, Item, Table};
 
 /// Returns a lock file without the packages of registries that a workspace has itself, in a compatible version that the
-/// lock file does not know. `None` if there are none. `read` returns a manifest, by its folder in the workspace.
+/// lock file does not know. `None` if there are none. `read` returns a manifest, by its folder in the workspace. One that
+/// cannot be read replaces nothing: it may be outside of the repository, and cargo says what is wrong with it.
 pub(super) fn without_own(lock: &[u8], read: impl Fn(&str) -> Option<String>) -> Option<Vec<u8>> {
     let root: DocumentMut = read("")?.parse().ok()?;
     let own = own_versions(&root, read);

@@ -324,8 +324,8 @@ impl<'a> CommitRunner<'a> {
         let floor = source.and_then(evaluation::bound_of).unwrap_or_default();
         let figures = &self.plan.request.judging.noise;
         let known = noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref());
-        let noise =
-            Noise { floor, known, provable: metric::known(metric).is_counted(), single_threaded: false };
+        let provable = metric::known(metric).is_counted();
+        let noise = Noise { floor, known, provable, ..Noise::default() };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
         Ok(ChangeRule { thresholds, noise, most_runs })
     }
