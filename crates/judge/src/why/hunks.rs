@@ -39,6 +39,8 @@ pub struct ChangedSources<'a>(Vec<(&'a StoredFile, OnceLock<Arc<FileChange>>)>);
 struct FileChange {
     paths: [Option<String>; 2],
     hunks: Vec<Hunk>,
+    /// The hunks that can change what the code does: not those of blank lines and comments alone.
+    code: Vec<Hunk>,
     functions: [Functions; 2],
 }
 
@@ -152,7 +154,7 @@ impl Changes {
                 let Some(of_trait) = own.of_trait.as_ref().filter(|of_trait| is_meant(of_trait)) else {
                     continue;
                 };
-                let hunk = file.hunks.iter().find(|hunk| hunk.touches(other, &own.lines));
+                let hunk = file.code.iter().find(|hunk| hunk.touches(other, &own.lines));
                 let path = file.paths[other as usize].as_ref();
                 if let (Some(hunk), Some(path), false) = (hunk, path, file.has(side as usize, own)) {
                     found.push(Replacement {
@@ -211,8 +213,15 @@ impl FileChange {
             // The file changed, and it cannot be said where.
             _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
         };
+        let code = match texts {
+            [Some(old), Some(new)] => {
+                let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
+                hunks.iter().filter(|hunk| hunk.has_code(&texts)).cloned().collect()
+            }
+            _ => hunks.clone(),
+        };
         let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
-        Self { paths: paths.clone(), hunks, functions }
+        Self { paths: paths.clone(), hunks, code, functions }
     }
 
     fn path(&self) -> Option<&String> {
@@ -230,7 +239,7 @@ impl FileChange {
         let own = |hunk: &&Hunk| hunk.lines_on(side).contains(&line);
         let function = functions::at(&self.functions[side as usize].written, line);
         let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
-        let hunks = || self.hunks.iter();
+        let hunks = || self.code.iter();
         hunks().find(own).or_else(|| nearest(hunks().filter(touches), side, line))
     }
 
@@ -247,7 +256,7 @@ impl FileChange {
         let mut others = self.functions[1 - side as usize].derived.iter();
         let stays = others.any(|other| other.of_type == derive.of_type && other.of_trait == derive.of_trait);
         let lines = if stays { &derive.item } else { &derive.attribute };
-        nearest(self.hunks.iter().filter(|hunk| hunk.touches(side, lines)), side, line)
+        nearest(self.code.iter().filter(|hunk| hunk.touches(side, lines)), side, line)
     }
 }
 
@@ -263,6 +272,19 @@ impl Hunk {
             Side::Baseline => &self.old,
             Side::Candidate => &self.new,
         }
+    }
+
+    /// Whether a line on either side is more than a comment. Documentation counts: macros such as clap's read it.
+    fn has_code(&self, texts: &[Vec<&str>; 2]) -> bool {
+        let mut lines = SIDES.iter().flat_map(|side| {
+            let lines = self.lines_on(*side);
+            &texts[*side as usize][lines.start as usize - 1..lines.end as usize - 1]
+        });
+        lines.any(|line| {
+            let line = line.trim();
+            let is_documentation = line.starts_with("///") || line.starts_with("//!");
+            !line.is_empty() && (!line.starts_with("//") || is_documentation)
+        })
     }
 
     /// Whether lines were changed, added or deleted inside of these.
@@ -401,6 +423,18 @@ fn b() {
         assert_eq!(moved(6), Some((9, true)));
         assert_eq!(changes.moved("src/other.rs", 6).unwrap().line, 6);
         assert!(changes.is_old_line("src/lib.rs", 9) && !changes.is_old_line("src/lib.rs", 8));
+    }
+
+    #[test]
+    fn a_comment_changes_no_function() {
+        let changes = changes(
+            "fn a() {\n    // Two.\n    one();\n}\nfn b() {\n    two();\n    three();\n}\n",
+            "fn a() {\n    // Only one.\n\n    one();\n}\nfn b() {\n    /// Two.\n    two();\n    three();\n}\n",
+        );
+        let hunk = |line| changes.hunk(Side::Candidate, &frame(&format!("a::f@src/lib.rs:{line}")));
+        assert_eq!(hunk(4), None);
+        assert!(hunk(9).is_some(), "macros read documentation");
+        assert_eq!(changes.moved("src/lib.rs", 3).map(|moved| moved.line), Some(4));
     }
 
     #[test]
