@@ -102,7 +102,10 @@ fn a_typo_gets_the_nearest_names() {
     let error = error(&repository, &["mian", "HEAD"]);
     assert_eq!(format!("{error:#}"), "no ref 'mian' in this repository");
     let help = help(&error).unwrap();
-    assert_eq!(help, "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR, . for the working tree)");
+    assert_eq!(
+        help,
+        "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR, . for the working tree)"
+    );
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_figure_that_varies_with_random_input_names_its_cause() {
     );
     let notes = comparison.notes.join("\n");
     assert!(
-        notes.contains("heap.peak varies from run to run in 1 test: random numbers (quickcheck), other ones in each repeat"),
+        notes.contains("heap.peak varies from run to run in 1 test: random numbers (quickcheck or rand), other ones in each repeat"),
         "{notes}"
     );
     assert!(notes.contains("1 test asks for random numbers: all refs got the same ones"), "{notes}");

@@ -256,7 +256,28 @@ pub(crate) fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
     let start =
         lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
-    lines[start..].iter().take(20).copied().collect::<Vec<_>>().join("\n")
+    without_output_of_script(&lines[start..]).into_iter().take(20).collect::<Vec<_>>().join("\n")
+}
+
+/// The number of lines that a build script wrote last and that are shown.
+const SCRIPT_LINES: usize = 12;
+
+/// Leaves out what cargo quotes of a failed build script and what says nothing of the reason: its standard output if
+/// there is an error output, the beginning of that if it is long, and the stack backtrace.
+fn without_output_of_script<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let place = |text: &str| lines.iter().position(|line| line.trim() == text);
+    let Some(stderr) = place("--- stderr") else { return lines.to_vec() };
+    let output = place("--- stdout").filter(|stdout| *stdout < stderr).unwrap_or(stderr);
+    let (head, script) = (&lines[..output], &lines[stderr + 1..]);
+    let end = |line: &&str| {
+        let is_of_cargo = !line.is_empty() && !line.starts_with(' ');
+        is_of_cargo || matches!(line.trim(), "stack backtrace:" | "--- stdout" | "--- stderr")
+    };
+    let end = script.iter().position(|line| end(line)).unwrap_or(script.len());
+    let said: Vec<&str> = script[..end].iter().copied().filter(|line| !line.trim().is_empty()).collect();
+    let note = "note: To improve backtraces for build dependencies";
+    let head = head.iter().copied().filter(|line| !line.starts_with(note));
+    head.chain(said[said.len().saturating_sub(SCRIPT_LINES)..].iter().copied()).collect()
 }
 
 /// Whether a file of the tool could not be read or written. That is no fault of the revision, and
@@ -289,6 +310,31 @@ mod tests {
         let stderr =
             "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
         assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
+    }
+
+    #[test]
+    fn of_a_failed_build_script_its_last_words_are_shown() {
+        let output = "  CMAKE = None\n".repeat(30);
+        let stderr = |output: &str| {
+            format!(
+                "error: failed to run custom build command for `protobuf v0.0.0`\nnote: To improve backtraces for \
+                 build dependencies, set …\n\nCaused by:\n  process didn't exit successfully: `build-script-build` \
+                 (exit status: 101)\n{output}\n  --- stderr\n  running: cmake\n\n  thread 'main' panicked at \
+                 lib.rs:1132:5:\n\n  is `cmake` not installed?\n  stack backtrace:\n     0: \
+                 __rustc::rust_begin_unwind\nwarning: build failed, waiting for other jobs to finish...\n"
+            )
+        };
+        let shown = errors_of_cargo(&stderr(&format!("  --- stdout\n{output}")));
+        assert_eq!(
+            shown,
+            "error: failed to run custom build command for `protobuf v0.0.0`\n\nCaused by:\n  process didn't exit \
+             successfully: `build-script-build` (exit status: 101)\n  running: cmake\n  thread 'main' panicked at \
+             lib.rs:1132:5:\n  is `cmake` not installed?"
+        );
+        let only_output = "error: failed to run custom build command for `a`\n  --- stdout\n  no compiler\n";
+        assert!(errors_of_cargo(only_output).ends_with("no compiler"));
+        let many = stderr("").replace("running: cmake", &"running: cmake\n  ".repeat(30));
+        assert!(errors_of_cargo(&many).ends_with("is `cmake` not installed?"));
     }
 
     #[test]

@@ -18,9 +18,9 @@ use memprof_support::counted::counted;
 /// Thread pools, and the variable that sets their number of threads.
 const POOLS: [(&str, &str); 2] = [("rayon-core", "RAYON_NUM_THREADS"), ("tokio", "TOKIO_WORKER_THREADS")];
 
-/// Crates that make random input for tests, and the sources of random numbers behind them.
-const GENERATORS: [&str; 4] = ["quickcheck", "proptest", "arbtest", "bolero"];
-const SOURCES: [&str; 2] = ["rand", "uuid"];
+/// Crates that make random input for tests, and those that make random numbers. A build does not tell which of them a
+/// test uses.
+const RANDOM: [&str; 6] = ["quickcheck", "proptest", "arbtest", "bolero", "rand", "uuid"];
 
 /// Crates whose seeds do not come from the kernel's random numbers, and what they come from.
 const OTHER_SEEDS: [(&str, &str); 2] = [
@@ -158,12 +158,8 @@ impl<'a> Packages<'a> {
         };
         match cause {
             Cause::RandomNumbers => {
-                let among = |names: &[&'static str]| -> Vec<&str> {
-                    names.iter().copied().filter(|name| self.0.contains(name)).collect()
-                };
-                let found = Some(among(&GENERATORS)).filter(|found| !found.is_empty());
-                let found = found.unwrap_or_else(|| among(&SOURCES));
-                let by = if found.is_empty() { String::new() } else { format!(" ({})", found.join(", ")) };
+                let names = RANDOM.into_iter().filter(|name| self.0.contains(name)).collect::<Vec<_>>();
+                let by = if names.is_empty() { String::new() } else { format!(" ({})", names.join(" or ")) };
                 format!("random numbers{by}, {each}; a fixed seed in the test settles it")
             }
             Cause::HashKeys => format!("perhaps the random keys of hash maps, {each}"),
@@ -234,7 +230,7 @@ mod tests {
         let packages = "quickcheck 0.9.2; rand 0.7.3; rayon-core 1.12.0";
         assert_eq!(
             words(packages, &[Cause::RandomNumbers]),
-            "random numbers (quickcheck), other ones in each repeat; a fixed seed in the test settles it"
+            "random numbers (quickcheck or rand), other ones in each repeat; a fixed seed in the test settles it"
         );
         assert_eq!(
             words(packages, &[Cause::Threads]),
