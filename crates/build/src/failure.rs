@@ -1,5 +1,7 @@
 //! A failed build: the compiler's errors, and what may help.
 
+use std::borrow::Cow;
+
 use anyhow::Context;
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -251,12 +253,47 @@ fn is_refusal(errors: &str) -> bool {
     REFUSALS.iter().any(|refusal| first.contains(refusal))
 }
 
-/// Returns cargo's own errors: everything from the first line that begins with `error`.
+/// Returns cargo's own errors: everything from the first line that begins with `error`. If a compiler failed without an
+/// error message, what was printed before it says why: a macro may print, or the compiler itself.
 pub(crate) fn errors_of_cargo(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
     let start =
         lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
-    without_output_of_script(&lines[start..]).into_iter().take(20).collect::<Vec<_>>().join("\n")
+    let (before, errors) = lines.split_at(start);
+    let mut said = Vec::new();
+    if errors.first().is_some_and(|line| line.starts_with("error: could not compile")) {
+        said.extend(before.iter().copied().filter(|line| !line.trim().is_empty() && !is_progress(line)));
+        said.drain(..said.len().saturating_sub(PRINTED_LINES));
+    }
+    said.extend(without_output_of_script(errors).into_iter().take(20));
+    said.into_iter().map(without_arguments).collect::<Vec<_>>().join("\n")
+}
+
+/// The number of lines to show that were printed before a compiler failed.
+const PRINTED_LINES: usize = 10;
+
+/// Whether cargo reports a step: a word that ends in the twelfth column. The log begins with cargo's own call.
+fn is_progress(line: &str) -> bool {
+    let verb = line
+        .split_at_checked(12)
+        .filter(|(_, rest)| rest.starts_with(' '))
+        .map(|(verb, _)| verb.trim_start());
+    line.starts_with("$ ")
+        || verb.is_some_and(|verb| verb.starts_with(char::is_uppercase) && !verb.contains(' '))
+}
+
+/// Leaves out the arguments of a long command that failed.
+fn without_arguments(line: &str) -> Cow<'_, str> {
+    let Some((before, command)) = line.split_once("process didn't exit successfully: `") else {
+        return line.into();
+    };
+    let Some((command, status)) = command.rsplit_once('`') else { return line.into() };
+    match command.char_indices().nth(120) {
+        Some((end, _)) => {
+            format!("{before}process didn't exit successfully: `{} …`{status}", &command[..end]).into()
+        }
+        None => line.into(),
+    }
 }
 
 /// The number of lines that a build script wrote last and that are shown.
@@ -310,6 +347,22 @@ mod tests {
         let stderr =
             "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
         assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
+    }
+
+    #[test]
+    fn what_a_macro_printed_before_the_compiler_failed_is_shown() {
+        let arguments = "--cfg x ".repeat(90);
+        let stderr = format!(
+            " Downloading crates ...\n   Compiling a v1.0.0\nERROR:  use --all-features\n  Run again\n   Compiling b \
+             v1.0.0\nerror: could not compile `suite` (lib)\n\nCaused by:\n  process didn't exit successfully: `rustc \
+             {arguments}` (exit status: 1)\n"
+        );
+        let errors = errors_of_cargo(&stderr);
+        assert!(
+            errors.starts_with("ERROR:  use --all-features\n  Run again\nerror: could not compile"),
+            "{errors}"
+        );
+        assert!(errors.ends_with(" …` (exit status: 1)") && errors.len() < 300, "{errors}");
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Completion<'_> {
     ) -> anyhow::Result<AllCompleted> {
         let mut gaps = gaps(cells, self.plan.baseline);
         gaps.extend(unnamed_targets(self.plan, builds));
-        self.tell_of_other_targets(&gaps);
+        self.tell_of_other_targets(&gaps, cells);
         let mut by_revision: BTreeMap<usize, Vec<Gap>> = BTreeMap::new();
         for gap in gaps.into_iter().filter(|gap| gap.kind == TargetKind::Test) {
             by_revision.entry(gap.revision).or_default().push(gap);
@@ -409,20 +409,22 @@ impl Completion<'_> {
         }
     }
 
-    /// Warns once per pair of revisions of tests that are not in files of their own.
-    fn tell_of_other_targets(&self, gaps: &[Gap]) {
+    /// Warns once per pair of revisions of tests that are not in files of their own, if the two have no test in common.
+    /// The report counts them in any case.
+    fn tell_of_other_targets(&self, gaps: &[Gap], cells: &[PlannedCell]) {
         let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         for gap in gaps.iter().filter(|gap| gap.kind != TargetKind::Test) {
             *counts.entry((gap.donor, gap.revision)).or_default() += gap.tests.len();
         }
+        let run_at = |revision| -> HashSet<_> {
+            let is_run = |cell: &&PlannedCell| cell.revision == revision && cell.status == CellStatus::Run;
+            cells.iter().filter(is_run).map(|cell| &cell.cell).collect()
+        };
+        counts.retain(|(donor, revision), _| run_at(*donor).is_disjoint(&run_at(*revision)));
         for ((donor, revision), count) in counts {
-            let (are, they_are) = if count == 1 { ("is", "it is") } else { ("are", "they are") };
-            let message = format!(
-                "{} {are} only in {}: {they_are} in no file in tests/ that could be put into {}",
-                counted(count, "test"),
-                self.shown(donor),
-                self.shown(revision),
-            );
+            let (tests, one, other) = (counted(count, "test"), self.shown(donor), self.shown(revision));
+            let message =
+                format!("{tests} only in {one}, in no file in tests/ that could be put into {other}");
             self.sink.emit(Event::Warning { message, help: Some(OWN_FILE.to_owned()) });
         }
     }
