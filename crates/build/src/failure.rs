@@ -310,7 +310,7 @@ fn without_output_of_script<'a>(lines: &[&'a str]) -> Vec<&'a str> {
         let is_of_cargo = !line.is_empty() && !line.starts_with(' ');
         is_of_cargo || matches!(line.trim(), "stack backtrace:" | "--- stdout" | "--- stderr")
     };
-    let end = script.iter().position(|line| end(line)).unwrap_or(script.len());
+    let end = script.iter().position(end).unwrap_or(script.len());
     let said: Vec<&str> = script[..end].iter().copied().filter(|line| !line.trim().is_empty()).collect();
     let note = "note: To improve backtraces for build dependencies";
     let head = head.iter().copied().filter(|line| !line.starts_with(note));

@@ -14,8 +14,8 @@ use memprof_support::sealed;
 use memprof_support::stamp::file_id;
 use memprof_support::{redacted_file, redaction, regular_file};
 
-/// How many bytes of a test's standard output, and of its standard error, are kept.
-const MOST_OF_OUTPUT: u64 = 64 << 20;
+/// How many bytes of a test's standard output, and of its standard error, are kept: each run keeps its own.
+const MOST_OF_OUTPUT: u64 = 4 << 20;
 
 /// The empty folder of a run, and the files that the test writes to.
 pub(crate) struct RunHome {
@@ -72,7 +72,7 @@ impl RunHome {
         }
     }
 
-    /// Shortens the test's outputs to 64 MiB. Returns remarks for the report.
+    /// Shortens the test's outputs to 4 MiB. Returns remarks for the report.
     pub(crate) fn shorten_outputs(&self) -> anyhow::Result<Vec<String>> {
         let mut remarks = Vec::new();
         for (name, output) in &self.outputs {
@@ -80,7 +80,7 @@ impl RunHome {
             let path = self.path.join(name);
             if self.is_output(&path) && regular_file::shorten(&path, MOST_OF_OUTPUT)? {
                 let most = Bytes(MOST_OF_OUTPUT);
-                remarks.push(format!("its {name} was longer than {most}, and lost its middle"));
+                remarks.push(format!("{name} was longer than {most}, and lost its middle"));
             }
         }
         Ok(remarks)
@@ -191,7 +191,7 @@ mod tests {
         let stdout = home.path.join("stdout");
         fs_err::write(&stdout, "running 1 test\n").unwrap();
         File::options().write(true).open(&stdout).unwrap().set_len(1 << 40).unwrap();
-        let remark = "its stdout was longer than 64.0 MiB, and lost its middle";
+        let remark = "stdout was longer than 4.00 MiB, and lost its middle";
         assert_eq!(home.shorten_outputs().unwrap(), [remark]);
         assert_eq!(stdout.metadata().unwrap().len(), MOST_OF_OUTPUT);
         assert_eq!(home.shorten_outputs().unwrap(), [""; 0]);
