@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,11 @@ use serde::{Deserialize, Serialize};
 use memprof_support::regular_file::followed;
 use memprof_support::sealed;
 
-/// A change this young may be followed by one with the same time: clocks of file systems are coarse.
-const SETTLED_SECONDS: i64 = 2;
+/// A change this young may be followed by one with the same time: the kernel's time of files has steps of up to 10 ms.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The same for a file system that keeps whole seconds, or every other one.
+const SETTLED_WITHOUT_FRACTIONS: Duration = Duration::from_secs(3);
 
 /// How long a file is remembered that nobody asks for.
 const KEPT_SECONDS: i64 = 60 * 24 * 60 * 60;
@@ -59,9 +62,12 @@ impl FileStamp {
         }
     }
 
-    /// Whether the last change is old at a time, in seconds since the epoch.
-    fn is_settled(self, at: i64) -> bool {
-        self.content.0.max(self.changed.0) + SETTLED_SECONDS < at
+    /// Whether the last change is old at a time since the epoch.
+    fn is_settled(self, at: Duration) -> bool {
+        let (seconds, fraction) = self.content.max(self.changed);
+        let since = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(fraction).unwrap_or(0));
+        let has_fractions = self.changed.1 != 0;
+        since + if has_fractions { SETTLED } else { SETTLED_WITHOUT_FRACTIONS } < at
     }
 }
 
@@ -98,7 +104,7 @@ impl KnownFiles {
 
     /// Reads a file, and notes the hash that this returns.
     pub fn note<E>(&self, path: &Utf8Path, read: impl FnOnce() -> Result<String, E>) -> Result<String, E> {
-        let (before, began) = (regular(path), now());
+        let (before, began) = (regular(path), since_epoch());
         let hash = read()?;
         if let Some(metadata) = before
             && let stamp = FileStamp::of(&metadata)
@@ -106,7 +112,7 @@ impl KnownFiles {
             && regular(path)
                 .is_some_and(|after| FileStamp::of(&after) == stamp && id(&after) == id(&metadata))
         {
-            let known = Known { stamp, hash: hash.clone(), used: began };
+            let known = Known { stamp, hash: hash.clone(), used: now() };
             self.files().insert(id(&metadata), known);
             self.has_new.store(true, Ordering::Relaxed);
         }
@@ -160,15 +166,17 @@ fn id(metadata: &Metadata) -> String {
     format!("{}:{}", metadata.dev(), metadata.ino())
 }
 
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{File, FileTimes};
-    use std::time::Duration;
 
     use super::*;
 
@@ -215,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_by_all_its_names_and_a_young_one_is_not_noted() {
+    fn a_file_is_known_by_all_its_names() {
         let folder = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         fs_err::write(folder.join("a"), "one").unwrap();
@@ -228,9 +236,25 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         std::fs::hard_link(folder.join("a"), folder.join("c")).unwrap();
         assert_eq!(files.known(&folder.join("a")), None, "somebody else made a link");
-        fs_err::write(folder.join("young"), "two").unwrap();
-        assert_eq!(files.hash(&folder.join("young")).unwrap(), hash_of("two"));
-        assert_eq!(files.known(&folder.join("young")), None);
+    }
+
+    #[test]
+    fn a_young_file_is_not_noted() {
+        let stamp = |content, changed| FileStamp { length: 3, content, changed };
+        let is_settled = |stamp: FileStamp, at: f64| stamp.is_settled(Duration::from_secs_f64(at));
+        let fine = stamp((7, 0), (9, 500_000_000));
+        assert!(!is_settled(fine, 9.55) && is_settled(fine, 9.65));
+        let coarse = stamp((9, 0), (9, 0));
+        assert!(!is_settled(coarse, 11.9) && is_settled(coarse, 12.1));
+        assert!(!is_settled(stamp((20, 0), (9, 1)), 12.0), "a content of the future");
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8Path::from_path(folder.path()).unwrap().join("a");
+        fs_err::write(&file, "one").unwrap();
+        std::thread::sleep(2 * SETTLED);
+        let files = KnownFiles::default();
+        assert_eq!(files.hash(&file).unwrap(), hash_of("one"));
+        let has_fractions = file.metadata().unwrap().ctime_nsec() != 0;
+        assert_eq!(files.known(&file), has_fractions.then(|| hash_of("one")));
     }
 
     #[test]

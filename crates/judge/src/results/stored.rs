@@ -218,16 +218,18 @@ fn records(
     below: &Utf8Path,
     plan: &Plan,
 ) -> anyhow::Result<Vec<(RunRecord, Utf8PathBuf)>> {
-    let mut records = Vec::new();
     if !below.exists() {
-        return Ok(records);
+        return Ok(Vec::new());
     }
+    let mut paths = Vec::new();
     for entry in walkdir::WalkDir::new(below).sort_by_file_name() {
         let entry = entry?;
-        if entry.file_name() != file::OUTCOME || !entry.file_type().is_file() {
-            continue;
+        if entry.file_name() == file::OUTCOME && entry.file_type().is_file() {
+            let path = Utf8PathBuf::try_from(entry.into_path()).context("a run's path is not UTF-8")?;
+            paths.push(path);
         }
-        let path = Utf8Path::from_path(entry.path()).context("a run's path is not UTF-8")?;
+    }
+    let read = |path: &Utf8PathBuf| {
         let home = path.parent().expect("a file has a folder");
         let record = record(path)?;
         if record.revision >= plan.revisions.len() {
@@ -237,9 +239,9 @@ fn records(
         if record.version > outcome::WITHOUT_SEALS && own != home {
             return Err(changed(path, "it belongs to another run"));
         }
-        records.push((record, home.strip_prefix(&folder.0).unwrap_or(home).to_owned()));
-    }
-    Ok(records)
+        Ok((record, home.strip_prefix(&folder.0).unwrap_or(home).to_owned()))
+    };
+    parallel::map(&paths, usize::MAX, read).into_iter().collect()
 }
 
 /// Reads an outcome and checks its checksum.
