@@ -242,10 +242,10 @@ mod tests {
     fn a_young_file_is_not_noted() {
         let stamp = |content, changed| FileStamp { length: 3, content, changed };
         let is_settled = |stamp: FileStamp, at: f64| stamp.is_settled(Duration::from_secs_f64(at));
-        let fine = stamp((7, 0), (9, 500_000_000));
-        assert!(!is_settled(fine, 9.55) && is_settled(fine, 9.65));
-        let coarse = stamp((9, 0), (9, 0));
-        assert!(!is_settled(coarse, 11.9) && is_settled(coarse, 12.1));
+        let with_fractions = stamp((7, 0), (9, 500_000_000));
+        assert!(!is_settled(with_fractions, 9.55) && is_settled(with_fractions, 9.65));
+        let in_seconds = stamp((9, 0), (9, 0));
+        assert!(!is_settled(in_seconds, 11.9) && is_settled(in_seconds, 12.1));
         assert!(!is_settled(stamp((20, 0), (9, 1)), 12.0), "a content of the future");
         let folder = tempfile::tempdir().unwrap();
         let file = Utf8Path::from_path(folder.path()).unwrap().join("a");
