@@ -265,7 +265,8 @@ pub(crate) fn errors_of_cargo(stderr: &str) -> String {
         said.extend(before.iter().copied().filter(|line| !line.trim().is_empty() && !is_progress(line)));
         said.drain(..said.len().saturating_sub(PRINTED_LINES));
     }
-    said.extend(without_output_of_script(errors).into_iter().take(20));
+    let is_of_others = |line: &&str| line.starts_with("warning: build failed, waiting for other jobs");
+    said.extend(without_output_of_script(errors).into_iter().filter(|line| !is_of_others(line)).take(20));
     said.into_iter().map(without_arguments).collect::<Vec<_>>().join("\n")
 }
 
@@ -355,7 +356,7 @@ mod tests {
         let stderr = format!(
             " Downloading crates ...\n   Compiling a v1.0.0\nERROR:  use --all-features\n  Run again\n   Compiling b \
              v1.0.0\nerror: could not compile `suite` (lib)\n\nCaused by:\n  process didn't exit successfully: `rustc \
-             {arguments}` (exit status: 1)\n"
+             {arguments}` (exit status: 1)\nwarning: build failed, waiting for other jobs to finish...\n"
         );
         let errors = errors_of_cargo(&stderr);
         assert!(
