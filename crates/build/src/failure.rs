@@ -1,11 +1,10 @@
 //! A failed build: the compiler's errors, and what may help.
 
-use std::borrow::Cow;
-
 use anyhow::Context;
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 
+use crate::cargo::errors;
 use crate::cargo::messages::{Messages, is_path_id};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::injected_files::LeadsOutside;
@@ -72,7 +71,7 @@ impl BuildFailure {
     pub(crate) fn from_compiler(messages: &Messages, stderr: &str) -> Self {
         let mut first_errors = messages.first_errors(SHOWN);
         if first_errors.is_empty() {
-            first_errors = errors_of_cargo(stderr);
+            first_errors = errors::of_stderr(stderr);
         }
         let of_dependencies = messages.errors.is_empty()
             || messages.errors.iter().any(|error| !is_path_id(&error.package_id.repr));
@@ -253,71 +252,6 @@ fn is_refusal(errors: &str) -> bool {
     REFUSALS.iter().any(|refusal| first.contains(refusal))
 }
 
-/// Returns cargo's own errors: everything from the first line that begins with `error`. If a compiler failed without an
-/// error message, what was printed before it says why: a macro may print, or the compiler itself.
-pub(crate) fn errors_of_cargo(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().collect();
-    let start =
-        lines.iter().position(|line| line.starts_with("error")).unwrap_or(lines.len().saturating_sub(10));
-    let (before, errors) = lines.split_at(start);
-    let mut said = Vec::new();
-    if errors.first().is_some_and(|line| line.starts_with("error: could not compile")) {
-        said.extend(before.iter().copied().filter(|line| !line.trim().is_empty() && !is_progress(line)));
-        said.drain(..said.len().saturating_sub(PRINTED_LINES));
-    }
-    let is_of_others = |line: &&str| line.starts_with("warning: build failed, waiting for other jobs");
-    said.extend(without_output_of_script(errors).into_iter().filter(|line| !is_of_others(line)).take(20));
-    said.into_iter().map(without_arguments).collect::<Vec<_>>().join("\n")
-}
-
-/// The number of lines to show that were printed before a compiler failed.
-const PRINTED_LINES: usize = 10;
-
-/// Whether cargo reports a step: a word that ends in the twelfth column. The log begins with cargo's own call.
-fn is_progress(line: &str) -> bool {
-    let verb = line
-        .split_at_checked(12)
-        .filter(|(_, rest)| rest.starts_with(' '))
-        .map(|(verb, _)| verb.trim_start());
-    line.starts_with("$ ")
-        || verb.is_some_and(|verb| verb.starts_with(char::is_uppercase) && !verb.contains(' '))
-}
-
-/// Leaves out the arguments of a long command that failed.
-fn without_arguments(line: &str) -> Cow<'_, str> {
-    let Some((before, command)) = line.split_once("process didn't exit successfully: `") else {
-        return line.into();
-    };
-    let Some((command, status)) = command.rsplit_once('`') else { return line.into() };
-    match command.char_indices().nth(120) {
-        Some((end, _)) => {
-            format!("{before}process didn't exit successfully: `{} …`{status}", &command[..end]).into()
-        }
-        None => line.into(),
-    }
-}
-
-/// The number of lines that a build script wrote last and that are shown.
-const SCRIPT_LINES: usize = 12;
-
-/// Leaves out what cargo quotes of a failed build script and what says nothing of the reason: its standard output if
-/// there is an error output, the beginning of that if it is long, and the stack backtrace.
-fn without_output_of_script<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let place = |text: &str| lines.iter().position(|line| line.trim() == text);
-    let Some(stderr) = place("--- stderr") else { return lines.to_vec() };
-    let output = place("--- stdout").filter(|stdout| *stdout < stderr).unwrap_or(stderr);
-    let (head, script) = (&lines[..output], &lines[stderr + 1..]);
-    let end = |line: &&str| {
-        let is_of_cargo = !line.is_empty() && !line.starts_with(' ');
-        is_of_cargo || matches!(line.trim(), "stack backtrace:" | "--- stdout" | "--- stderr")
-    };
-    let end = script.iter().position(end).unwrap_or(script.len());
-    let said: Vec<&str> = script[..end].iter().copied().filter(|line| !line.trim().is_empty()).collect();
-    let note = "note: To improve backtraces for build dependencies";
-    let head = head.iter().copied().filter(|line| !line.starts_with(note));
-    head.chain(said[said.len().saturating_sub(SCRIPT_LINES)..].iter().copied()).collect()
-}
-
 /// Whether a file of the tool could not be read or written. That is no fault of the revision, and
 /// it may work again.
 pub(crate) fn is_of_machine(error: &anyhow::Error) -> bool {
@@ -342,54 +276,6 @@ pub(crate) fn concerns_one_revision(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use crate::checkout::missing_submodules::MissingSubmodules;
-
-    #[test]
-    fn cargos_own_errors_are_shown_without_progress_lines() {
-        let stderr =
-            "    Updating crates.io index\nerror: failed to select a version for `a`.\n  required by b\n";
-        assert_eq!(errors_of_cargo(stderr), "error: failed to select a version for `a`.\n  required by b");
-    }
-
-    #[test]
-    fn what_a_macro_printed_before_the_compiler_failed_is_shown() {
-        let arguments = "--cfg x ".repeat(90);
-        let stderr = format!(
-            " Downloading crates ...\n   Compiling a v1.0.0\nERROR:  use --all-features\n  Run again\n   Compiling b \
-             v1.0.0\nerror: could not compile `suite` (lib)\n\nCaused by:\n  process didn't exit successfully: `rustc \
-             {arguments}` (exit status: 1)\nwarning: build failed, waiting for other jobs to finish...\n"
-        );
-        let errors = errors_of_cargo(&stderr);
-        assert!(
-            errors.starts_with("ERROR:  use --all-features\n  Run again\nerror: could not compile"),
-            "{errors}"
-        );
-        assert!(errors.ends_with(" …` (exit status: 1)") && errors.len() < 300, "{errors}");
-    }
-
-    #[test]
-    fn of_a_failed_build_script_its_last_words_are_shown() {
-        let output = "  CMAKE = None\n".repeat(30);
-        let stderr = |output: &str| {
-            format!(
-                "error: failed to run custom build command for `protobuf v0.0.0`\nnote: To improve backtraces for \
-                 build dependencies, set …\n\nCaused by:\n  process didn't exit successfully: `build-script-build` \
-                 (exit status: 101)\n{output}\n  --- stderr\n  running: cmake\n\n  thread 'main' panicked at \
-                 lib.rs:1132:5:\n\n  is `cmake` not installed?\n  stack backtrace:\n     0: \
-                 __rustc::rust_begin_unwind\nwarning: build failed, waiting for other jobs to finish...\n"
-            )
-        };
-        let shown = errors_of_cargo(&stderr(&format!("  --- stdout\n{output}")));
-        assert_eq!(
-            shown,
-            "error: failed to run custom build command for `protobuf v0.0.0`\n\nCaused by:\n  process didn't exit \
-             successfully: `build-script-build` (exit status: 101)\n  running: cmake\n  thread 'main' panicked at \
-             lib.rs:1132:5:\n  is `cmake` not installed?"
-        );
-        let only_output = "error: failed to run custom build command for `a`\n  --- stdout\n  no compiler\n";
-        assert!(errors_of_cargo(only_output).ends_with("no compiler"));
-        let many = stderr("").replace("running: cmake", &"running: cmake\n  ".repeat(30));
-        assert!(errors_of_cargo(&many).ends_with("is `cmake` not installed?"));
-    }
 
     #[test]
     fn a_request_that_no_revision_can_satisfy_is_one_error() {

@@ -11,10 +11,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, CrateType, Metadata};
 
 use crate::cargo::command;
+use crate::cargo::errors;
 use crate::cargo::manifest::target_kind;
 use crate::cargo_call::configuration_above;
 use crate::compilation::{self, CargoCall, Compiled};
-use crate::failure::{BuildFailure, Fault, errors_of_cargo};
+use crate::failure::{BuildFailure, Fault};
 use crate::freshness;
 use crate::inject::checkout_edits;
 use crate::job::Job;
@@ -250,7 +251,7 @@ fn collect(compiled: &mut Compiled, program: &Found) -> anyhow::Result<BuiltProg
 
 fn failed(job: &Job<'_>, program: &Found, compiled: &Compiled) -> FailedTarget {
     let of_compiler = compiled.messages.first_errors(SHOWN);
-    let errors = if of_compiler.is_empty() { errors_of_cargo(&compiled.stderr) } else { of_compiler };
+    let errors = if of_compiler.is_empty() { errors::of_stderr(&compiled.stderr) } else { of_compiler };
     let root = &program.root;
     FailedTarget {
         package: program.package.clone(),

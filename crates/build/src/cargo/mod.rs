@@ -3,6 +3,7 @@
 
 pub(crate) mod command;
 pub mod configuration;
+pub(crate) mod errors;
 pub mod lockfile;
 pub(crate) mod manifest;
 pub(crate) mod messages;
