@@ -208,17 +208,15 @@ impl FileChange {
     fn new(StoredFile { paths, texts }: &StoredFile) -> Self {
         let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
         let texts = [0, 1].map(text);
-        let hunks = match texts {
-            [Some(old), Some(new)] => hunks(old, new),
+        let (hunks, code) = if let [Some(old), Some(new)] = texts {
+            let lines = [old, new].map(|text| text.lines().collect());
+            let hunks = hunks(&lines);
+            let code = hunks.iter().filter(|hunk| hunk.has_code(&lines)).cloned().collect();
+            (hunks, code)
+        } else {
             // The file changed, and it cannot be said where.
-            _ => vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }],
-        };
-        let code = match texts {
-            [Some(old), Some(new)] => {
-                let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
-                hunks.iter().filter(|hunk| hunk.has_code(&texts)).cloned().collect()
-            }
-            _ => hunks.clone(),
+            let all = vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }];
+            (all.clone(), all)
         };
         let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
         Self { paths: paths.clone(), hunks, code, functions }
@@ -311,9 +309,8 @@ impl std::fmt::Display for Hunk {
     }
 }
 
-/// Compares two texts by lines.
-fn hunks(old: &str, new: &str) -> Vec<Hunk> {
-    let texts = [old, new].map(|text| text.lines().collect::<Vec<_>>());
+/// Compares the lines of two texts.
+fn hunks(texts: &[Vec<&str>; 2]) -> Vec<Hunk> {
     let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
     let mut hunks: Vec<Hunk> = Vec::new();
     // What is between equal lines, because only their places are reliable on both sides.
@@ -331,7 +328,7 @@ fn hunks(old: &str, new: &str) -> Vec<Hunk> {
         }
         (old_end, new_end) = (old.end, new.end);
     }
-    slide(&mut hunks, &texts);
+    slide(&mut hunks, texts);
     hunks
 }
 
