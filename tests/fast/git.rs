@@ -104,7 +104,7 @@ fn a_typo_gets_the_nearest_names() {
     let help = help(&error).unwrap();
     assert_eq!(
         help,
-        "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR, . for the working tree)"
+        "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR and . for the working tree)"
     );
 }
 

@@ -423,8 +423,7 @@ impl Completion<'_> {
         counts.retain(|(donor, revision), _| run_at(*donor).is_disjoint(&run_at(*revision)));
         for ((donor, revision), count) in counts {
             let (tests, one, other) = (counted(count, "test"), self.shown(donor), self.shown(revision));
-            let message =
-                format!("{tests} only in {one}, in no file in tests/ that could be put into {other}");
+            let message = format!("{other} lacks {tests} of {one}: only files in tests/ can be put into it");
             self.sink.emit(Event::Warning { message, help: Some(OWN_FILE.to_owned()) });
         }
     }

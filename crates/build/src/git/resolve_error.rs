@@ -103,7 +103,7 @@ impl Advice for ResolveError {
                 } else {
                     format!("branches: {}; ", shown.join(", "))
                 };
-                let written = "write pr/NUMBER for a PR, . for the working tree";
+                let written = "write pr/NUMBER for a PR and . for the working tree";
                 Some(if nearest.is_empty() {
                     format!("{shown}{written}")
                 } else {
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(error.to_string(), "no ref 'mian' in this repository");
         assert_eq!(
             error.help().unwrap(),
-            "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR, . for the working tree)"
+            "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR and . for the working tree)"
         );
     }
 }
