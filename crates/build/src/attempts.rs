@@ -162,6 +162,8 @@ fn failure_of(job: &Job<'_>, compiled: &Compiled) -> BuildFailure {
     let errors: Vec<_> = compiled.messages.errors.iter().map(|error| &error.message).collect();
     if is_of_overlay(job, &errors) {
         failure.fault = Fault::Overlay;
+    } else if errors.iter().any(|error| error.code.is_some()) {
+        failure.hints.extend(job.toolchain.too_new_for(job.revision()));
     }
     failure.hints.extend(inserted_checkpoints::hints(job, &errors));
     failure.hints.extend(adapters::hint(&failure.first_errors, &compiled.messages.kept));

@@ -1,12 +1,27 @@
 //! The compiler that builds a revision, and the environment that makes cargo use it.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
 
+use crate::cargo::lockfile;
 use crate::git::program::INHERITED;
 use memprof_plan::clean_env::{Child, CleanEnv, own_variables};
+use memprof_plan::resolved::Revision;
 use memprof_support::process::Command;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
+
+/// The day of Rust 1.0, 2015-05-15, in seconds since the epoch.
+const FIRST_RELEASE: i64 = 1_431_648_000;
+
+/// Six weeks, in seconds. Rust 1.95 was released 95 times this after 1.0, to a day.
+const BETWEEN_RELEASES: i64 = 42 * 24 * 60 * 60;
+
+/// How many releases a year has.
+const A_YEAR: i64 = 9;
+
+/// The oldest compiler that the `memprof` crate supports, Rust 1.63.
+const OLDEST: i64 = 63;
 
 /// A compiler, by rustup's name for it and by its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +142,23 @@ impl Toolchain {
         self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default()
     }
 
+    /// Returns a hint for a revision that does not build, if this compiler is at least a year younger and was not
+    /// chosen by the user: newer compilers refuse some code that older ones take.
+    pub(crate) fn too_new_for(&self, revision: &Revision) -> Option<String> {
+        let release = self.version.lines().find_map(|line| line.strip_prefix("release: "))?;
+        let newer = release.strip_prefix("1.")?.split('.').next()?.parse::<i64>().ok()?;
+        let of_its_time = (revision.time - FIRST_RELEASE).div_euclid(BETWEEN_RELEASES);
+        if self.pinned.is_some() || newer < of_its_time + A_YEAR {
+            return None;
+        }
+        let (name, older) = (&revision.name, of_its_time.max(OLDEST));
+        let day = lockfile::day(Timestamp::from_second(revision.time).ok()?);
+        Some(format!(
+            "{name} is of {day}, and the compiler is Rust 1.{newer}; an older one may build it: --toolchain \
+             {name}:1.{older}"
+        ))
+    }
+
     /// Returns the first line of the version: `rustc 1.95.0 (59807616e 2026-04-14)`.
     pub fn short(&self) -> &str {
         self.version.lines().next().unwrap_or_default()
@@ -208,5 +240,34 @@ mod tests {
             "the toolchain 'blub' cannot be used: toolchain 'blub' is not installed"
         );
         assert!(user_error.help.unwrap().contains("rustup toolchain install blub"));
+    }
+
+    #[test]
+    fn an_older_toolchain_is_named_for_a_revision_that_is_older_by_a_year() {
+        let revision = |day: &str| Revision {
+            name: "old".to_owned(),
+            spec: "old".to_owned(),
+            commit: "c".to_owned(),
+            tree: "t".to_owned(),
+            subject: String::new(),
+            time: format!("{day}T00:00:00Z").parse::<Timestamp>().unwrap().as_second(),
+            found: None,
+            working_tree: false,
+        };
+        let compiler = |pinned: Option<&str>| Toolchain {
+            pinned: pinned.map(str::to_owned),
+            directory: Utf8PathBuf::new(),
+            version: "rustc 1.95.0 (59807616e 2026-04-14)\nrelease: 1.95.0\n".to_owned(),
+            clean_env: None,
+        };
+        let hint = |day: &str| compiler(None).too_new_for(&revision(day));
+        assert_eq!(
+            hint("2023-06-02").unwrap(),
+            "old is of 2023-06-02, and the compiler is Rust 1.95; an older one may build it: --toolchain \
+             old:1.70"
+        );
+        assert!(hint("2021-08-27").unwrap().ends_with("--toolchain old:1.63"));
+        assert_eq!(hint("2025-06-02"), None);
+        assert_eq!(compiler(Some("stable")).too_new_for(&revision("2021-08-27")), None);
     }
 }
