@@ -25,8 +25,8 @@ use memprof_run::attribution::Attribution;
 use memprof_run::conditions::Conditions;
 use memprof_run::forecast::forecasts;
 use memprof_run::guards::Guard;
-use memprof_run::kept_baseline::KeptRun;
-use memprof_run::same_code::{self, KeptBuild};
+use memprof_run::kept_baseline::{KeptBuild, KeptRun};
+use memprof_run::same_code;
 use memprof_run::saved_baselines;
 use memprof_run::session::{self, Session, past_times};
 use memprof_run::stored_plan;
@@ -85,18 +85,19 @@ impl Run<'_> {
             devices::open(self.context, execution.waiting, execution.courtesy.as_ref(), plan)?;
         let mut kept = KeptRun::of_run(folder)?;
         let without_kept = kept.as_ref().map(|_| KeptRun::without(plan));
-        // Call sites need both revisions to run again. What a baseline varies by has no cause.
-        let attribution = if kept.is_some() || request.refs.aa || !plan.request.settings.pairs.is_empty() {
+        // What a baseline varies by has no cause.
+        let attribution = if request.refs.aa || !plan.request.settings.pairs.is_empty() {
             Attribution::NONE
         } else {
             explanation::attribution(&presentation.why, self.outputs)
         };
         let needs_all =
             execution.save_baseline.is_some() || request.refs.aa || attribution.why == Why::Always;
-        let kept_build = self.kept_build(plan, kept.as_ref().filter(|_| !needs_all));
+        let runs_all = needs_all || kept.is_some() && same_code::needs_all(plan);
+        let kept_build = self.kept_build(plan, kept.as_ref(), runs_all);
         let session = Session {
             attribution: attribution.clone(),
-            runs_same_code: needs_all || kept.is_some() && kept_build.is_none(),
+            runs_same_code: runs_all || kept.is_some() && kept_build.is_none(),
             kept: kept_build,
             ..Session::open(self.repository, console, interrupt)?
         };
@@ -126,11 +127,16 @@ impl Run<'_> {
         Ok(code)
     }
 
-    /// Returns the build of a baseline that was measured earlier, if tests with its code can be left out.
-    fn kept_build<'p>(&self, plan: &'p Plan, kept: Option<&KeptRun>) -> Option<KeptBuild<'p>> {
-        let kept = kept.filter(|_| !same_code::needs_all(plan))?;
-        match kept.build(self.repository) {
+    /// Returns the build of a baseline that was measured earlier. Without it, tests with its code are not left out.
+    fn kept_build<'p>(
+        &self,
+        plan: &'p Plan,
+        kept: Option<&KeptRun>,
+        runs_all: bool,
+    ) -> Option<KeptBuild<'p>> {
+        match kept?.build(self.repository) {
             Ok(provenance) => Some(KeptBuild { plan, provenance }),
+            Err(_) if runs_all => None,
             Err(reason) => {
                 let message = format!("all tests run, also those with the same code: {reason}");
                 let help = Some("to leave them out, save the baseline again with --save-baseline".to_owned());

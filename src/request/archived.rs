@@ -163,7 +163,7 @@ impl<'a> Archived<'a> {
         let mut restoration = Restoration::of_archive(&self.secrets);
         restoration.builds(&mut builds)?;
         restoration.finish()?;
-        Ok(Prepared { tree, builds, cells, shard, left_out: LeftOut::default() })
+        Ok(Prepared { tree, builds, baseline: None, cells, shard, left_out: LeftOut::default() })
     }
 
     /// The archive's cells, with the devices and repeats of the flags, given now or when the run that

@@ -69,6 +69,11 @@ fn verdicts(printed: &Printed) -> Vec<String> {
     verdicts
 }
 
+/// The lines that name a function.
+fn cause_lines(printed: &Printed) -> Vec<&str> {
+    printed.stdout.lines().filter(|line| line.contains("▲ memory::")).collect()
+}
+
 #[test]
 fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_does_not_fit() {
     let machine = Machine::new();
@@ -86,6 +91,11 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
     assert_eq!(verdicts(&kept), verdicts(&both));
     let note = "was measured earlier, at 2";
     assert!(kept.stdout.contains(note) && !both.stdout.contains(note), "{}", kept.stdout);
+    // The stored build of the old side runs once more, for the cause.
+    let causes = |run: &[&str]| machine.run(&[run, &["--test", "memory", "--offline"]].concat());
+    let kept = causes(&["new", "--baseline-run", "v1"]);
+    assert!(kept.stdout.contains("\n ▲ memory::grows"), "{}", kept.everything());
+    assert_eq!(cause_lines(&kept), cause_lines(&causes(&["old", "new"])), "{}", kept.everything());
     // Naming the commit is a check.
     let named = with(&["old", "new", "--baseline-run", "v1"]);
     assert_eq!(verdicts(&named), verdicts(&both));
@@ -115,6 +125,13 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
     refused(&arenas, &["new", "--baseline-run", "v1"], "the variables MALLOC_ARENA_MAX: none / 1");
     let flags = [("RUSTFLAGS", "-Cdebug-assertions=off")];
     refused(&flags, &["new", "--baseline-run", "v1"], "RUSTFLAGS: none / -Cdebug-assertions=off");
+
+    machine.run(&["clean", "--yes"]);
+    let without = causes(&["new", "--baseline-run", "v1"]);
+    let message = "warning: no causes: the cache has no build of old ";
+    assert!(without.stderr.contains(message), "{}", without.everything());
+    assert!(without.stderr.contains("cargo memprof old new"), "{}", without.everything());
+    assert_eq!((without.code, cause_lines(&without)), (1, Vec::new()), "{}", without.everything());
 
     let builds = machine.repository.root().join("target/memprof/baselines/v1/builds.json");
     let builds = Utf8Path::from_path(&builds).unwrap();

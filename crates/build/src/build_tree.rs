@@ -76,7 +76,7 @@ impl<'a> BuildTree<'a> {
         if self.is_restored(inputs, index, entry, true)? {
             return Ok(());
         }
-        self.check_out(inputs, &inputs.plan.revisions[index])?;
+        self.check_out(inputs, inputs.revision(index))?;
         let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
         for (path, content) in entry.injection()? {
             injected.write(self.worktree.path(), &path, &content)?;
@@ -84,7 +84,7 @@ impl<'a> BuildTree<'a> {
         injected.save()?;
         let status = self.worktree.status()?;
         let stamps = self.stamps(inputs)?;
-        let (key, tree) = (entry.provenance.key.clone(), inputs.plan.revisions[index].tree.clone());
+        let (key, tree) = (entry.provenance.key.clone(), inputs.revision(index).tree.clone());
         self.restored = Some(Restored { key, tree, status, stamps });
         Ok(())
     }
@@ -98,7 +98,7 @@ impl<'a> BuildTree<'a> {
         entry: &Entry,
         is_idle: bool,
     ) -> anyhow::Result<bool> {
-        let wanted = (&entry.provenance.key, &inputs.plan.revisions[index].tree);
+        let wanted = (&entry.provenance.key, &inputs.revision(index).tree);
         let is_wanted = |restored: &&Restored| (&restored.key, &restored.tree) == wanted;
         let Some(restored) = self.restored.as_ref().filter(is_wanted) else {
             return Ok(false);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 
 use crate::attempts::{self, Build};
 use crate::build_key::key_inputs;
@@ -34,14 +34,13 @@ use crate::shared_lockfile::{self, SharedLockfile};
 use crate::shim::CompiledShim;
 use crate::side_lockfile;
 use crate::store::{self, Entry, Stored};
-use crate::test_tree::TestTree;
 use crate::toolchains::{Toolchains, toolchain_files};
 use crate::trace::instrument::{self, Patterns};
 use crate::traced_sources;
 use crate::unselected;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::trace_facts::TraceFacts;
-use memprof_plan::resolved::Plan;
+use memprof_plan::resolved::{Plan, Revision};
 use memprof_plan::side;
 use memprof_support::advice;
 use memprof_support::event::{Event, Sink};
@@ -50,9 +49,9 @@ use memprof_support::process::Command;
 /// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
 /// tests.
 pub struct Builder<'a> {
-    inputs: Inputs<'a>,
+    pub(crate) inputs: Inputs<'a>,
     folder: &'a RunFolder,
-    tree: BuildTree<'a>,
+    pub(crate) tree: BuildTree<'a>,
     lockfile: SharedLockfile,
     toolchains: Toolchains,
     /// Whether the user knows that not all targets are built.
@@ -87,6 +86,7 @@ impl<'a> Builder<'a> {
         let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
         let inputs = Inputs {
             plan,
+            kept: None,
             repository,
             cache,
             checkout,
@@ -111,6 +111,11 @@ impl<'a> Builder<'a> {
             has_told: Cell::new(false),
             reported: RefCell::default(),
         })
+    }
+
+    /// Adds a revision behind those of the plan, whose tests run with a build of the store.
+    pub fn add_kept(&mut self, revision: &'a Revision) {
+        self.inputs.kept = Some(revision);
     }
 
     /// Finds a revision's build in the store, or makes it.
@@ -370,7 +375,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
+    pub(crate) fn shim_of_baseline(&mut self) -> anyhow::Result<(CompiledShim, Toolchain)> {
         let plan = self.inputs.plan;
         let toolchain = self.toolchain(plan.baseline)?;
         let target = plan.request.build.settings.target.as_deref();
@@ -573,28 +578,5 @@ impl<'a> Builder<'a> {
 
     fn emit(&self, event: Event) {
         self.inputs.sink.emit(event);
-    }
-}
-
-impl TestTree for Builder<'_> {
-    /// Restores the checkout to the state of the build, and its companions to the paths where tests
-    /// look for them.
-    fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
-        self.tree.restore(&self.inputs, index, entry)?;
-        entry.place_companions(&self.inputs.placed)
-    }
-
-    fn holds(&mut self, index: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
-        self.tree.is_restored(&self.inputs, index, entry, is_idle)
-    }
-
-    fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
-        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.injection(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
-    }
-
-    fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
-        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
-        shim.malloc(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
     }
 }

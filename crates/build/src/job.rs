@@ -30,6 +30,8 @@ use memprof_support::user_error::UserError;
 /// The inputs that all revisions of a plan share.
 pub struct Inputs<'a> {
     pub plan: &'a Plan,
+    /// A revision that is not built, behind those of the plan.
+    pub(crate) kept: Option<&'a Revision>,
     /// The user's repository.
     pub repository: &'a Repository,
     /// The folder in the cache.
@@ -74,6 +76,13 @@ impl Inputs<'_> {
     /// Looks for the build with this key, and checks all its files.
     pub(crate) fn intact(&self, key: &str) -> Stored {
         store::find_intact(&self.cache.store(), key, &self.known_files)
+    }
+
+    /// Returns a revision of the plan, or the one behind them.
+    pub(crate) fn revision(&self, index: usize) -> &Revision {
+        self.kept
+            .filter(|_| index == self.plan.revisions.len())
+            .unwrap_or_else(|| &self.plan.revisions[index])
     }
 
     /// Returns the folder of the workspace in the checkout.

@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 
+use crate::builder::Builder;
 use crate::store::Entry;
 
 /// The files around a test executable: the checkout on the build host, or an archive's extracted
@@ -20,4 +21,27 @@ pub trait TestTree {
 
     /// Returns the library that counts the C library's allocator, or why it is missing.
     fn malloc_library(&mut self) -> Result<Utf8PathBuf, String>;
+}
+
+impl TestTree for Builder<'_> {
+    /// Restores the checkout to the state of the build, and its companions to the paths where tests
+    /// look for them.
+    fn bring_to(&mut self, index: usize, entry: &Entry) -> anyhow::Result<()> {
+        self.tree.restore(&self.inputs, index, entry)?;
+        entry.place_companions(&self.inputs.placed)
+    }
+
+    fn holds(&mut self, index: usize, entry: &Entry, is_idle: bool) -> anyhow::Result<bool> {
+        self.tree.is_restored(&self.inputs, index, entry, is_idle)
+    }
+
+    fn injection_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.injection(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
+    }
+
+    fn malloc_library(&mut self) -> Result<Utf8PathBuf, String> {
+        let (shim, toolchain) = self.shim_of_baseline().map_err(|error| format!("{error:#}"))?;
+        shim.malloc(&toolchain, self.inputs.plan.request.build.settings.target.as_deref())
+    }
 }

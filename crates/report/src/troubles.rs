@@ -177,9 +177,15 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
 /// failed builds if no revision has a test to show them with.
 pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
     let name = |revision: usize| labels::one_line(&comparison.revisions[revision].name);
-    let not_measured = comparison.not_measured.iter().map(|(revision, executable)| {
-        let reason = labels::one_line(&executable.reason);
-        let headline = format!("not measured: {executable} in {}: {reason}", name(*revision));
+    // Revisions that lack an executable for the same reason share one message.
+    let mut by_reason: IndexMap<_, Vec<Cow<'_, str>>> = IndexMap::new();
+    for (revision, executable) in &comparison.not_measured {
+        let what = format!("{executable}");
+        by_reason.entry((what, &executable.reason)).or_default().push(name(*revision));
+    }
+    let not_measured = by_reason.into_iter().map(|((what, reason), names)| {
+        let headline =
+            format!("not measured: {what} in {}: {}", names.join(" and "), labels::one_line(reason));
         Trouble { headline, details: Vec::new(), figures: None, is_failure: true }
     });
     let mut troubles: Vec<Trouble> = not_measured.collect();

@@ -23,6 +23,7 @@ use memprof_judge::why::stored::{StoredSymbols, StoredTest, StoredTests};
 use memprof_judge::why::types;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::repeat::Repeat;
+use memprof_plan::resolved::Plan;
 use memprof_support::counted::counted;
 use memprof_support::elapsed::shown;
 use memprof_support::event::Event;
@@ -66,6 +67,10 @@ pub(crate) fn attribute(
         (choose(&comparison, attribution.why), runs(&results))
     });
     match chosen {
+        Ok((chosen, _)) if !chosen.is_empty() && runner.plan.baseline >= runner.builds.len() => {
+            runner.conditions.sink.emit(without_build(runner.plan));
+            Completion::Finished
+        }
         Ok((chosen, runs)) => match record(runner, tree, attribution, &chosen) {
             Completion::Interrupted(_) => Completion::Interrupted(Interrupted::of_call_stacks(runs)),
             Completion::Finished => Completion::Finished,
@@ -113,6 +118,16 @@ pub fn warning(error: &anyhow::Error) -> Event {
         help: Some(
             "the comparison is complete; to try again: --resume, or --why never to do without".to_owned(),
         ),
+    }
+}
+
+/// Tells why there are no call sites if the baseline was measured earlier.
+fn without_build(plan: &Plan) -> Event {
+    let baseline = &plan.revisions[plan.baseline];
+    let specs = [baseline].into_iter().chain(&plan.revisions[..plan.baseline]).map(|one| one.spec.as_str());
+    Event::Warning {
+        message: format!("no causes: the cache has no build of {} any more", baseline.named()),
+        help: Some(format!("to measure it again: cargo memprof {}", specs.collect::<Vec<_>>().join(" "))),
     }
 }
 

@@ -1,12 +1,15 @@
 //! A comparison that is ready to run: its runs round after round, then the changed tests once more with
 //! call stacks, and what surrounds all of them.
 
+use std::borrow::Cow;
+
 use crate::attribution::{self, Attribution};
 use crate::conditions::Conditions;
 use crate::guards::{FilesOfRun, Guard, Unfinished};
 use crate::own_shard::OwnShard;
 use crate::runner::{Completion, Runner};
 use crate::same_code::LeftOut;
+use crate::session;
 use crate::spread::Spread;
 use crate::stretch::DeviceGone;
 use memprof_build::attempts::Build;
@@ -22,6 +25,9 @@ pub struct Prepared<T> {
     pub tree: T,
     /// The build of each revision.
     pub builds: Vec<Build>,
+    /// The stored build of a baseline that was measured earlier, the last revision of the plan that runs. Its tests
+    /// run only with call stacks.
+    pub baseline: Option<Build>,
     /// The cells to run.
     pub cells: Vec<PlannedCell>,
     /// Which part of all tests these are, if they are a part.
@@ -66,6 +72,8 @@ impl<T: TestTree> Prepared<T> {
             let runner = Runner { cells: cells.as_deref().unwrap_or(&self.cells), ..runner.clone() };
             match (runner.rounds(&mut self.tree), &mut spread) {
                 (Ok(Completion::Finished), _) => {
+                    let (builds, cells) = with_baseline(&runner, self.baseline.as_ref());
+                    let runner = Runner { builds: &builds, cells: &cells, ..runner };
                     break attribution::attribute(&runner, &mut self.tree, attribution);
                 }
                 (Err(error), Some(spread)) => spread.lose(error.downcast::<DeviceGone>()?)?,
@@ -81,4 +89,17 @@ impl<T: TestTree> Prepared<T> {
             Completion::Interrupted(interrupted) => Err(interrupted.into()),
         }
     }
+}
+
+/// Returns the builds and cells of a runner, with those of a baseline that was measured earlier.
+fn with_baseline<'r>(
+    runner: &Runner<'r>,
+    baseline: Option<&Build>,
+) -> (Cow<'r, [Build]>, Cow<'r, [PlannedCell]>) {
+    let Some(baseline) = baseline else { return (runner.builds.into(), runner.cells.into()) };
+    let builds: Vec<Build> = runner.builds.iter().chain([baseline]).cloned().collect();
+    let planned = session::planned(runner.plan, &builds).into_iter();
+    let own = planned.filter(|cell| cell.revision == runner.plan.baseline);
+    let cells = runner.cells.iter().cloned().chain(own).collect();
+    (builds.into(), cells)
 }

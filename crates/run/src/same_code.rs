@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::kept_baseline::KeptBuild;
 use crate::read_files::{Reader, is_for_all};
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
@@ -46,13 +47,6 @@ pub fn needs_all(plan: &Plan) -> bool {
 pub(crate) fn has_run_all(plan: &Plan, folder: &RunFolder) -> anyhow::Result<bool> {
     let left_out = build_facts::read(folder)?.remove(&plan.baseline).map(|build| build.same_code);
     Ok(folder.cells().exists() && left_out.unwrap_or_default().is_empty())
-}
-
-/// A baseline that was measured earlier. It is the last revision of its plan.
-pub struct KeptBuild<'a> {
-    /// The plan with the baseline.
-    pub plan: &'a Plan,
-    pub provenance: Provenance,
 }
 
 /// The cells that do not run.

@@ -12,13 +12,14 @@ use fs_err::os::unix::fs::symlink;
 use crate::attribution::Attribution;
 use crate::changed_sources;
 use crate::estimate::PastTimes;
+use crate::kept_baseline::KeptBuild;
 use crate::narrower_build;
 use crate::one_sided_tests::{self, AllCompleted};
 use crate::own_shard::OwnShard;
 use crate::prepared::Prepared;
 use crate::runner::Interrupted;
 use crate::same_builds;
-use crate::same_code::{self, KeptBuild, LeftOut};
+use crate::same_code::{self, LeftOut};
 use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
@@ -177,7 +178,7 @@ impl<'a> Session<'a> {
         build_facts::write(folder, &stored)?;
         self.store_trace(plan, folder, &builds)?;
         if self.attribution.why != Why::Never {
-            changed_sources::keep(self.repository, plan, folder)?;
+            changed_sources::keep(self.repository, compared, folder)?;
         }
         let has_new = self.limit_cache(limit, began, &builds)?;
         if let Some(text) = advice.filter(|_| has_new) {
@@ -185,7 +186,11 @@ impl<'a> Session<'a> {
         }
         // Other machines have other pasts, and all must agree on who runs what.
         let shard = OwnShard::keep(plan, &mut cells, &BTreeMap::new());
-        Ok(Prepared { tree: builder, builds, cells, shard, left_out })
+        let baseline = kept.and_then(|kept| kept.stored(&self.cache.store()));
+        if let Some(KeptBuild { plan, .. }) = kept {
+            builder.add_kept(&plan.revisions[plan.baseline]);
+        }
+        Ok(Prepared { tree: builder, builds, baseline, cells, shard, left_out })
     }
 
     /// Puts test files that only one revision has into the others.
@@ -199,11 +204,7 @@ impl<'a> Session<'a> {
         if builds.len() < 2 || self.interrupt.load(Ordering::Relaxed) {
             return Ok(AllCompleted::new());
         }
-        // A mistake in the request is reported when the cells of the final builds are planned.
-        let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
-        let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
-        let cells = cells::cells(&plan.request, &listed_revisions(plan, builds, &tests, &not_measured));
-        let cells = cells.map(|cells| cells.cells).unwrap_or_default();
+        let cells = planned(plan, builds);
         let completion =
             one_sided_tests::Completion { plan, repository: self.repository, folder, sink: self.sink };
         completion.complete(builder, builds, &cells)
@@ -300,6 +301,15 @@ pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
         }
     }
     Some(tests)
+}
+
+/// Returns the cells of builds, none if the request has a mistake: it is reported when those of the final builds are
+/// planned.
+pub(crate) fn planned(plan: &Plan, builds: &[Build]) -> Vec<PlannedCell> {
+    let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
+    let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
+    let planned = cells::cells(&plan.request, &listed_revisions(plan, builds, &tests, &not_measured));
+    planned.map(|planned| planned.cells).unwrap_or_default()
 }
 
 /// Returns the revisions with their tests and with the executables that cannot be measured.
