@@ -142,9 +142,13 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
         Err(error) => return refused(format!("its log cannot be read: {error}")),
     }
     if evidence.harness {
-        match harness_ran_a_test(&evidence.folder.join(file::STDOUT)) {
-            Ok(true) => {}
-            Ok(false) => return refused("the test harness ran no test".to_owned()),
+        match tests_of_harness(&evidence.folder.join(file::STDOUT)) {
+            Ok(1) => {}
+            Ok(0) => return refused("the test harness ran no test".to_owned()),
+            // A function with two attributes `#[test]` is listed twice, and always runs twice.
+            Ok(tests) => {
+                return refused(format!("{tests} tests have this name, so their memory is not apart"));
+            }
             Err(error) => return refused(format!("its output cannot be read: {error}")),
         }
     }
@@ -159,15 +163,18 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
     (Status::Ok, end.map(str::to_owned))
 }
 
-/// Whether libtest printed `running 1 test`. With a filter that matches no test, it prints
+/// Returns how many tests libtest ran, as it printed: `running 1 test`. With a filter that matches none, it prints
 /// `running 0 tests`.
-fn harness_ran_a_test(stdout: &Utf8Path) -> io::Result<bool> {
-    let mut ran = false;
+fn tests_of_harness(stdout: &Utf8Path) -> io::Result<u32> {
+    let mut tests = None;
     bounded_lines::each_line(BufReader::new(regular_file::open(stdout)?), MOST_OF_LINE, |line| {
-        ran = line == b"running 1 test";
-        !ran
+        let line = std::str::from_utf8(line).unwrap_or_default();
+        let number = line.strip_prefix("running ").and_then(|rest| rest.split_once(" test"));
+        tests =
+            number.filter(|(_, rest)| matches!(*rest, "" | "s")).and_then(|(number, _)| number.parse().ok());
+        tests.is_none()
     })?;
-    Ok(ran)
+    Ok(tests.unwrap_or(0))
 }
 
 /// Whether a line of the output says that the benchmark or test ran.
@@ -362,6 +369,9 @@ mod tests {
         let (status, message) =
             judged(Exit::Code(0), Some(BEGIN), "running 1 test\n", &format!("a\n{ended}\nb\n"));
         assert_eq!((status, message.as_deref()), (Status::Ok, Some(ended)));
+        let (status, message) = judged(Exit::Code(0), Some(BEGIN), "\nrunning 2 tests\n", "");
+        let of_two = "2 tests have this name, so their memory is not apart";
+        assert_eq!((status, message.as_deref()), (Status::Refused, Some(of_two)));
         let (status, message) = judged(Exit::Code(0), None, "running 1 test\n", "");
         assert_eq!(status, Status::Refused);
         assert!(message.unwrap().contains("no log"));

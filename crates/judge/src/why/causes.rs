@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
+use crate::why::callees;
 use crate::why::chosen::{self, Alike, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
@@ -120,7 +121,8 @@ impl Cause {
             Reason::Hunk(_) => self.place(),
             Reason::Dependency(_) => self.manifest.as_ref().map(|(path, line)| (path.as_str(), *line)),
             Reason::Type(_) => line_of(self.site.location()?),
-            Reason::Code(location) => line_of(location),
+            Reason::Code(location) if self.site.is_in_checkout() => line_of(location),
+            Reason::Code(_) => None,
         }
     }
 
@@ -159,18 +161,18 @@ type Drafts = BTreeMap<(usize, Effect), Vec<Cause>>;
 
 /// What moved memory in one test.
 #[derive(Clone)]
-struct Found {
-    reason: Reason,
-    effect: Effect,
-    site: Group,
-    test: CauseTest,
+pub(super) struct Found {
+    pub reason: Reason,
+    pub effect: Effect,
+    pub site: Group,
+    pub test: CauseTest,
 }
 
 /// Returns the causes of all changed tests: by candidate, the worst first. Tests without one are those
 /// that were not recorded and are alike none that was, and those whose sites cancel out.
 pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause> {
     let mut drafts = Drafts::new();
-    let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
+    let mut of_recorded = Vec::new();
     let mut others = Vec::new();
     let recorded = explanations.tests.iter().filter(|test| !test.is_asked);
     let recorded: BTreeMap<(&CellId, usize), &Explained> =
@@ -185,6 +187,15 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
         if !found.iter().any(|one| one.test.is_along) {
             found.extend(of_limits(&view, index, explained));
         }
+        of_recorded.push((view, alike, found));
+    }
+    callees::merge(
+        of_recorded
+            .iter_mut()
+            .flat_map(|(view, _, found)| found.iter_mut().map(|one| (view.pair.candidate, one))),
+    );
+    let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
+    for (view, alike, found) in of_recorded {
         if let (Some(alike), false) = (alike, found.is_empty()) {
             known.entry(alike).or_insert_with(|| (view, found.clone()));
         }

@@ -2,7 +2,7 @@
 
 use crate::results::stack_log::Figures;
 use crate::why::class::{Class, Existence};
-use crate::why::frame::Frame;
+use crate::why::frame::{Frame, Owner};
 use crate::why::freed_by::FreedBy;
 use crate::why::grouping::GroupBy;
 use crate::why::types::{AllocatedType, NoType};
@@ -239,6 +239,11 @@ impl Group {
             GroupKind::OutOfFocus => "outside of the focus",
             GroupKind::WithoutStack => "without a call stack",
         }
+    }
+
+    /// Whether the frame that names it is in the user's repository.
+    pub(super) fn is_in_checkout(&self) -> bool {
+        self.stack.get(self.first).is_some_and(|frame| frame.owner() == Owner::Checkout)
     }
 
     /// Whether both sides allocated as many blocks, with other bytes: a caller passes another length,

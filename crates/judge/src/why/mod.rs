@@ -3,6 +3,7 @@
 
 pub mod agreement;
 pub mod attribution;
+mod callees;
 pub mod causes;
 pub mod chosen;
 pub mod class;

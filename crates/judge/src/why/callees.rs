@@ -1,0 +1,127 @@
+//! A function of a dependency that takes as much more memory wherever it is called: one cause, and not one for each
+//! caller. `insta` reads the output of `cargo metadata` in each test that has a snapshot, for example.
+
+use std::collections::BTreeMap;
+
+use crate::why::causes::{Effect, Found};
+use crate::why::class::Class;
+use crate::why::difference::{Group, GroupKind};
+use crate::why::frame::Owner;
+use crate::why::reasons::Reason;
+
+/// What callers have in common: candidate, effect, metric, amount, and the function that they call.
+type Key = (usize, Effect, String, i64, String);
+
+/// Gives what was found, each with its candidate, the called function as the reason, if several places call it and the
+/// diff has nothing to do with one of them. It cannot be the cause at the others then.
+pub(super) fn merge<'f>(all: impl Iterator<Item = (usize, &'f mut Found)>) {
+    let mut by_callee: BTreeMap<Key, Vec<&mut Found>> = BTreeMap::new();
+    for (candidate, found) in all {
+        if let (Reason::Hunk(_) | Reason::Code(_), Some(callee)) = (&found.reason, callee(&found.site)) {
+            let most = &found.test.moved[0];
+            let function = found.site.stack[callee].name();
+            let key = (candidate, found.effect, most.metric.clone(), most.amount, function);
+            by_callee.entry(key).or_default().push(found);
+        }
+    }
+    for ((.., function), callers) in by_callee {
+        let is_unchanged = callers.iter().any(|one| matches!(one.reason, Reason::Code(_)));
+        if is_unchanged && callers.iter().any(|one| one.reason != callers[0].reason) {
+            let location = called(&callers[0].site).location().map(str::to_owned);
+            let reason = Reason::Code(location.unwrap_or(function));
+            for one in callers {
+                one.reason = reason.clone();
+                one.site = called(&one.site);
+            }
+        }
+    }
+}
+
+/// Returns the index of the dependency's function that a site in the user's code calls.
+fn callee(site: &Group) -> Option<usize> {
+    let inside_of = site.is_in_checkout().then(|| &site.stack[..site.first])?;
+    let inside = inside_of.iter().rposition(|frame| frame.owner() != Owner::Std)?;
+    (site.stack[inside].owner() == Owner::Dependency).then_some(inside)
+}
+
+/// Returns the site as that of the function that it calls.
+fn called(site: &Group) -> Group {
+    let first = callee(site).unwrap_or(site.first);
+    let frame = &site.stack[first];
+    let kind = GroupKind::Sites { name: frame.name(), location: frame.location() };
+    Group { kind, first, class: Some(Class::Unchanged), ..site.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::why::causes::{CauseTest, Moved};
+    use crate::why::frame::{Frame, Place};
+    use crate::why::reasons::tests::{changed, difference, hunk};
+
+    fn frame(function: &str, place: Place) -> Frame {
+        Frame {
+            function: Some(function.to_owned()),
+            place: Some(place),
+            line: Some(7),
+            is_inlined: false,
+            address: None,
+        }
+    }
+
+    /// What was found in a test in this line, which calls `function` of a dependency.
+    fn found(line: u32, amount: i64, function: &str, class: &Class) -> Found {
+        let site = difference(&[(line, amount, class.clone())]).groups.remove(0);
+        let [name, version, path] = ["insta", "1.49.0", "src/env.rs"].map(str::to_owned);
+        let stack = vec![
+            frame("alloc::vec::Vec<T>::push", Place::Std("alloc/src/vec/mod.rs".to_owned())),
+            frame(function, Place::Registry { name, version, path }),
+            frame("core::ops::FnOnce::call_once", Place::Std("core/src/ops/function.rs".to_owned())),
+            frame("tests::one", Place::Checkout("src/lib.rs".to_owned())),
+        ];
+        let reason = match class {
+            Class::Unchanged => Reason::Code(format!("src/lib.rs:{line}")),
+            _ => Reason::Hunk(hunk(line)),
+        };
+        let moved = vec![Moved { metric: "heap.peak".to_owned(), row: 0, amount, whole: amount }];
+        let test = CauseTest { cell: 0, moved, is_main: true, is_along: true, is_recorded: true };
+        Found { reason, effect: Effect::Growth, site: Group { stack, first: 3, ..site }, test }
+    }
+
+    /// The reasons after the merge.
+    fn merged(mut all: Vec<Found>) -> Vec<Reason> {
+        merge(all.iter_mut().map(|one| (1, one)));
+        all.into_iter().map(|one| one.reason).collect()
+    }
+
+    #[test]
+    fn a_function_that_takes_as_much_from_all_callers_is_the_reason() {
+        let of = |line, class: &Class| found(line, 19_956, "insta::env::workspace", class);
+        let function = Reason::Code("insta 1.49.0 src/env.rs:7".to_owned());
+        let reasons = merged(vec![of(3, &Class::Unchanged), of(5, &Class::Unchanged), of(9, &changed(9))]);
+        assert_eq!(reasons, vec![function; 3]);
+        let mut one = [of(3, &Class::Unchanged), of(5, &Class::Unchanged)];
+        merge(one.iter_mut().map(|one| (1, one)));
+        assert_eq!(one[0].site.name(), "insta::env::workspace");
+        assert_eq!(one[0].site.class, Some(Class::Unchanged));
+    }
+
+    #[test]
+    fn callers_keep_their_reasons_if_the_diff_may_be_the_cause() {
+        let of = |line, amount, class: &Class| found(line, amount, "insta::env::workspace", class);
+        let apart = [Reason::Hunk(hunk(3)), Reason::Hunk(hunk(5))];
+        assert_eq!(merged(vec![of(3, 8, &changed(3)), of(5, 8, &changed(5))]), apart);
+        let code = |line| Reason::Code(format!("src/lib.rs:{line}"));
+        // Other bytes, one place alone, another function.
+        assert_eq!(
+            merged(vec![of(3, 8, &Class::Unchanged), of(5, 9, &Class::Unchanged)]),
+            [code(3), code(5)]
+        );
+        assert_eq!(
+            merged(vec![of(3, 8, &Class::Unchanged), of(3, 8, &Class::Unchanged)]),
+            [code(3), code(3)]
+        );
+        let other = found(5, 8, "insta::settings::bind", &Class::Unchanged);
+        assert_eq!(merged(vec![of(3, 8, &Class::Unchanged), other]), [code(3), code(5)]);
+    }
+}
