@@ -1,14 +1,15 @@
 //! Runs changed tests once more with call stacks, from the same executables, and keeps what the
 //! stacks are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 
 use crate::owners::{Found, Owners, OwnersAt};
-use crate::recorded_log::{log_of, symbols};
+use crate::recorded_log::{Resolvers, log_of, symbols};
 use crate::recording::{Blocks, Recording};
 use crate::runner::{Completion, Interrupted, Runner};
 use memprof_build::test_tree::TestTree;
@@ -98,7 +99,7 @@ pub(crate) fn record(
         return Completion::Finished;
     }
     let folder = runner.folder.why();
-    let work = Work { runner, folder: &folder, attribution };
+    let mut work = Work { runner, folder: &folder, attribution, resolvers: Resolvers::default() };
     match work.record_all(tree, chosen) {
         Ok(completion) => completion,
         Err(_) if runner.conditions.interrupt.load(Ordering::Relaxed) => {
@@ -143,42 +144,51 @@ fn minutes_for(tests: usize, elapsed: Duration, recorded: usize) -> u64 {
     elapsed.as_secs().max(1).saturating_mul(2).saturating_mul(tests).div_ceil(recorded).div_ceil(60)
 }
 
+/// Most tests that run before their call stacks are read.
+const MOST_AT_ONCE: usize = 64;
+
 struct Work<'a> {
     runner: &'a Runner<'a>,
     folder: &'a RunFolder,
     attribution: &'a Attribution,
+    resolvers: Resolvers,
 }
 
 impl Work<'_> {
-    fn record_all(&self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
-        let Self { runner, folder, attribution } = *self;
+    /// Runs the tests in batches, first one test and then twice as many as before: the files of a revision are put in
+    /// place once for a batch, and a slow test ends the time before many others began.
+    fn record_all(&mut self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
+        let Self { runner, folder, attribution, .. } = *self;
         fs_err::create_dir_all(&folder.0)?;
         let begin = Instant::now();
         let mut stored = StoredTests::default();
-        runner.conditions.sink.emit(Event::ExplanationBegan { tests: chosen.len().min(attribution.tests) });
+        let most = chosen.len().min(attribution.tests);
+        runner.conditions.sink.emit(Event::ExplanationBegan { tests: most });
         let mut completion = Completion::Finished;
-        for (index, one) in chosen.iter().enumerate() {
-            let rest = chosen.len() - index;
-            if index >= attribution.tests {
+        while stored.tests.len() < chosen.len() {
+            let done = stored.tests.len();
+            let rest = chosen.len() - done;
+            if done >= most {
                 stored.left_out = Some(left_out(rest, &format!(": --why-tests {}", chosen.len())));
                 break;
             }
             if begin.elapsed() >= attribution.time {
                 let limit = shown(attribution.time);
-                let enough = minutes_for(chosen.len(), begin.elapsed(), index);
+                let enough = minutes_for(chosen.len(), begin.elapsed(), done);
                 stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time {enough}m")));
                 break;
             }
-            let problem = match self.record_one(tree, one) {
-                Attempt::Recorded => None,
-                Attempt::Useless(reason) => Some(reason),
-                Attempt::Interrupted => {
-                    stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
-                    completion = Completion::Interrupted(Interrupted::default());
-                    break;
-                }
+            let batch = &chosen[done..most.min(done + (done + 1).min(MOST_AT_ONCE))];
+            let Some(problems) = self.record_batch(tree, batch) else {
+                stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
+                completion = Completion::Interrupted(Interrupted::default());
+                break;
             };
-            stored.tests.push(StoredTest { cell: one.cell.clone(), candidate: one.candidate, problem });
+            stored.tests.extend(batch.iter().zip(problems).map(|(one, problem)| StoredTest {
+                cell: one.cell.clone(),
+                candidate: one.candidate,
+                problem,
+            }));
         }
         runner
             .conditions
@@ -188,65 +198,86 @@ impl Work<'_> {
         Ok(completion)
     }
 
-    /// Runs both sides of a test, unless the user interrupts it. An error concerns this test alone.
-    fn record_one(&self, tree: &mut dyn TestTree, one: &Chosen) -> Attempt {
-        let is_interrupted = || self.runner.conditions.interrupt.load(Ordering::Relaxed);
-        if is_interrupted() {
-            return Attempt::Interrupted;
+    /// Runs both sides of tests, and returns why a test has no call stacks. `None` if the user interrupts it. After an
+    /// error, each test runs apart from the others, so that it concerns one alone.
+    fn record_batch(&mut self, tree: &mut dyn TestTree, batch: &[Chosen]) -> Option<Vec<Problem>> {
+        let interrupt = self.runner.conditions.interrupt;
+        if interrupt.load(Ordering::Relaxed) {
+            return None;
         }
-        match self.record(tree, one) {
-            Ok(attempt) => attempt,
-            Err(_) if is_interrupted() => Attempt::Interrupted,
-            Err(error) => Attempt::Useless(format!("call stacks cannot be recorded: {error:#}")),
+        match self.record(tree, batch) {
+            Ok(problems) => problems,
+            Err(_) if interrupt.load(Ordering::Relaxed) => None,
+            Err(error) if batch.len() == 1 => Some(vec![Some(cannot_be_recorded(&error))]),
+            Err(_) => {
+                let alone = batch.iter().map(|one| self.record_batch(tree, slice::from_ref(one)));
+                alone.collect::<Option<Vec<_>>>().map(|problems| problems.concat())
+            }
         }
     }
 
-    /// Runs both sides of a test with headers before their blocks, or else with a table of them.
-    fn record(&self, tree: &mut dyn TestTree, one: &Chosen) -> anyhow::Result<Attempt> {
-        let cells = self.cells(one);
-        let mut attempt = Attempt::Useless("the test does not run".to_owned());
-        if cells.is_empty() {
-            return Ok(attempt);
-        }
+    /// Runs both sides of tests with headers before their blocks, or else with a table of them.
+    fn record(&mut self, tree: &mut dyn TestTree, batch: &[Chosen]) -> anyhow::Result<Option<Vec<Problem>>> {
+        let cells: Vec<Vec<PlannedCell>> = batch.iter().map(|one| self.cells(one)).collect();
+        let mut problems: Vec<Problem> = vec![Some("the test does not run".to_owned()); batch.len()];
         for blocks in [Blocks::Headers, Blocks::Table] {
-            if matches!(attempt, Attempt::Useless(_)) {
-                // The runs of an earlier session are kept for the first attempt.
-                if blocks == Blocks::Table {
-                    self.forget(&cells)?;
-                }
-                attempt = self.attempt(tree, &cells, blocks)?;
+            let open = |at: &usize| problems[*at].is_some() && !cells[*at].is_empty();
+            let open: Vec<usize> = (0..batch.len()).filter(open).collect();
+            // The runs of an earlier session are kept for the first attempt.
+            if blocks == Blocks::Table {
+                open.iter().try_for_each(|at| self.forget(&cells[*at]))?;
+            }
+            if !self.run_once_more(tree, open.iter().flat_map(|at| &cells[*at]), blocks)? {
+                return Ok(None);
+            }
+            for at in open {
+                problems[at] = self.read(&cells[at]).unwrap_or_else(|error| Some(cannot_be_recorded(&error)));
             }
         }
-        if let (Attempt::Recorded, Some(at)) = (&attempt, &self.attribution.owners) {
+        let recorded = batch.iter().zip(&cells).zip(&problems).filter(|(_, problem)| problem.is_none());
+        if let Some(at) = &self.attribution.owners {
             let owners = Owners { runner: self.runner, folder: self.folder, at };
-            if owners.find(tree, one, &cells)? == Found::Interrupted {
-                return Ok(Attempt::Interrupted);
+            for ((one, cells), _) in recorded {
+                if owners.find(tree, one, cells)? == Found::Interrupted {
+                    return Ok(None);
+                }
             }
         }
-        Ok(attempt)
+        Ok(Some(problems))
     }
 
-    fn attempt(
+    /// Runs cells with call stacks. Returns `false` if the user interrupted them.
+    fn run_once_more<'c>(
         &self,
         tree: &mut dyn TestTree,
-        cells: &[PlannedCell],
+        cells: impl Iterator<Item = &'c PlannedCell>,
         blocks: Blocks,
-    ) -> anyhow::Result<Attempt> {
+    ) -> anyhow::Result<bool> {
         let Attribution { sample, threads, .. } = *self.attribution;
-        let recording = Recording { blocks, sample, threads, moment: None };
-        let again = Runner { folder: self.folder, cells, recording: Some(recording), ..self.runner.clone() };
-        if let Completion::Interrupted(_) = again.rounds(tree)? {
-            return Ok(Attempt::Interrupted);
+        // Two candidates have one baseline.
+        let mut known = HashSet::new();
+        let cells = cells.filter(|cell| known.insert((cell.revision, &cell.cell))).cloned();
+        let cells: Vec<PlannedCell> = cells.collect();
+        if cells.is_empty() {
+            return Ok(true);
         }
+        let recording = Recording { blocks, sample, threads, moment: None };
+        let again =
+            Runner { folder: self.folder, cells: &cells, recording: Some(recording), ..self.runner.clone() };
+        Ok(matches!(again.rounds(tree)?, Completion::Finished))
+    }
+
+    /// Reads the logs of a test's runs, and keeps the functions of their frames. Returns why they cannot be used.
+    fn read(&mut self, cells: &[PlannedCell]) -> anyhow::Result<Problem> {
         let mut logs = Vec::new();
         for cell in cells {
             match log_of(self.runner, self.folder, cell)? {
                 Ok(log) => logs.push(log),
-                Err(trouble) => return Ok(Attempt::Useless(trouble)),
+                Err(trouble) => return Ok(Some(trouble)),
             }
         }
         cells.iter().zip(&logs).try_for_each(|(cell, log)| self.keep_symbols(cell, log))?;
-        Ok(Attempt::Recorded)
+        Ok(None)
     }
 
     /// Removes the outcomes of runs, so that they run again.
@@ -280,7 +311,7 @@ impl Work<'_> {
     }
 
     /// Resolves all frames of a run while its executable is at hand.
-    fn keep_symbols(&self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
+    fn keep_symbols(&mut self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
         let path = self.run_folder(cell).join(file::SYMBOLS);
         if path.exists() {
             return Ok(());
@@ -288,7 +319,7 @@ impl Work<'_> {
         let (entry, executable) = self.runner.executable(cell)?;
         let paths = Paths::new(&entry.provenance.key_inputs.checkout);
         let executable = entry.folder.join(&executable.file);
-        let mut stored = symbols(log, &executable, &paths)?;
+        let mut stored = symbols(log, &executable, &paths, &mut self.resolvers)?;
         if self.runner.plan.request.typed_names {
             stored.sizes = type_sizes::sizes(&executable, &used_types(log, &stored))?;
         }
@@ -296,12 +327,11 @@ impl Work<'_> {
     }
 }
 
-/// What became of an attempt to record a test.
-enum Attempt {
-    Recorded,
-    Interrupted,
-    /// The runs cannot be used, for this reason.
-    Useless(String),
+/// Why a test has no call stacks; `None` if it has.
+type Problem = Option<String>;
+
+fn cannot_be_recorded(error: &anyhow::Error) -> String {
+    format!("call stacks cannot be recorded: {error:#}")
 }
 
 /// Returns the types that are elements of containers, by the addresses of the executable that use them.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use camino::Utf8Path;
 
-use crate::recorded_log::{log_of, symbols};
+use crate::recorded_log::{Resolvers, log_of, symbols};
 use crate::recording::{Blocks, Moment, Recording};
 use crate::runner::{Completion, Runner};
 use memprof_build::test_tree::TestTree;
@@ -176,7 +176,7 @@ impl Owners<'_> {
         let (entry, executable) = self.runner.executable(cell)?;
         let paths = Paths::new(&entry.provenance.key_inputs.checkout);
         let executable = entry.folder.join(&executable.file);
-        let stored = symbols(log, &executable, &paths)?;
+        let stored = symbols(log, &executable, &paths, &mut Resolvers::default())?;
         let stacks = Stacks::new(log, |module, address| functions(&stored, module, address));
         let data = DataSymbols::read(&executable)?;
         let mut resolver = Resolver::open(&executable, &paths)?;

@@ -1,9 +1,9 @@
 //! What a run with call stacks left: its log, and the functions of its frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::runner::Runner;
 use memprof_judge::results::outcome::{RunRecord, Status};
@@ -43,28 +43,68 @@ pub(crate) fn log_of(
     })
 }
 
+/// The bytes of the files that are kept open, if they are more than two.
+const MOST: u64 = 256 << 20;
+
+/// The files whose functions were looked up, the last one at the end. To open one means to unpack and read its debug
+/// information, and most tests are of few executables.
+#[derive(Default)]
+pub(crate) struct Resolvers(Vec<Opened>);
+
+struct Opened {
+    file: Utf8PathBuf,
+    bytes: u64,
+    /// A library without a file, such as the kernel's, has addresses only.
+    resolver: Option<Resolver>,
+}
+
+impl Resolvers {
+    /// Returns that of a file, if it can be read.
+    fn of(&mut self, file: &Utf8Path, paths: &Paths) -> Option<&mut Resolver> {
+        let opened = match self.0.iter().position(|one| one.file == file) {
+            Some(at) => self.0.remove(at),
+            None => Opened {
+                file: file.to_owned(),
+                bytes: file.metadata().map_or(0, |file| file.len()),
+                resolver: Resolver::open(file, paths).ok(),
+            },
+        };
+        self.0.push(opened);
+        while self.0.len() > 2 && self.0.iter().map(|one| one.bytes).sum::<u64>() > MOST {
+            self.0.remove(0);
+        }
+        self.0.last_mut()?.resolver.as_mut()
+    }
+}
+
 /// Returns the functions of all frames of a log.
-pub(crate) fn symbols(log: &StackLog, executable: &Utf8Path, paths: &Paths) -> anyhow::Result<StoredSymbols> {
-    let mut resolvers: BTreeMap<u32, Option<Resolver>> = BTreeMap::new();
+pub(crate) fn symbols(
+    log: &StackLog,
+    executable: &Utf8Path,
+    paths: &Paths,
+    resolvers: &mut Resolvers,
+) -> anyhow::Result<StoredSymbols> {
     let mut stored = StoredSymbols::default();
+    let mut by_module: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for node in &log.nodes {
-        let key = StoredSymbols::key(node.module, node.address);
-        let Some(number) = node.module.filter(|_| !stored.frames.contains_key(&key)) else { continue };
-        let resolver = resolvers.entry(number).or_insert_with(|| {
-            let module = log.module(number)?;
-            let file = if module.path.is_empty() { executable } else { Utf8Path::new(&module.path) };
-            // A library without a file, such as the kernel's, has addresses only.
-            Resolver::open(file, paths).ok()
-        });
-        let Some(resolver) = resolver else { continue };
-        let frames: Vec<frame::Frame> = resolver.frames(node.address).iter().map(known).collect();
-        if frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some()) {
-            stored.frames.insert(key, frames);
+        if let Some(number) = node.module {
+            by_module.entry(number).or_default().insert(node.address);
+        }
+    }
+    for (number, addresses) in by_module {
+        let Some(module) = log.module(number) else { continue };
+        let file = if module.path.is_empty() { executable } else { Utf8Path::new(&module.path) };
+        let Some(resolver) = resolvers.of(file, paths) else { continue };
+        for address in addresses {
+            let frames: Vec<frame::Frame> = resolver.frames(address).iter().map(known).collect();
+            if frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some()) {
+                stored.frames.insert(StoredSymbols::key(Some(number), address), frames);
+            }
         }
     }
     // A test that allocates nothing has no stacks.
     if log.modules.iter().any(|module| module.number == 0) {
-        let own = resolvers.get(&0).and_then(Option::as_ref).context("the executable cannot be read")?;
+        let own = resolvers.of(executable, paths).context("the executable cannot be read")?;
         stored.note = missing(own);
     }
     Ok(stored)
