@@ -30,6 +30,7 @@ use crate::why::stored::{StoredChanges, StoredFile, StoredOwners, StoredSymbols,
 use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
 use memprof_plan::resolved::CellId;
+use memprof_support::parallel;
 use memprof_support::regular_file;
 use memprof_support::sealed;
 
@@ -131,6 +132,9 @@ impl Inquiry {
     }
 }
 
+/// Most tests whose logs are in memory.
+const READ_AT_ONCE: usize = 4;
+
 impl Explanations {
     /// Reads what a run's folder keeps. `None` if no test was recorded.
     ///
@@ -158,7 +162,7 @@ impl Explanations {
         });
         let sources = sources.collect();
         let reader = Reader { why: &why, results, comparison, sources: &sources, inquiry };
-        let tests = stored.tests.iter().map(|test| reader.explain_or_tell(test)).collect();
+        let tests = parallel::map(&stored.tests, READ_AT_ONCE, |test| reader.explain_or_tell(test));
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1, changes }))
     }
 
