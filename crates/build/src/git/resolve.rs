@@ -288,6 +288,7 @@ impl<'a> Resolver<'a> {
 
     fn no_ref(&self, spec: String) -> ResolveError {
         let names = self.references.iter().filter_map(|name| short_name(name));
+        let names = names.chain(["HEAD"]);
         let nearest = nearest(split_suffix(&spec).0, names).into_iter().map(str::to_owned).collect();
         let branches = self.references.iter().filter_map(|name| name.strip_prefix("refs/heads/"));
         let branches = branches.map(str::to_owned).collect();
