@@ -323,7 +323,7 @@ impl Work<'_> {
         if self.runner.plan.request.typed_names {
             stored.sizes = type_sizes::sizes(&executable, &used_types(log, &stored))?;
         }
-        sealed::write(&path, &stored)
+        sealed::write_dense(&path, &stored)
     }
 }
 

@@ -49,12 +49,15 @@ pub enum Damage {
 ///
 /// The value has no JSON form.
 pub fn sealed(object: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let text = serde_json::to_string_pretty(object)?;
-    let Some(entries) = text.strip_prefix('{') else { return Ok(text.into_bytes()) };
+    Ok(with_hash(serde_json::to_string_pretty(object)?))
+}
+
+fn with_hash(text: String) -> Vec<u8> {
+    let Some(entries) = text.strip_prefix('{') else { return text.into_bytes() };
     let comma = if entries == "}" { "\n" } else { "," };
     let rest = format!("\"{comma}{entries}");
     let hash = blake3::hash(rest.as_bytes()).to_hex();
-    Ok([HEAD.as_bytes(), hash.as_bytes(), rest.as_bytes()].concat())
+    [HEAD.as_bytes(), hash.as_bytes(), rest.as_bytes()].concat()
 }
 
 /// Reads a sealed text.
@@ -101,6 +104,16 @@ pub enum SealedError {
 /// The value has no JSON form, or the file cannot be written.
 pub fn write(path: &Utf8Path, object: &impl Serialize) -> anyhow::Result<()> {
     regular_file::replace(path, &sealed(object)?).with_context(|| format!("cannot write {path}"))
+}
+
+/// Writes a large file like [`write()`], without spaces and line breaks.
+///
+/// # Errors
+///
+/// See [`write()`].
+pub fn write_dense(path: &Utf8Path, object: &impl Serialize) -> anyhow::Result<()> {
+    let text = with_hash(serde_json::to_string(object)?);
+    regular_file::replace(path, &text).with_context(|| format!("cannot write {path}"))
 }
 
 /// Reads a file of a run, which [`write()`] or an earlier version wrote.

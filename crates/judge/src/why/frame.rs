@@ -8,14 +8,19 @@ use crate::why::function_path::{crate_name, module, normalised, readable};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// The function's path, demangled; `None` if there are no symbols.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The file; `None` without line tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// The line in this file that runs: the call, or the allocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// Whether the function is inlined into the next one outside.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_inlined: bool,
     /// The address, if there is no function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
 }
 

@@ -219,14 +219,15 @@ impl Matcher<'_> {
 
 /// Pairs stacks that only one side has, from the closest likeness to the farthest.
 pub(crate) fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
+    let mut keys = Keys::new(stacks);
     for likeness in [Likeness::Line, Likeness::Function, Likeness::Name] {
-        pair_alike(pairs, stacks, changes, likeness);
+        pair_alike(pairs, &mut keys, changes, likeness);
     }
 }
 
 /// Pairs stacks that only one side has, if their site is the same function and line.
 pub(super) fn pair_lines(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
-    pair_alike(pairs, stacks, changes, Likeness::Line);
+    pair_alike(pairs, &mut Keys::new(stacks), changes, Likeness::Line);
 }
 
 /// What two stacks have in common that are taken for one site.
@@ -241,49 +242,71 @@ enum Likeness {
     Name,
 }
 
-impl Likeness {
-    /// Returns a text that alike stacks share.
-    fn key(self, side: usize, stack: &[&Frame], at: usize, changes: &Changes) -> String {
-        let frame = stack[at];
-        let callers = || stack[at + 1..].iter().map(|frame| frame.key()).collect::<Vec<_>>().join("\n");
-        match self {
-            Self::Line => {
-                let line = match (frame.checkout_path(), frame.line) {
-                    (Some(path), Some(line)) if side == 0 => changes
-                        .moved(path, line)
-                        .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
-                    (Some(path), Some(line)) => format!("{path}:{line}"),
-                    _ => String::new(),
-                };
-                format!("{}\n{line}", frame.key())
-            }
-            Self::Function => format!("{}\n{}", frame.key(), callers()),
-            Self::Name => {
+/// The keys of frames. Each is made once: a frame is part of many stacks.
+struct Keys<'a> {
+    stacks: [&'a Stacks; 2],
+    texts: Texts,
+    /// By side and the frame's position.
+    known: [FxHashMap<usize, usize>; 2],
+    /// By side and node: the position of the frame that names the site.
+    shown: [FxHashMap<u32, Option<usize>>; 2],
+}
+
+impl<'a> Keys<'a> {
+    fn new(stacks: [&'a Stacks; 2]) -> Self {
+        Self { stacks, texts: Texts::default(), known: Default::default(), shown: Default::default() }
+    }
+
+    fn shown(&mut self, side: usize, node: u32) -> Option<usize> {
+        *self.shown[side].entry(node).or_insert_with(|| shown(&self.stacks[side].stack(node)))
+    }
+
+    /// Returns the number of the key of a node's frame.
+    fn number(&mut self, side: usize, node: u32) -> usize {
+        let stacks = self.stacks[side];
+        let key = || self.texts.number(stacks.frame(node).key());
+        *self.known[side].entry(stacks.position(node)).or_insert_with(key)
+    }
+
+    /// Returns numbers that alike stacks share. `at` is the position of the frame that names the site.
+    fn of(&mut self, side: usize, node: u32, at: usize, likeness: Likeness, changes: &Changes) -> Vec<usize> {
+        let stacks = self.stacks[side];
+        let mut nodes = stacks.chain(node).skip(at);
+        let Some(named) = nodes.next() else { return Vec::new() };
+        let frame = stacks.frame(named);
+        let first = match likeness {
+            Likeness::Line | Likeness::Function => self.number(side, named),
+            Likeness::Name => {
                 let name = frame.key();
-                let last = name.rsplit("::").next().unwrap_or(&name).to_owned();
-                format!("{last}\n{}", callers())
+                self.texts.number(name.rsplit("::").next().unwrap_or(&name).to_owned())
             }
+        };
+        if likeness == Likeness::Line {
+            let line = match (frame.checkout_path(), frame.line) {
+                (Some(path), Some(line)) if side == 0 => changes
+                    .moved(path, line)
+                    .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
+                (Some(path), Some(line)) => format!("{path}:{line}"),
+                _ => String::new(),
+            };
+            return vec![first, self.texts.number(line)];
         }
+        let callers = nodes.map(|node| self.number(side, node));
+        [first].into_iter().chain(callers).collect()
     }
 }
 
 /// Pairs stacks that are alike, if each side has as many of them.
-fn pair_alike(
-    pairs: &mut Vec<[Option<u32>; 2]>,
-    stacks: [&Stacks; 2],
-    changes: &Changes,
-    likeness: Likeness,
-) {
-    let mut lonely: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+fn pair_alike(pairs: &mut Vec<[Option<u32>; 2]>, keys: &mut Keys<'_>, changes: &Changes, likeness: Likeness) {
+    let mut lonely: FxHashMap<Vec<usize>, [Vec<usize>; 2]> = FxHashMap::default();
     for (index, pair) in pairs.iter().enumerate() {
         let (side, node) = match pair {
             [Some(node), None] => (0, *node),
             [None, Some(node)] => (1, *node),
             _ => continue,
         };
-        let stack = stacks[side].stack(node);
-        let Some(at) = shown(&stack) else { continue };
-        lonely.entry(likeness.key(side, &stack, at, changes)).or_default()[side].push(index);
+        let Some(at) = keys.shown(side, node) else { continue };
+        lonely.entry(keys.of(side, node, at, likeness, changes)).or_default()[side].push(index);
     }
     let mut gone = FxHashSet::default();
     for [old, new] in lonely.into_values().filter(|[old, new]| old.len() == new.len()) {
