@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::guards::Guard;
@@ -21,7 +21,6 @@ use memprof_build::attempts::Build;
 use memprof_build::git::repository::Repository;
 use memprof_build::provenance::{self, Provenance};
 use memprof_build::shim;
-use memprof_build::store::{self, Stored};
 use memprof_judge::results::build_facts::{self, Fact, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
@@ -45,23 +44,6 @@ pub struct KeptRun {
     plan: Plan,
     /// The cells of the new run that are left out, because they cannot differ.
     left_out: LeftOut,
-}
-
-/// A baseline that was measured earlier. It is the last revision of its plan.
-pub struct KeptBuild<'a> {
-    /// The plan with the baseline.
-    pub plan: &'a Plan,
-    pub provenance: Provenance,
-}
-
-impl KeptBuild<'_> {
-    /// Returns the build, if the store still has it.
-    pub(crate) fn stored(&self, store: &Utf8Path) -> Option<Build> {
-        match store::find(store, &self.provenance.key) {
-            Stored::Complete(entry) => Some(Build::Done(entry)),
-            Stored::Absent | Stored::Damaged(_) => None,
-        }
-    }
 }
 
 impl KeptRun {

@@ -7,9 +7,9 @@ use crate::attribution::{self, Attribution};
 use crate::conditions::Conditions;
 use crate::guards::{FilesOfRun, Guard, Unfinished};
 use crate::own_shard::OwnShard;
+use crate::planned;
 use crate::runner::{Completion, Runner};
 use crate::same_code::LeftOut;
-use crate::session;
 use crate::spread::Spread;
 use crate::stretch::DeviceGone;
 use memprof_build::attempts::Build;
@@ -98,7 +98,7 @@ fn with_baseline<'r>(
 ) -> (Cow<'r, [Build]>, Cow<'r, [PlannedCell]>) {
     let Some(baseline) = baseline else { return (runner.builds.into(), runner.cells.into()) };
     let builds: Vec<Build> = runner.builds.iter().chain([baseline]).cloned().collect();
-    let planned = session::planned(runner.plan, &builds).into_iter();
+    let planned = planned::planned(runner.plan, &builds).into_iter();
     let own = planned.filter(|cell| cell.revision == runner.plan.baseline);
     let cells = runner.cells.iter().cloned().chain(own).collect();
     (builds.into(), cells)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::kept_baseline::KeptBuild;
+use crate::kept_build::KeptBuild;
 use crate::read_files::{Reader, is_for_all};
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;

@@ -12,10 +12,11 @@ use fs_err::os::unix::fs::symlink;
 use crate::attribution::Attribution;
 use crate::changed_sources;
 use crate::estimate::PastTimes;
-use crate::kept_baseline::KeptBuild;
+use crate::kept_build::KeptBuild;
 use crate::narrower_build;
 use crate::one_sided_tests::{self, AllCompleted};
 use crate::own_shard::OwnShard;
+use crate::planned::{listed, listed_revisions, planned};
 use crate::prepared::Prepared;
 use crate::runner::Interrupted;
 use crate::same_builds;
@@ -30,7 +31,7 @@ use memprof_build::checkout::kept;
 use memprof_build::checkout::size_limit;
 use memprof_build::failure::{BuildFailure, Fault};
 use memprof_build::git::repository::Repository;
-use memprof_build::provenance::{KeyInputs, ListedTest, Provenance};
+use memprof_build::provenance::{KeyInputs, Provenance};
 use memprof_build::store;
 use memprof_judge::results::build_facts::{self, BuildFacts, Fact, FailureFacts, StoredBuild};
 use memprof_judge::results::environment;
@@ -39,8 +40,8 @@ use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
-use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
-use memprof_plan::resolved::{Plan, TestId};
+use memprof_plan::listing::{DiscoveredTest, NotMeasured};
+use memprof_plan::resolved::Plan;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
@@ -278,56 +279,6 @@ impl<'a> Session<'a> {
         }
         Ok(cells.cells)
     }
-}
-
-/// Returns the tests of a build, named as in the cells.
-pub(crate) fn listed(build: &Build) -> Option<Vec<DiscoveredTest>> {
-    let entry = build.entry()?;
-    let mut tests = Vec::new();
-    for executable in &entry.provenance.executables {
-        let id = |name: &str| TestId {
-            package: executable.package.clone(),
-            binary: executable.binary.clone(),
-            kind: executable.kind,
-            name: name.to_owned(),
-        };
-        let is_program = executable.is_program;
-        if executable.harness || executable.library.is_some() {
-            let listed = |test: &ListedTest| (id(&test.name), test.ignored);
-            let own = executable.tests.iter().map(listed);
-            tests.extend(own.map(|(id, ignored)| DiscoveredTest { id, ignored, is_program }));
-        } else {
-            tests.push(DiscoveredTest { id: id(""), ignored: false, is_program });
-        }
-    }
-    Some(tests)
-}
-
-/// Returns the cells of builds, none if the request has a mistake: it is reported when those of the final builds are
-/// planned.
-pub(crate) fn planned(plan: &Plan, builds: &[Build]) -> Vec<PlannedCell> {
-    let tests: Vec<Option<Vec<DiscoveredTest>>> = builds.iter().map(listed).collect();
-    let not_measured: Vec<Vec<NotMeasured>> = builds.iter().map(Build::not_measured).collect();
-    let planned = cells::cells(&plan.request, &listed_revisions(plan, builds, &tests, &not_measured));
-    planned.map(|planned| planned.cells).unwrap_or_default()
-}
-
-/// Returns the revisions with their tests and with the executables that cannot be measured.
-fn listed_revisions<'a>(
-    plan: &'a Plan,
-    builds: &'a [Build],
-    tests: &'a [Option<Vec<DiscoveredTest>>],
-    not_measured: &'a [Vec<NotMeasured>],
-) -> Vec<ListedRevision<'a>> {
-    let revisions = plan.revisions.iter().zip(builds).zip(tests).zip(not_measured);
-    revisions
-        .map(|(((revision, build), tests), not_measured)| ListedRevision {
-            revision,
-            tests: tests.as_deref(),
-            not_measured,
-            known_programs: build.known_programs(),
-        })
-        .collect()
 }
 
 /// Returns the content of `builds.json`: what a report needs to know which builds are comparable.

@@ -3,35 +3,37 @@
 
 use std::collections::BTreeMap;
 
-use crate::why::causes::{Effect, Found};
 use crate::why::class::Class;
 use crate::why::difference::{Group, GroupKind};
 use crate::why::frame::Owner;
 use crate::why::reasons::Reason;
 
-/// What callers have in common: candidate, effect, metric, amount, and the function that they call.
-type Key = (usize, Effect, String, i64, String);
+/// What moved memory in a test, and where.
+pub(super) struct Caller<'f, K> {
+    /// What callers of one function have in common: the candidate, the metric and the amount.
+    pub change: K,
+    pub reason: &'f mut Reason,
+    pub site: &'f mut Group,
+}
 
-/// Gives what was found, each with its candidate, the called function as the reason, if several places call it and the
-/// diff has nothing to do with one of them. It cannot be the cause at the others then.
-pub(super) fn merge<'f>(all: impl Iterator<Item = (usize, &'f mut Found)>) {
-    let mut by_callee: BTreeMap<Key, Vec<&mut Found>> = BTreeMap::new();
-    for (candidate, found) in all {
-        if let (Reason::Hunk(_) | Reason::Code(_), Some(callee)) = (&found.reason, callee(&found.site)) {
-            let most = &found.test.moved[0];
-            let function = found.site.stack[callee].name();
-            let key = (candidate, found.effect, most.metric.clone(), most.amount, function);
-            by_callee.entry(key).or_default().push(found);
+/// Gives callers the called function as their reason, if several places call it and the diff has nothing to do with one
+/// of them. It cannot be the cause at the others then.
+pub(super) fn merge<'f, K: Ord>(all: impl Iterator<Item = Caller<'f, K>>) {
+    let mut by_callee: BTreeMap<(K, String), Vec<(&mut Reason, &mut Group)>> = BTreeMap::new();
+    for Caller { change, reason, site } in all {
+        if let (Reason::Hunk(_) | Reason::Code(_), Some(callee)) = (&*reason, callee(site)) {
+            let function = site.stack[callee].name();
+            by_callee.entry((change, function)).or_default().push((reason, site));
         }
     }
-    for ((.., function), callers) in by_callee {
-        let is_unchanged = callers.iter().any(|one| matches!(one.reason, Reason::Code(_)));
-        if is_unchanged && callers.iter().any(|one| one.reason != callers[0].reason) {
-            let location = called(&callers[0].site).location().map(str::to_owned);
-            let reason = Reason::Code(location.unwrap_or(function));
-            for one in callers {
-                one.reason = reason.clone();
-                one.site = called(&one.site);
+    for ((_, function), callers) in by_callee {
+        let is_unchanged = callers.iter().any(|(reason, _)| matches!(reason, Reason::Code(_)));
+        if is_unchanged && callers.iter().any(|(reason, _)| *reason != callers[0].0) {
+            let location = called(callers[0].1).location().map(str::to_owned);
+            let common = Reason::Code(location.unwrap_or(function));
+            for (reason, site) in callers {
+                *reason = common.clone();
+                *site = called(site);
             }
         }
     }
@@ -55,7 +57,6 @@ fn called(site: &Group) -> Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::why::causes::{CauseTest, Moved};
     use crate::why::frame::{Frame, Place};
     use crate::why::reasons::tests::{changed, difference, hunk};
 
@@ -69,8 +70,8 @@ mod tests {
         }
     }
 
-    /// What was found in a test in this line, which calls `function` of a dependency.
-    fn found(line: u32, amount: i64, function: &str, class: &Class) -> Found {
+    /// The change of a test in this line, which calls `function` of a dependency.
+    fn found(line: u32, amount: i64, function: &str, class: &Class) -> (i64, Reason, Group) {
         let site = difference(&[(line, amount, class.clone())]).groups.remove(0);
         let [name, version, path] = ["insta", "1.49.0", "src/env.rs"].map(str::to_owned);
         let stack = vec![
@@ -83,45 +84,43 @@ mod tests {
             Class::Unchanged => Reason::Code(format!("src/lib.rs:{line}")),
             _ => Reason::Hunk(hunk(line)),
         };
-        let moved = vec![Moved { metric: "heap.peak".to_owned(), row: 0, amount, whole: amount }];
-        let test = CauseTest { cell: 0, moved, is_main: true, is_along: true, is_recorded: true };
-        Found { reason, effect: Effect::Growth, site: Group { stack, first: 3, ..site }, test }
+        (amount, reason, Group { stack, first: 3, ..site })
     }
 
-    /// The reasons after the merge.
-    fn merged(mut all: Vec<Found>) -> Vec<Reason> {
-        merge(all.iter_mut().map(|one| (1, one)));
-        all.into_iter().map(|one| one.reason).collect()
+    /// The reasons and sites after the merge.
+    fn merged(mut all: Vec<(i64, Reason, Group)>) -> (Vec<Reason>, Vec<Group>) {
+        merge(all.iter_mut().map(|(amount, reason, site)| Caller { change: *amount, reason, site }));
+        all.into_iter().map(|(_, reason, site)| (reason, site)).unzip()
     }
 
     #[test]
     fn a_function_that_takes_as_much_from_all_callers_is_the_reason() {
         let of = |line, class: &Class| found(line, 19_956, "insta::env::workspace", class);
         let function = Reason::Code("insta 1.49.0 src/env.rs:7".to_owned());
-        let reasons = merged(vec![of(3, &Class::Unchanged), of(5, &Class::Unchanged), of(9, &changed(9))]);
+        let (reasons, sites) =
+            merged(vec![of(3, &Class::Unchanged), of(5, &Class::Unchanged), of(9, &changed(9))]);
         assert_eq!(reasons, vec![function; 3]);
-        let mut one = [of(3, &Class::Unchanged), of(5, &Class::Unchanged)];
-        merge(one.iter_mut().map(|one| (1, one)));
-        assert_eq!(one[0].site.name(), "insta::env::workspace");
-        assert_eq!(one[0].site.class, Some(Class::Unchanged));
+        assert_eq!(sites[2].name(), "insta::env::workspace");
+        assert_eq!(sites[2].class, Some(Class::Unchanged));
     }
 
     #[test]
     fn callers_keep_their_reasons_if_the_diff_may_be_the_cause() {
+        let reasons = |all| merged(all).0;
         let of = |line, amount, class: &Class| found(line, amount, "insta::env::workspace", class);
         let apart = [Reason::Hunk(hunk(3)), Reason::Hunk(hunk(5))];
-        assert_eq!(merged(vec![of(3, 8, &changed(3)), of(5, 8, &changed(5))]), apart);
+        assert_eq!(reasons(vec![of(3, 8, &changed(3)), of(5, 8, &changed(5))]), apart);
         let code = |line| Reason::Code(format!("src/lib.rs:{line}"));
         // Other bytes, one place alone, another function.
         assert_eq!(
-            merged(vec![of(3, 8, &Class::Unchanged), of(5, 9, &Class::Unchanged)]),
+            reasons(vec![of(3, 8, &Class::Unchanged), of(5, 9, &Class::Unchanged)]),
             [code(3), code(5)]
         );
         assert_eq!(
-            merged(vec![of(3, 8, &Class::Unchanged), of(3, 8, &Class::Unchanged)]),
+            reasons(vec![of(3, 8, &Class::Unchanged), of(3, 8, &Class::Unchanged)]),
             [code(3), code(3)]
         );
         let other = found(5, 8, "insta::settings::bind", &Class::Unchanged);
-        assert_eq!(merged(vec![of(3, 8, &Class::Unchanged), other]), [code(3), code(5)]);
+        assert_eq!(reasons(vec![of(3, 8, &Class::Unchanged), other]), [code(3), code(5)]);
     }
 }

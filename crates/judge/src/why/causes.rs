@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
-use crate::why::callees;
+use crate::why::callees::{self, Caller};
 use crate::why::chosen::{self, Alike, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
@@ -161,11 +161,11 @@ type Drafts = BTreeMap<(usize, Effect), Vec<Cause>>;
 
 /// What moved memory in one test.
 #[derive(Clone)]
-pub(super) struct Found {
-    pub reason: Reason,
-    pub effect: Effect,
-    pub site: Group,
-    pub test: CauseTest,
+struct Found {
+    reason: Reason,
+    effect: Effect,
+    site: Group,
+    test: CauseTest,
 }
 
 /// Returns the causes of all changed tests: by candidate, the worst first. Tests without one are those
@@ -189,11 +189,14 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
         }
         of_recorded.push((view, alike, found));
     }
-    callees::merge(
-        of_recorded
-            .iter_mut()
-            .flat_map(|(view, _, found)| found.iter_mut().map(|one| (view.pair.candidate, one))),
-    );
+    let found = of_recorded.iter_mut().flat_map(|(view, _, found)| {
+        let candidate = view.pair.candidate;
+        found.iter_mut().map(move |Found { reason, effect, site, test }| {
+            let most = &test.moved[0];
+            Caller { change: (candidate, *effect, &most.metric, most.amount), reason, site }
+        })
+    });
+    callees::merge(found);
     let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
     for (view, alike, found) in of_recorded {
         if let (Some(alike), false) = (alike, found.is_empty()) {

@@ -18,6 +18,7 @@ use crate::bisect::track::Track;
 use crate::changed_sources;
 use crate::conditions::Conditions;
 use crate::estimate::PastTimes;
+use crate::planned;
 use crate::rounds;
 use crate::runner::{Completion, Interrupted, Runner};
 use crate::same_builds;
@@ -398,7 +399,7 @@ impl<'a> CommitRunner<'a> {
         let cell = &self.record.cells[test];
         let runs_ignored =
             self.plan.request.tests.iter().any(|entry| entry.selection.ignored != Ignored::Skip);
-        let tests = session::listed(&self.builds[commit]);
+        let tests = planned::listed(&self.builds[commit]);
         let own = tests.as_ref().map(|tests| tests.iter().find(|test| is_of(test, &cell.cell)));
         let not_measured = self.builds[commit].not_measured();
         let status = match own {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::bisect::commit_runner::CommitRunner;
 use crate::bisect::record::Task;
-use crate::session;
+use crate::planned;
 use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{ListedRevision, NotMeasured};
 use memprof_plan::resolved::CellId;
@@ -20,7 +20,7 @@ impl CommitRunner<'_> {
     /// There is none, or a bisection has several: it follows a single figure.
     pub(super) fn common_cells(&self) -> anyhow::Result<Vec<PlannedCell>> {
         let ends = self.ends();
-        let tests = ends.map(|end| session::listed(&self.builds[end]));
+        let tests = ends.map(|end| planned::listed(&self.builds[end]));
         let not_measured = ends.map(|end| self.builds[end].not_measured());
         let listed: Vec<ListedRevision<'_>> = ends
             .iter()
