@@ -64,7 +64,7 @@ pub struct WhyArguments {
     /// Run at most this many tests with call stacks [default: as many as --why-time allows]
     #[arg(long, value_name = "N")]
     pub why_tests: Option<usize>,
-    /// Start no further runs with call stacks after this time: 30s, 10m [default: 5m]
+    /// Begin no further batch of tests with call stacks after this time: 30s, 10m [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub why_time: Option<Duration>,
 }

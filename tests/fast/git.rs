@@ -106,6 +106,8 @@ fn a_typo_gets_the_nearest_names() {
         help,
         "did you mean 'main'? (branches: main, release-0.4; write pr/NUMBER for a PR and . for the working tree)"
     );
+    let of_head = self::error(&repository, &["HAED", "main"]);
+    assert!(self::help(&of_head).unwrap().starts_with("did you mean 'HEAD'? "));
 }
 
 #[test]

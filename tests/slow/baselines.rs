@@ -130,7 +130,9 @@ fn a_saved_baseline_gives_the_verdicts_of_a_run_of_both_and_is_refused_where_it_
     let without = causes(&["new", "--baseline-run", "v1"]);
     let message = "warning: no causes: the cache has no build of old ";
     assert!(without.stderr.contains(message), "{}", without.everything());
-    assert!(without.stderr.contains("cargo memprof old new"), "{}", without.everything());
+    let commit = machine.repository.git(["rev-parse", "old"]);
+    let help = format!("with the same options: cargo memprof {} new", &commit[..7]);
+    assert!(without.stderr.contains(&help), "{}", without.everything());
     assert_eq!((without.code, cause_lines(&without)), (1, Vec::new()), "{}", without.everything());
 
     let builds = machine.repository.root().join("target/memprof/baselines/v1/builds.json");

@@ -37,7 +37,7 @@ pub struct Attribution {
     pub why: Why,
     /// At most this many tests.
     pub tests: usize,
-    /// No test begins after this time.
+    /// No batch of tests begins after this time.
     pub time: Duration,
     /// One allocation of so many bytes is recorded on average; `None` records all.
     pub sample: Option<u64>,
@@ -122,13 +122,14 @@ pub fn warning(error: &anyhow::Error) -> Event {
     }
 }
 
-/// Tells why there are no call sites if the baseline was measured earlier.
+/// Tells why there are no call sites if the baseline was measured earlier. Its name may be that of another commit by now.
 fn without_build(plan: &Plan) -> Event {
     let baseline = &plan.revisions[plan.baseline];
-    let specs = [baseline].into_iter().chain(&plan.revisions[..plan.baseline]).map(|one| one.spec.as_str());
+    let candidates = plan.revisions[..plan.baseline].iter().map(|one| one.spec.as_str());
+    let refs: Vec<&str> = [&baseline.commit[..7]].into_iter().chain(candidates).collect();
     Event::Warning {
-        message: format!("no causes: the cache has no build of {} any more", baseline.named()),
-        help: Some(format!("to measure it again: cargo memprof {}", specs.collect::<Vec<_>>().join(" "))),
+        message: format!("no causes: the cache has no build of {} that could run again", baseline.named()),
+        help: Some(format!("to measure both, with the same options: cargo memprof {}", refs.join(" "))),
     }
 }
 
@@ -155,8 +156,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs the tests in batches, first one test and then twice as many as before: the files of a revision are put in
-    /// place once for a batch, and a slow test ends the time before many others began.
+    /// Runs the tests in batches, first one test and then twice as many as before, if the time that is left is likely
+    /// to be enough. The files of a revision are put in place once for a batch.
     fn record_all(&mut self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
         let Self { runner, folder, attribution, .. } = *self;
         fs_err::create_dir_all(&folder.0)?;
@@ -178,7 +179,12 @@ impl Work<'_> {
                 stored.left_out = Some(left_out(rest, &format!(" after {limit}: --why-time {enough}m")));
                 break;
             }
-            let batch = &chosen[done..most.min(done + (done + 1).min(MOST_AT_ONCE))];
+            let fit =
+                begin.elapsed().checked_div(u32::try_from(done).unwrap_or(u32::MAX)).map_or(1, |each| {
+                    let left = attribution.time.saturating_sub(begin.elapsed()).as_nanos();
+                    usize::try_from(left / each.as_nanos().max(1)).unwrap_or(usize::MAX).max(1)
+                });
+            let batch = &chosen[done..most.min(done + (done + 1).min(MOST_AT_ONCE).min(fit))];
             let Some(problems) = self.record_batch(tree, batch) else {
                 stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
                 completion = Completion::Interrupted(Interrupted::default());

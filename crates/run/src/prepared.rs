@@ -2,6 +2,7 @@
 //! call stacks, and what surrounds all of them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::attribution::{self, Attribution};
 use crate::conditions::Conditions;
@@ -99,7 +100,12 @@ fn with_baseline<'r>(
     let Some(baseline) = baseline else { return (runner.builds.into(), runner.cells.into()) };
     let builds: Vec<Build> = runner.builds.iter().chain([baseline]).cloned().collect();
     let planned = planned::planned(runner.plan, &builds).into_iter();
-    let own = planned.filter(|cell| cell.revision == runner.plan.baseline);
+    // With a pool, both sides of a test have one device.
+    let devices: HashMap<_, _> = runner.cells.iter().map(|cell| (&cell.cell, &cell.devices)).collect();
+    let own = planned.filter(|cell| cell.revision == runner.plan.baseline).map(|cell| {
+        let devices = devices.get(&cell.cell).map_or(&cell.devices, |devices| *devices).clone();
+        PlannedCell { devices, ..cell }
+    });
     let cells = runner.cells.iter().cloned().chain(own).collect();
     (builds.into(), cells)
 }

@@ -44,7 +44,7 @@ pub(crate) fn log_of(
 }
 
 /// The bytes of the files that are kept open, if they are more than two.
-const MOST: u64 = 256 << 20;
+const MOST_BYTES_OPEN: u64 = 256 << 20;
 
 /// The files whose functions were looked up, the last one at the end. To open one means to unpack and read its debug
 /// information, and most tests are of few executables.
@@ -70,7 +70,7 @@ impl Resolvers {
             },
         };
         self.0.push(opened);
-        while self.0.len() > 2 && self.0.iter().map(|one| one.bytes).sum::<u64>() > MOST {
+        while self.0.len() > 2 && self.0.iter().map(|one| one.bytes).sum::<u64>() > MOST_BYTES_OPEN {
             self.0.remove(0);
         }
         self.0.last_mut()?.resolver.as_mut()

@@ -1,4 +1,4 @@
-//! A function of a dependency that takes as much more memory wherever it is called: one cause, and not one for each
+//! A function of a dependency that takes the same bytes more wherever it is called is one cause, and not one for each
 //! caller. `insta` reads the output of `cargo metadata` in each test that has a snapshot, for example.
 
 use std::collections::BTreeMap;
