@@ -5,7 +5,7 @@ use memprof_judge::why::class::Class;
 use memprof_judge::why::difference::{Difference, GroupKind};
 use memprof_judge::why::grouping::Grouping;
 use memprof_report::options::Options;
-use memprof_report::why::json::{VERSION, WhyReport, WhyRow};
+use memprof_report::why::json::{FrameTable, VERSION, WhyReport, WhyRow};
 use memprof_report::why::markdown;
 use memprof_report::why::site_rows::Sites;
 use memprof_report::why::text::{difference, figure_of_one};
@@ -113,9 +113,11 @@ fn a_comment_escapes_what_is_in_names() {
 fn json_has_everything_and_fits_its_schema() {
     let difference = answer("heap.peak", &Grouping::default());
     let agreements = [Some(Agreement::Equal), Some(Agreement::compare("heap.peak", 10_075, &[9051]))];
-    let row = WhyRow::new("index", ["main", "pr/7"], &difference, agreements);
+    let mut frames = FrameTable::default();
+    let row = WhyRow::new("index", ["main", "pr/7"], &difference, agreements, &mut frames);
     let report = WhyReport {
         schema: VERSION,
+        frames: frames.frames(),
         rows: vec![row],
         held: Vec::new(),
         threads: Vec::new(),
@@ -128,6 +130,10 @@ fn json_has_everything_and_fits_its_schema() {
     let again = serde_json::to_value(&report).unwrap();
     assert_eq!(again, serde_json::from_str::<serde_json::Value>(&text).unwrap());
     let row = &report.rows[0];
+    for (group, of) in row.groups.iter().zip(&difference.groups) {
+        let listed: Vec<_> = group.stack.iter().map(|position| &*report.frames[*position].function).collect();
+        assert_eq!(listed, of.stack.iter().map(|frame| frame.name()).collect::<Vec<_>>());
+    }
     let sum = |of: fn(&memprof_report::why::json::WhyGroup) -> i64| row.groups.iter().map(of).sum::<i64>();
     assert_eq!(sum(|group| group.difference), row.difference);
     assert_eq!(sum(|group| group.baseline.at_peak), row.baseline.as_ref().unwrap().figures.at_peak);

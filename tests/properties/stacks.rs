@@ -9,7 +9,8 @@ use memprof_judge::why::grouping::{GroupBy, Grouping};
 use memprof_judge::why::hunks::Changes;
 use memprof_judge::why::stacks::Stacks;
 use memprof_judge::why::threads::of_runs;
-use memprof_report::why::{dhat, folded, json::WhyRow, pprof};
+use memprof_report::why::json::{FrameTable, WhyRow};
+use memprof_report::why::{dhat, folded, pprof};
 
 use super::Target;
 
@@ -87,7 +88,7 @@ fn answer(log: &StackLog, stacks: &Stacks) {
                 let grouping = Grouping { by, focus: None };
                 let same = attribution.answer(&question, &grouping).expect("it was recorded");
                 assert!(same.groups.iter().all(|group| same.of_group(group) == 0), "it differs from itself");
-                let row = WhyRow::new("t", ["a", "b"], &same, [None, None]);
+                let row = WhyRow::new("t", ["a", "b"], &same, [None, None], &mut FrameTable::default());
                 serde_json::to_string(&row).expect("it is JSON");
             }
         }

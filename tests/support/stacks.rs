@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use memprof_judge::results::stack_log::StackLog;
 use memprof_judge::results::stack_log_reader;
@@ -129,11 +130,11 @@ pub fn text(lines: &[Value]) -> String {
     text
 }
 
-fn resolved(names: &str) -> Vec<Frame> {
+fn resolved(names: &str) -> Vec<Arc<Frame>> {
     let names: Vec<&str> = names.rsplit(" > ").collect();
     let last = names.len() - 1;
     let frames = names.iter().enumerate();
-    frames.map(|(index, name)| Frame { is_inlined: index < last, ..frame(name) }).collect()
+    frames.map(|(index, name)| Arc::new(Frame { is_inlined: index < last, ..frame(name) })).collect()
 }
 
 fn frame(text: &str) -> Frame {

@@ -1,6 +1,7 @@
 //! Runs changed tests once more with call stacks, from the same executables, and keeps what the
 //! stacks are.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::slice;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use camino::Utf8PathBuf;
 
 use crate::owners::{Found, Owners, OwnersAt};
-use crate::recorded_log::{Resolvers, log_of, symbols};
+use crate::recorded_log::{LogExecutable, Resolvers, log_of, symbols};
 use crate::recording::{Blocks, Recording};
 use crate::runner::{Completion, Interrupted, Runner};
 use memprof_build::test_tree::TestTree;
@@ -17,10 +18,9 @@ use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::StackLog;
 use memprof_judge::results::stored::{self, Results};
-use memprof_judge::symbols::code_place::Paths;
 use memprof_judge::symbols::type_sizes;
 use memprof_judge::why::chosen::{Chosen, Why, choose};
-use memprof_judge::why::stored::{StoredSymbols, StoredTest, StoredTests};
+use memprof_judge::why::stored::{StoredExecutable, StoredTest, StoredTests};
 use memprof_judge::why::types;
 use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::repeat::Repeat;
@@ -99,7 +99,8 @@ pub(crate) fn record(
         return Completion::Finished;
     }
     let folder = runner.folder.why();
-    let mut work = Work { runner, folder: &folder, attribution, resolvers: Resolvers::default() };
+    let (resolvers, executables) = (Resolvers::default(), BTreeMap::new());
+    let mut work = Work { runner, folder: &folder, attribution, resolvers, executables };
     match work.record_all(tree, chosen) {
         Ok(completion) => completion,
         Err(_) if runner.conditions.interrupt.load(Ordering::Relaxed) => {
@@ -153,6 +154,15 @@ struct Work<'a> {
     folder: &'a RunFolder,
     attribution: &'a Attribution,
     resolvers: Resolvers,
+    /// By hash.
+    executables: BTreeMap<String, Known>,
+}
+
+/// What is known of an executable.
+struct Known {
+    kept: StoredExecutable,
+    /// Whether its file has all of that.
+    is_whole: bool,
 }
 
 impl Work<'_> {
@@ -239,6 +249,7 @@ impl Work<'_> {
             for at in open {
                 problems[at] = self.read(&cells[at]).unwrap_or_else(|error| Some(cannot_be_recorded(&error)));
             }
+            self.keep_executables()?;
         }
         let recorded = batch.iter().zip(&cells).zip(&problems).filter(|(_, problem)| problem.is_none());
         if let Some(at) = &self.attribution.owners {
@@ -318,18 +329,33 @@ impl Work<'_> {
 
     /// Resolves all frames of a run while its executable is at hand.
     fn keep_symbols(&mut self, cell: &PlannedCell, log: &StackLog) -> anyhow::Result<()> {
-        let path = self.run_folder(cell).join(file::SYMBOLS);
-        if path.exists() {
-            return Ok(());
-        }
         let (entry, executable) = self.runner.executable(cell)?;
-        let paths = Paths::new(&entry.provenance.key_inputs.checkout);
-        let executable = entry.folder.join(&executable.file);
-        let mut stored = symbols(log, &executable, &paths, &mut self.resolvers)?;
+        let executable = LogExecutable::new(entry, executable);
+        let known = match self.executables.entry(executable.hash.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let path = self.folder.executable(executable.hash);
+                let kept = if path.exists() { sealed::read(&path)? } else { StoredExecutable::default() };
+                unknown.insert(Known { kept, is_whole: false })
+            }
+        };
+        let (stored, added) = symbols(log, &executable, &mut known.kept, &mut self.resolvers)?;
         if self.runner.plan.request.typed_names {
-            stored.sizes = type_sizes::sizes(&executable, &used_types(log, &stored))?;
+            let sizes = type_sizes::sizes(&executable.path, &used_types(&known.kept, &added))?;
+            known.kept.merge(StoredExecutable { sizes, ..StoredExecutable::default() });
         }
-        sealed::write_dense(&path, &stored)
+        known.is_whole &= added.is_empty();
+        sealed::write_dense(&self.run_folder(cell).join(file::SYMBOLS), &stored)
+    }
+
+    /// Writes what was found since the last time.
+    fn keep_executables(&mut self) -> anyhow::Result<()> {
+        fs_err::create_dir_all(self.folder.executables())?;
+        for (hash, known) in self.executables.iter_mut().filter(|(_, known)| !known.is_whole) {
+            sealed::write_dense(&self.folder.executable(hash), &known.kept)?;
+            known.is_whole = true;
+        }
+        Ok(())
     }
 }
 
@@ -340,18 +366,13 @@ fn cannot_be_recorded(error: &anyhow::Error) -> String {
     format!("call stacks cannot be recorded: {error:#}")
 }
 
-/// Returns the types that are elements of containers, by the addresses of the executable that use them.
-fn used_types(log: &StackLog, symbols: &StoredSymbols) -> BTreeMap<u64, BTreeSet<String>> {
-    let mut used: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
-    for node in log.nodes.iter().filter(|node| node.module == Some(0)) {
-        let frames = symbols.frames.get(&StoredSymbols::key(node.module, node.address));
-        let functions = frames.into_iter().flatten().filter_map(|frame| frame.function.as_deref());
-        let elements: BTreeSet<String> = functions.flat_map(types::parts).collect();
-        if !elements.is_empty() {
-            used.entry(node.address).or_default().extend(elements);
-        }
-    }
-    used
+/// Returns the types that are elements of containers, by the addresses that use them.
+fn used_types(executable: &StoredExecutable, addresses: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<String>> {
+    let elements = addresses.iter().map(|address| {
+        let frames = executable.functions.get(address).into_iter().flatten();
+        (*address, frames.filter_map(|frame| frame.function.as_deref()).flat_map(types::parts).collect())
+    });
+    elements.filter(|(_, elements): &(u64, BTreeSet<String>)| !elements.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use memprof_judge::results::outcome::{self, RunRecord};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::shard_record::{self, ShardRecord};
 use memprof_judge::results::stored;
-use memprof_judge::why::stored::StoredTests;
+use memprof_judge::why::stored::{StoredExecutable, StoredTests};
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
@@ -269,6 +269,7 @@ impl Shards {
         for part in &self.parts {
             copy_tree(&part.folder.cells(), &folder.cells())?;
             copy_tree(&part.folder.why().cells(), &folder.why().cells())?;
+            merge_executables(&part.folder.why(), &folder.why())?;
             let tests = part.folder.why().tests();
             if tests.exists() {
                 let tests: StoredTests = sealed::read(&tests)?;
@@ -402,6 +403,23 @@ fn differing_keys<'a>(facts: impl Iterator<Item = &'a Value> + Clone) -> Vec<&'a
     keys.dedup();
     keys.retain(|key| objects.windows(2).any(|pair| pair[0].get(*key) != pair[1].get(*key)));
     keys
+}
+
+/// Puts what two machines know of one executable together.
+fn merge_executables(from: &RunFolder, to: &RunFolder) -> anyhow::Result<()> {
+    if !from.executables().exists() {
+        return Ok(());
+    }
+    fs_err::create_dir_all(to.executables())?;
+    for entry in from.executables().read_dir_utf8()? {
+        let entry = entry?;
+        let path = to.executables().join(entry.file_name());
+        let mut known: StoredExecutable =
+            if path.exists() { sealed::read(&path)? } else { StoredExecutable::default() };
+        known.merge(sealed::read(entry.path())?);
+        sealed::write_dense(&path, &known)?;
+    }
+    Ok(())
 }
 
 /// Returns the folders in a run's folder. A merge that is interrupted may leave some of them.

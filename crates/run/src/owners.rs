@@ -5,25 +5,23 @@ use std::sync::atomic::Ordering;
 
 use camino::Utf8Path;
 
-use crate::recorded_log::{Resolvers, log_of, symbols};
+use crate::recorded_log::{LogExecutable, Resolvers, log_of, symbols};
 use crate::recording::{Blocks, Moment, Recording};
 use crate::runner::{Completion, Runner};
 use memprof_build::test_tree::TestTree;
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::{Interval, StackLog};
-use memprof_judge::symbols::code_place::Paths;
 use memprof_judge::symbols::data_symbols::DataSymbols;
 use memprof_judge::symbols::resolver::Resolver;
 use memprof_judge::symbols::type_sizes;
 use memprof_judge::why::chosen::{Chosen, HeapRow};
 use memprof_judge::why::difference::CheckpointName;
-use memprof_judge::why::explanations::functions;
 use memprof_judge::why::heap_snapshot;
 use memprof_judge::why::owner_tree::{OwnerTree, Recorded};
 use memprof_judge::why::roots::StackFunction;
 use memprof_judge::why::stacks::Stacks;
-use memprof_judge::why::stored::{StoredOwners, StoredSymbols};
+use memprof_judge::why::stored::{LogSymbols, StoredExecutable, StoredOwners};
 use memprof_plan::cells::PlannedCell;
 use memprof_support::counted::grouped;
 use memprof_support::regular_file;
@@ -174,10 +172,13 @@ impl Owners<'_> {
         let opened = regular_file::open_within(&path, MOST)?;
         let snapshot = heap_snapshot::read(BufReader::with_capacity(1 << 20, opened))?;
         let (entry, executable) = self.runner.executable(cell)?;
-        let paths = Paths::new(&entry.provenance.key_inputs.checkout);
-        let executable = entry.folder.join(&executable.file);
-        let stored = symbols(log, &executable, &paths, &mut Resolvers::default())?;
-        let stacks = Stacks::new(log, |module, address| functions(&stored, module, address));
+        let executable = LogExecutable::new(entry, executable);
+        let mut known: StoredExecutable = sealed::read(&self.folder.executable(executable.hash))?;
+        let (stored, _) = symbols(log, &executable, &mut known, &mut Resolvers::default())?;
+        let stored = LogSymbols { executable: &known, libraries: stored.libraries };
+        let stacks = Stacks::new(log, |module, address| stored.frames(module, address));
+        let stacks = stacks.with_sizes(known.sizes());
+        let LogExecutable { path: executable, paths, .. } = executable;
         let data = DataSymbols::read(&executable)?;
         let mut resolver = Resolver::open(&executable, &paths)?;
         let module = log.modules.iter().find(|module| module.number == 0);
@@ -192,9 +193,6 @@ impl Owners<'_> {
             };
             frames.iter().filter_map(function).collect()
         };
-        let before = self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0);
-        let known: StoredSymbols = sealed::read(&before.join(file::SYMBOLS))?;
-        let stacks = stacks.with_sizes(known.sizes);
         let in_both = type_sizes::in_vec_and_deque(&executable)?;
         let recorded =
             Recorded { snapshot: &snapshot, log, stacks: &stacks, symbols: &data, in_both: &in_both };

@@ -1,11 +1,14 @@
 //! What a run with call stacks left: its log, and the functions of its frames.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::runner::Runner;
+use memprof_build::provenance::Executable;
+use memprof_build::store::Entry;
 use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::StackLog;
@@ -14,7 +17,7 @@ use memprof_judge::symbols::resolver;
 use memprof_judge::symbols::resolver::{Detail, Resolver};
 use memprof_judge::why::explanations::read_log;
 use memprof_judge::why::frame;
-use memprof_judge::why::stored::StoredSymbols;
+use memprof_judge::why::stored::{StoredExecutable, StoredSymbols};
 use memprof_plan::cells::PlannedCell;
 use memprof_support::sealed;
 
@@ -77,13 +80,29 @@ impl Resolvers {
     }
 }
 
-/// Returns the functions of all frames of a log.
+/// The executable of a log.
+pub(crate) struct LogExecutable<'a> {
+    pub(crate) path: Utf8PathBuf,
+    pub(crate) hash: &'a str,
+    pub(crate) paths: Paths,
+}
+
+impl<'a> LogExecutable<'a> {
+    pub(crate) fn new(entry: &Entry, executable: &'a Executable) -> Self {
+        let paths = Paths::new(&entry.provenance.key_inputs.checkout);
+        Self { path: entry.folder.join(&executable.file), hash: &executable.hash, paths }
+    }
+}
+
+/// Finds the functions of all frames of a log. Those of the executable that are not known yet are added to `known`,
+/// and their addresses are returned.
 pub(crate) fn symbols(
     log: &StackLog,
-    executable: &Utf8Path,
-    paths: &Paths,
+    executable: &LogExecutable<'_>,
+    known: &mut StoredExecutable,
     resolvers: &mut Resolvers,
-) -> anyhow::Result<StoredSymbols> {
+) -> anyhow::Result<(StoredSymbols, BTreeSet<u64>)> {
+    let LogExecutable { path, hash, paths } = executable;
     let mut stored = StoredSymbols::default();
     let mut by_module: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for node in &log.nodes {
@@ -91,23 +110,37 @@ pub(crate) fn symbols(
             by_module.entry(number).or_default().insert(node.address);
         }
     }
+    let mut added = by_module.remove(&0).unwrap_or_default();
     for (number, addresses) in by_module {
         let Some(module) = log.module(number) else { continue };
-        let file = if module.path.is_empty() { executable } else { Utf8Path::new(&module.path) };
-        let Some(resolver) = resolvers.of(file, paths) else { continue };
-        for address in addresses {
-            let frames: Vec<frame::Frame> = resolver.frames(address).iter().map(known).collect();
-            if frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some()) {
-                stored.frames.insert(StoredSymbols::key(Some(number), address), frames);
-            }
-        }
+        let Some(resolver) = resolvers.of(Utf8Path::new(&module.path), paths) else { continue };
+        let known = functions(resolver, addresses).filter(|(_, frames)| !frames.is_empty());
+        stored.libraries.insert(number, known.collect());
     }
     // A test that allocates nothing has no stacks.
-    if log.modules.iter().any(|module| module.number == 0) {
-        let own = resolvers.of(executable, paths).context("the executable cannot be read")?;
-        stored.note = missing(own);
+    if log.module(0).is_some() {
+        stored.executable = Some((*hash).to_owned());
+        added.retain(|address| !known.functions.contains_key(address));
+        if !added.is_empty() || known.functions.is_empty() {
+            let own = resolvers.of(path, paths).context("the executable cannot be read")?;
+            known.functions.extend(functions(own, added.iter().copied()));
+            // Whether there are lines is known of an executable whose functions were looked up.
+            known.note = missing(own);
+        }
     }
-    Ok(stored)
+    Ok((stored, added))
+}
+
+/// Returns the functions at addresses of a file; none where only the address is known.
+fn functions(
+    resolver: &mut Resolver,
+    addresses: impl IntoIterator<Item = u64>,
+) -> impl Iterator<Item = (u64, Vec<Arc<frame::Frame>>)> {
+    addresses.into_iter().map(|address| {
+        let frames: Vec<_> = resolver.frames(address).iter().map(stored_frame).collect();
+        let is_known = frames.iter().any(|frame| frame.function.is_some() || frame.place.is_some());
+        (address, if is_known { frames } else { Vec::new() })
+    })
 }
 
 /// What is missing in an executable, and what provides it.
@@ -127,14 +160,14 @@ fn missing(resolver: &Resolver) -> Option<String> {
     }
 }
 
-fn known(frame: &resolver::Frame) -> frame::Frame {
-    frame::Frame {
+fn stored_frame(frame: &resolver::Frame) -> Arc<frame::Frame> {
+    Arc::new(frame::Frame {
         function: frame.function.clone(),
         place: frame.place.clone().map(place),
         line: frame.line,
         is_inlined: frame.is_inlined,
         address: None,
-    }
+    })
 }
 
 fn place(place: Place) -> frame::Place {

@@ -5,7 +5,7 @@
 //! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json  unfinished.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/inputs/<hash>   (the standard inputs of programs)
-//! <id>/changes.json  why/tests.json  why/cells/<revision>/<cell>/0/  … symbols.json
+//! <id>/changes.json  why/tests.json  why/executables/<hash>.json  why/cells/<revision>/<cell>/0/  … symbols.json
 //! <id>/steps/<before>-<commit>/  changes.json  why/ …   (of a bisect)
 //! <id>/builds/<revision>.log
 //! ```
@@ -110,6 +110,16 @@ impl RunFolder {
         Self(self.0.join("why"))
     }
 
+    /// Returns the folder of [`Self::executable`].
+    pub fn executables(&self) -> Utf8PathBuf {
+        self.0.join("executables")
+    }
+
+    /// Returns the file with the functions of the executable with this hash.
+    pub fn executable(&self, hash: &str) -> Utf8PathBuf {
+        self.executables().join(format!("{hash}.json"))
+    }
+
     /// Returns the folder of the runs that find owners. It is below that of the runs with call stacks, and goes
     /// when they are done.
     #[must_use]
@@ -161,7 +171,7 @@ impl RunFolder {
 pub mod file {
     /// The shim's log.
     pub const LOG: &str = "log.jsonl";
-    /// The functions of the log's call stacks.
+    /// Where the functions of the log's call stacks are.
     pub const SYMBOLS: &str = "symbols.json";
     /// Who holds the memory of one moment.
     pub const OWNERS: &str = "owners.json";

@@ -16,14 +16,14 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Returns the sizes of types, by their paths: `app::Token`. Each address of the file comes with the types
 /// that its code uses; only the compiler's units with these addresses are read. A type whose size is not
-/// there, or has two, is left out.
+/// there is left out; one with two sizes has `None`.
 ///
 /// # Errors
 /// The file or its debug information cannot be read.
 pub fn sizes(
     path: &Utf8Path,
     wanted: &BTreeMap<u64, BTreeSet<String>>,
-) -> anyhow::Result<BTreeMap<String, u64>> {
+) -> anyhow::Result<BTreeMap<String, Option<u64>>> {
     if wanted.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -53,9 +53,9 @@ pub fn sizes(
             read_unit(&dwarf, &unit, &types, &mut found)?;
         }
     }
-    let one = |(path, sizes): (String, BTreeSet<u64>)| match sizes.len() {
-        1 => sizes.first().map(|size| (path, *size)),
-        _ => None,
+    let one = |(path, sizes): (String, BTreeSet<u64>)| {
+        let first = sizes.first().copied()?;
+        Some((path, Some(first).filter(|_| sizes.len() == 1)))
     };
     Ok(found.into_iter().filter_map(one).collect())
 }

@@ -327,7 +327,7 @@ impl Sheet<'_> {
     fn settled(&self, draft: Draft, measure: Measure) -> Group {
         let Draft { mut group, stack, slots, .. } = draft;
         if let Some((side, node)) = stack {
-            group.stack = self.stacks[side].stack(node).into_iter().cloned().collect();
+            group.stack = self.stacks[side].shared_stack(node);
             if matches!(group.kind, GroupKind::Sites { .. }) {
                 let resized = self.resized(side, node);
                 group.resized = resized.filter(|resized| group.has_as_many(resized.sizes, measure));

@@ -56,6 +56,8 @@ fn called(site: &Group) -> Group {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::why::frame::{Frame, Place};
     use crate::why::reasons::tests::{changed, difference, hunk};
@@ -84,6 +86,7 @@ mod tests {
             Class::Unchanged => Reason::Code(format!("src/lib.rs:{line}")),
             _ => Reason::Hunk(hunk(line)),
         };
+        let stack = stack.into_iter().map(Arc::new).collect();
         (amount, reason, Group { stack, first: 3, ..site })
     }
 

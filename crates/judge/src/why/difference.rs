@@ -1,5 +1,7 @@
 //! The answer for one row: groups of sites with both sides' figures, and the rest.
 
+use std::sync::Arc;
+
 use crate::results::stack_log::Figures;
 use crate::why::class::{Class, Existence};
 use crate::why::frame::{Frame, Owner};
@@ -61,7 +63,7 @@ pub struct Group {
     pub class: Option<Class>,
     /// The whole stack of that site at the candidate, or else at the baseline. The innermost frame
     /// is the first.
-    pub stack: Vec<Frame>,
+    pub stack: Vec<Arc<Frame>>,
     /// The index of the frame in `stack` that names the group.
     pub first: usize,
     /// The number of its stacks.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use camino::Utf8Path;
@@ -12,7 +13,7 @@ use crate::compare::matching::Match;
 use crate::results::build_facts::Fact;
 use crate::results::log_file;
 use crate::results::run_folder::{RunFolder, file};
-use crate::results::stack_log::{Module, StackLog};
+use crate::results::stack_log::StackLog;
 use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
@@ -20,13 +21,15 @@ use crate::why::attribution::{Attribution, Question, RecordedRun};
 use crate::why::chosen::{changed_rows, highest, names};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
-use crate::why::frame::{Address, Frame};
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::held::{self, HeldMemory};
 use crate::why::hunks::{ChangedSources, Changes, used_paths};
 use crate::why::limits::BrokenLimit;
 use crate::why::stacks::Stacks;
-use crate::why::stored::{StoredChanges, StoredFile, StoredOwners, StoredSymbols, StoredTest, StoredTests};
+use crate::why::stored::{
+    LogSymbols, StoredChanges, StoredExecutable, StoredFile, StoredOwners, StoredSymbols, StoredTest,
+    StoredTests,
+};
 use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
 use memprof_plan::resolved::CellId;
@@ -161,7 +164,9 @@ impl Explanations {
             (*candidate, files.map_err(String::as_str))
         });
         let sources = sources.collect();
-        let reader = Reader { why: &why, results, comparison, sources: &sources, inquiry };
+        let executables = Mutex::default();
+        let reader =
+            Reader { why: &why, results, comparison, sources: &sources, inquiry, executables: &executables };
         let tests = parallel::map(&stored.tests, READ_AT_ONCE, |test| reader.explain_or_tell(test));
         Ok(Some(Self { tests, left_out: stored.left_out, frames: 1, changes }))
     }
@@ -184,6 +189,8 @@ struct Reader<'a> {
     /// By candidate; or why they are not known.
     sources: &'a BTreeMap<usize, Result<ChangedSources<'a>, &'a str>>,
     inquiry: &'a Inquiry,
+    /// What was read, by hash.
+    executables: &'a Mutex<BTreeMap<String, Arc<StoredExecutable>>>,
 }
 
 impl Reader<'_> {
@@ -322,11 +329,25 @@ impl Reader<'_> {
             // The revision does not have the test.
             return Ok(None);
         }
-        let symbols: StoredSymbols = sealed::read(&symbols)?;
+        let StoredSymbols { executable, libraries } = sealed::read(&symbols)?;
+        let executable = executable.map(|hash| self.executable(&hash)).transpose()?.unwrap_or_default();
         let log = read_log(&path)?;
         anyhow::ensure!(log.recording.is_some(), "{path} does not say how call stacks were recorded");
-        let stacks = Stacks::new(&log, |module, address| functions(&symbols, module, address));
-        Ok(Some(Recorded { log, stacks: stacks.with_sizes(symbols.sizes), note: symbols.note }))
+        let symbols = LogSymbols { executable: &executable, libraries };
+        let stacks = Stacks::new(&log, |module, address| symbols.frames(module, address));
+        let stacks = stacks.with_sizes(executable.sizes());
+        Ok(Some(Recorded { log, stacks, note: executable.note.clone() }))
+    }
+
+    /// Reads what is known of an executable, once for all its tests.
+    fn executable(&self, hash: &str) -> anyhow::Result<Arc<StoredExecutable>> {
+        let mut known = self.executables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(executable) = known.get(hash) {
+            return Ok(Arc::clone(executable));
+        }
+        let read: Arc<StoredExecutable> = Arc::new(sealed::read(&self.why.executable(hash))?);
+        known.insert(hash.to_owned(), Arc::clone(&read));
+        Ok(read)
     }
 
     /// The rows that changed, the one that the test is reported with first.
@@ -563,16 +584,6 @@ fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
 pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
     let log = regular_file::open_within(path, log_file::MOST_OF_LOG).with_context(|| path.to_string())?;
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
-}
-
-/// Returns the functions of an address, as a run's folder keeps them.
-pub fn functions(symbols: &StoredSymbols, module: Option<&Module>, address: u64) -> Vec<Frame> {
-    let key = StoredSymbols::key(module.map(|module| module.number), address);
-    let unknown = || {
-        let address = Some(Address { module: module.map(|module| module.path.clone()), address });
-        vec![Frame { function: None, place: None, line: None, is_inlined: false, address }]
-    };
-    symbols.frames.get(&key).cloned().unwrap_or_else(unknown)
 }
 
 /// Whether a side's recorded figure is that of the plain runs.

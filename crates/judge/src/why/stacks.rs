@@ -2,6 +2,7 @@
 //! own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -15,7 +16,7 @@ use crate::why::types::{self, NoType, SiteType};
 /// The stacks of a run as a tree. Node 0 is the root; the outermost frames are its children.
 #[derive(Clone, Debug)]
 pub struct Stacks {
-    frames: IndexSet<Frame, FxBuildHasher>,
+    frames: IndexSet<Arc<Frame>, FxBuildHasher>,
     nodes: Vec<TreeNode>,
     /// The node of each site, at its number minus 1; 0 if the stack is empty.
     sites: Vec<u32>,
@@ -47,7 +48,7 @@ impl Stacks {
     /// Finds the functions of all frames. `resolve` gets a module and an address in its file, or no
     /// module and an address of the process. It returns the function there and those that it is
     /// inlined into, the innermost first; nothing if it knows none.
-    pub fn new(log: &StackLog, mut resolve: impl FnMut(Option<&Module>, u64) -> Vec<Frame>) -> Self {
+    pub fn new(log: &StackLog, mut resolve: impl FnMut(Option<&Module>, u64) -> Vec<Arc<Frame>>) -> Self {
         let root = TreeNode { parent: 0, frame: 0, children: Vec::new() };
         let mut stacks = Self {
             frames: IndexSet::default(),
@@ -66,7 +67,8 @@ impl Stacks {
                 let module = module.and_then(|number| log.module(number));
                 let mut frames = resolve(module, address);
                 if frames.is_empty() {
-                    frames.push(Frame::unknown(module.map(|module| module.path.clone()), address));
+                    let module = module.map(|module| module.path.clone());
+                    frames.push(Arc::new(Frame::unknown(module, address)));
                 }
                 frames.into_iter().map(|frame| stacks.frame_number(frame)).collect()
             });
@@ -121,7 +123,7 @@ impl Stacks {
         unit.slots(bytes, self.size_of(unit.path())?, most)
     }
 
-    fn frame_number(&mut self, frame: Frame) -> u32 {
+    fn frame_number(&mut self, frame: Arc<Frame>) -> u32 {
         u32::try_from(self.frames.insert_full(frame).0).unwrap_or(u32::MAX)
     }
 
@@ -150,6 +152,11 @@ impl Stacks {
         &self.frames[self.nodes[node as usize].frame as usize]
     }
 
+    /// Returns the frames of a stack, the innermost first, to be kept.
+    pub fn shared_stack(&self, node: u32) -> Vec<Arc<Frame>> {
+        self.chain(node).map(|node| Arc::clone(&self.frames[self.position(node)])).collect()
+    }
+
     /// Returns the position in [`Self::frames`] of a node's frame.
     pub(super) fn position(&self, node: u32) -> usize {
         self.nodes[node as usize].frame as usize
@@ -173,7 +180,7 @@ impl Stacks {
 
     /// Returns all frames, each once.
     pub fn frames(&self) -> impl Iterator<Item = &Frame> {
-        self.frames.iter()
+        self.frames.iter().map(Arc::as_ref)
     }
 
     /// Returns the stack of a site, the innermost frame first; empty if it is not known.
@@ -278,7 +285,7 @@ pub(crate) mod tests {
             let inlined: Vec<&str> = names[usize::try_from(address).unwrap()].rsplit(" > ").collect();
             let last = inlined.len() - 1;
             let frames = inlined.iter().enumerate();
-            frames.map(|(index, name)| Frame { is_inlined: index < last, ..frame(name) }).collect()
+            frames.map(|(index, name)| Arc::new(Frame { is_inlined: index < last, ..frame(name) })).collect()
         })
     }
 

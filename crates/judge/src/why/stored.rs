@@ -2,9 +2,11 @@
 //! repository: which tests were recorded, their functions, and the changed source files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::stack_log::Module;
 use crate::why::frame::Frame;
 use crate::why::owner_tree::OwnerTree;
 use memprof_plan::resolved::CellId;
@@ -29,26 +31,67 @@ pub struct StoredTest {
     pub problem: Option<String>,
 }
 
-/// `symbols.json` beside a log: the functions of its frames.
+/// The functions at addresses of a file. The innermost inlined function is the first.
+pub type Functions = BTreeMap<u64, Vec<Arc<Frame>>>;
+
+/// `why/executables/<hash>.json`: what is known of an executable that tests ran with call stacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StoredSymbols {
-    /// Why lines or names are missing in the executable, and what provides them.
+pub struct StoredExecutable {
+    /// Why lines or names are missing in it, and what provides them.
     pub note: Option<String>,
-    /// By module and address, as in the log: `0 4711`, and `- 4711` without a module. The innermost
-    /// inlined function is the first.
-    pub frames: BTreeMap<String, Vec<Frame>>,
-    /// The sizes of types that are elements of containers, in bytes, by their paths.
+    /// The functions of the frames of all its logs; none where only the address is known.
+    pub functions: Functions,
+    /// The sizes of types that are elements of containers, in bytes, by their paths. `None` if two types have the
+    /// path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sizes: BTreeMap<String, u64>,
+    pub sizes: BTreeMap<String, Option<u64>>,
 }
 
-impl StoredSymbols {
-    /// Returns the key of an address.
-    pub fn key(module: Option<u32>, address: u64) -> String {
-        match module {
-            Some(module) => format!("{module} {address}"),
-            None => format!("- {address}"),
+impl StoredExecutable {
+    /// Returns the sizes of types that are certain.
+    pub fn sizes(&self) -> BTreeMap<String, u64> {
+        self.sizes.iter().filter_map(|(path, size)| Some((path.clone(), (*size)?))).collect()
+    }
+
+    /// Adds what was found elsewhere in the same executable.
+    pub fn merge(&mut self, other: Self) {
+        let Self { note, functions, sizes } = other;
+        self.note = self.note.take().or(note);
+        self.functions.extend(functions);
+        for (path, size) in sizes {
+            let known = self.sizes.entry(path).or_insert(size);
+            *known = known.filter(|_| *known == size);
         }
+    }
+}
+
+/// `symbols.json` beside a log: where the functions of its frames are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredSymbols {
+    /// The hash of the executable. `None` if none of its code is in the log.
+    pub executable: Option<String>,
+    /// Functions of the libraries that the process loaded, by their numbers in the log.
+    pub libraries: BTreeMap<u32, Functions>,
+}
+
+/// The functions of one log.
+#[derive(Clone, Debug)]
+pub struct LogSymbols<'a> {
+    /// What is known of the executable; nothing if none of its code is in the log.
+    pub executable: &'a StoredExecutable,
+    /// As in [`StoredSymbols`].
+    pub libraries: BTreeMap<u32, Functions>,
+}
+
+impl LogSymbols<'_> {
+    /// Returns the functions at an address, or none.
+    pub fn frames(&self, module: Option<&Module>, address: u64) -> Vec<Arc<Frame>> {
+        let functions = match module.map(|module| module.number) {
+            None => None,
+            Some(0) => Some(&self.executable.functions),
+            Some(library) => self.libraries.get(&library),
+        };
+        functions.and_then(|functions| functions.get(&address)).cloned().unwrap_or_default()
     }
 }
 
@@ -75,4 +118,34 @@ pub struct StoredFile {
     pub paths: [Option<String>; 2],
     /// The text on each side; `None` if it could not be read.
     pub texts: [Option<String>; 2],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_with_two_sizes_has_none_and_functions_add_up() {
+        let function = |line: u32| {
+            let unknown = Frame::unknown(None, 0);
+            vec![Arc::new(Frame { function: Some("app::f".to_owned()), line: Some(line), ..unknown })]
+        };
+        let found = |line: u32, size: u64| StoredExecutable {
+            note: None,
+            functions: [(u64::from(line), function(line))].into(),
+            sizes: [("app::Token".to_owned(), Some(size)), (format!("app::Of{line}"), Some(8))].into(),
+        };
+        let mut known = found(1, 16);
+        known.merge(found(2, 24));
+        assert_eq!(known.functions.keys().collect::<Vec<_>>(), [&1, &2]);
+        assert_eq!(known.sizes(), [("app::Of1".to_owned(), 8), ("app::Of2".to_owned(), 8)].into());
+        known.merge(found(3, 16));
+        assert!(!known.sizes().contains_key("app::Token"), "it stays uncertain");
+        let symbols = LogSymbols { executable: &known, libraries: [(3, [(7, function(9))].into())].into() };
+        let module = |number: u32| Module { number, path: String::new(), bias: 0, begin: 0, end: 9 };
+        assert_eq!(symbols.frames(Some(&module(0)), 2), function(2));
+        assert_eq!(symbols.frames(Some(&module(3)), 7), function(9));
+        let unknown = [symbols.frames(Some(&module(3)), 2), symbols.frames(None, 2)];
+        assert!(unknown.iter().all(Vec::is_empty), "an address of another file, and of none");
+    }
 }

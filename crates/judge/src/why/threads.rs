@@ -2,6 +2,7 @@
 //! name, by `--why-by thread`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::results::stack_log::{Figures, RecordedThread, Released, StackLog, ThreadKind, Way};
 use crate::why::difference::{Group, GroupKind, Measure};
@@ -189,13 +190,13 @@ pub(super) fn groups(
     }
     let group = |(key, draft): (Option<Option<&str>>, Draft)| {
         let (side, number) = draft.largest.map_or((1, 0), |(_, side, number)| (side, number));
-        let stack: Vec<Frame> =
-            sides[side].iter().flat_map(|of| of.stacks.of_site(number)).cloned().collect();
-        let first = grouping.naming(&stack.iter().collect::<Vec<_>>()).unwrap_or(0);
+        let nodes = sides[side].iter().filter_map(|of| Some((of.stacks, of.stacks.node_of(number)?)));
+        let stack: Vec<Arc<Frame>> = nodes.flat_map(|(stacks, node)| stacks.shared_stack(node)).collect();
+        let first = grouping.naming(&stack.iter().map(Arc::as_ref).collect::<Vec<_>>()).unwrap_or(0);
         let kind = match key {
             Some(Some(name)) => GroupKind::Thread {
                 name: name.to_owned(),
-                location: stack.get(first).and_then(Frame::location),
+                location: stack.get(first).and_then(|frame| frame.location()),
                 freed: freed
                     .each_ref()
                     .map(|side| side.as_ref().map(|freed| freed.get(name).cloned().unwrap_or_default())),

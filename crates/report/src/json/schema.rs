@@ -27,7 +27,7 @@ use memprof_plan::random_numbers::RandomNumbers;
 
 /// The version of the report's format. Within a version, fields may be added, but not removed or
 /// changed.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Values by the name of a ref.
 pub(crate) type ByRef<'a, T> = IndexMap<Cow<'a, str>, T, FxBuildHasher>;

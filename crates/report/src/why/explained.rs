@@ -11,7 +11,9 @@ use crate::options::Options;
 use crate::page::{Page, Tone};
 use crate::text::figure;
 use crate::titles;
-use crate::why::json::{VERSION, WhyCheckpoint, WhyHeld, WhyRemark, WhyReport, WhyRow, WhyTimeline};
+use crate::why::json::{
+    FrameTable, VERSION, WhyCheckpoint, WhyHeld, WhyRemark, WhyReport, WhyRow, WhyTimeline,
+};
 use crate::why::site_rows::Sites;
 use crate::why::threads::WhyThreads;
 use crate::why::{held, markdown, sparkline, text};
@@ -161,6 +163,7 @@ pub(crate) fn remarks(options: &Options) -> Vec<String> {
 pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
     let (mut rows, mut held, mut remarks, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut threads = Vec::new();
+    let mut frames = FrameTable::default();
     for test in &why.tests {
         let Some(cell) = comparison.cells.iter().find(|cell| cell.id == test.cell) else { continue };
         let names =
@@ -172,7 +175,7 @@ pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
         let limits = test.limits.iter().map(|row| (row, true));
         rows.extend(test.rows.iter().map(|row| (row, false)).chain(limits).map(|(row, is_limit)| WhyRow {
             is_limit,
-            ..WhyRow::new(&title, names, &row.difference, row.agreements)
+            ..WhyRow::new(&title, names, &row.difference, row.agreements, &mut frames)
         }));
         for (run, name) in test.threads.iter().zip(names) {
             threads.extend(run.iter().map(|run| WhyThreads::new(&title, name, run)));
@@ -184,7 +187,17 @@ pub(crate) fn report(comparison: &Comparison, why: &Explanations) -> WhyReport {
             text: text.clone(),
         }));
     }
-    WhyReport { schema: VERSION, rows, held, threads, timelines, remarks, left_out: why.left_out.clone() }
+    let frames = frames.frames();
+    WhyReport {
+        schema: VERSION,
+        frames,
+        rows,
+        held,
+        threads,
+        timelines,
+        remarks,
+        left_out: why.left_out.clone(),
+    }
 }
 
 /// Live bytes over time, with the checkpoints on the same clock.

@@ -1,5 +1,9 @@
 //! Call sites as JSON, with a version of its own.
 
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +21,7 @@ use memprof_judge::why::versions::ChangedDependency;
 use memprof_plan::metric::Unit;
 
 /// The version of this format. Within a version, fields may be added, but not removed or changed.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The call sites of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +29,9 @@ pub const VERSION: u32 = 1;
 pub struct WhyReport {
     /// The version of this format.
     pub schema: u32,
+    /// The frames of all call stacks, each once. Groups give positions in it.
+    #[serde(default)]
+    pub frames: Vec<WhyFrame>,
     /// One entry for each row.
     pub rows: Vec<WhyRow>,
     /// Who holds the memory of each test, by `--why-by owner`.
@@ -329,8 +336,8 @@ pub struct WhyGroup {
     pub has_other_sizes: bool,
     /// The number of call stacks.
     pub stacks: usize,
-    /// The call stack that differs most, the innermost frame first.
-    pub stack: Vec<WhyFrame>,
+    /// The call stack that differs most, the innermost frame first: positions in the report's `frames`, from 0.
+    pub stack: Vec<usize>,
 }
 
 /// What the diff has to do with a site.
@@ -408,13 +415,30 @@ pub struct WhyFrame {
     pub is_inlined: bool,
 }
 
+/// The frames of a report's call stacks, each once: thousands of stacks have the same few thousand frames.
+#[derive(Debug, Default)]
+pub struct FrameTable<'a>(IndexSet<&'a Frame, FxBuildHasher>);
+
+impl<'a> FrameTable<'a> {
+    /// Returns the positions of a stack's frames.
+    fn positions(&mut self, stack: &'a [Arc<Frame>]) -> Vec<usize> {
+        stack.iter().map(|frame| self.0.insert_full(frame).0).collect()
+    }
+
+    /// Returns the frames for the report.
+    pub fn frames(&self) -> Vec<WhyFrame> {
+        self.0.iter().map(|frame| WhyFrame::from(*frame)).collect()
+    }
+}
+
 impl WhyRow {
     /// Takes the sites of a row. The refs and the agreements with the plain runs are by side.
-    pub fn new(
+    pub fn new<'a>(
         test: &str,
         refs: [&str; 2],
-        difference: &Difference,
+        difference: &'a Difference,
         agreements: [Option<Agreement>; 2],
+        frames: &mut FrameTable<'a>,
     ) -> Self {
         let side = |side: usize| {
             let CheckpointName { label, occurrence } = difference.checkpoints[side].as_ref()?;
@@ -441,7 +465,7 @@ impl WhyRow {
             is_limit: false,
             is_estimate: difference.sample.is_some(),
             incomplete: difference.incomplete.clone(),
-            groups: difference.groups.iter().map(|group| entry(difference, group)).collect(),
+            groups: difference.groups.iter().map(|group| entry(difference, group, frames)).collect(),
         }
     }
 }
@@ -460,7 +484,7 @@ fn word(agreement: Agreement) -> &'static str {
     }
 }
 
-fn entry(difference: &Difference, group: &Group) -> WhyGroup {
+fn entry<'a>(difference: &Difference, group: &'a Group, frames: &mut FrameTable<'a>) -> WhyGroup {
     let kind = match &group.kind {
         GroupKind::Sites { .. } => "sites",
         GroupKind::Type { .. } => "type",
@@ -488,7 +512,7 @@ fn entry(difference: &Difference, group: &Group) -> WhyGroup {
         difference: difference.of_group(group),
         has_other_sizes: group.has_other_sizes(),
         stacks: group.stacks,
-        stack: group.stack.iter().map(WhyFrame::from).collect(),
+        stack: frames.positions(&group.stack),
     }
 }
 

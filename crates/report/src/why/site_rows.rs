@@ -1,5 +1,7 @@
 //! The call sites of a difference as rows, and what limits them. Every format shows these texts.
 
+use std::sync::Arc;
+
 use crate::text::{difference as signed, figure};
 use crate::why::{threads, words};
 use memprof_judge::why::agreement::Agreement;
@@ -76,7 +78,7 @@ impl<'a> SiteRows<'a> {
 
 impl<'a> SiteRow<'a> {
     fn new(difference: &Difference, group: &'a Group, sites: &Sites<'_>) -> Self {
-        let stack: Vec<&Frame> = group.stack.iter().collect();
+        let stack: Vec<&Frame> = group.stack.iter().map(Arc::as_ref).collect();
         let callers = displayed_from(&stack, group.first).into_iter().skip(1);
         let caller = |frame: &Frame| {
             [frame.name(), frame.location().unwrap_or_default()].map(|text| one_line(&text).into_owned())
