@@ -20,6 +20,8 @@ const BUILD_LINES: usize = 20;
 
 /// Show at most this many lines of a failure's message.
 const MESSAGE_LINES: usize = 6;
+/// Show at most this many columns of a line of it: an assertion may show all values of two vectors.
+const LINE_COLUMNS: usize = 320;
 
 /// Why a side has incomplete or no figures.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,11 +154,14 @@ fn run_trouble(
 /// Returns the first lines of a message, and where the rest is.
 fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
     let lines: Vec<&str> = message.lines().filter(|line| !line.trim().is_empty()).collect();
-    let shown = lines.iter().take(most);
-    let mut quoted: Vec<String> = shown.map(|line| labels::one_line(line.trim_end()).into_owned()).collect();
+    let shown = lines.iter().take(most).map(|line| labels::one_line(line.trim_end()));
+    let mut quoted: Vec<String> =
+        shown.clone().map(|line| labels::cut(&line, LINE_COLUMNS).into_owned()).collect();
+    let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
     if lines.len() > most {
-        let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
         quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
+    } else if shown.zip(&quoted).any(|(whole, shown)| whole != shown.as_str()) {
+        quoted.push(format!("… whole lines{place}"));
     }
     quoted
 }
@@ -166,7 +171,9 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
     let log = failed.log.as_deref();
     let lockfile = failed.lockfile.as_deref().map(|used| format!("without a Cargo.lock: built with {used}"));
     let mut details = quoted(&failed.errors, BUILD_LINES, log);
-    if let Some(log) = log.filter(|_| details.len() <= BUILD_LINES) {
+    if let Some(log) =
+        log.filter(|log| !details.iter().any(|line| line.starts_with('…') && line.ends_with(log)))
+    {
         details.push(format!("full log: {log}"));
     }
     details.extend(lockfile);
@@ -201,4 +208,20 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
         troubles.extend(failed.map(|(names, failed)| failed_build(&names.join(" and "), failed)));
     }
     troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_of_a_message_is_cut_and_says_where_the_rest_is() {
+        let message = format!("src/lib.rs:3:9: assertion failed\n  left: {:?}", vec![7; 1000]);
+        let shown = quoted(&message, MESSAGE_LINES, Some("runs/0"));
+        assert_eq!(shown[0], "src/lib.rs:3:9: assertion failed");
+        assert_eq!(labels::width(&shown[1]), LINE_COLUMNS);
+        assert!(shown[1].starts_with("  left: [7, 7, ") && shown[1].ends_with(", 7]"), "{}", shown[1]);
+        assert_eq!(shown[2..], ["… whole lines in runs/0"]);
+        assert_eq!(quoted("short", MESSAGE_LINES, Some("runs/0")), ["short"]);
+    }
 }

@@ -21,6 +21,9 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     added.chain(comparison.candidates().filter_map(|candidate| fixed(comparison, candidate))).collect()
 }
 
+/// The columns of why one test failed. The message of an assertion may have all values of two vectors.
+const REASON_COLUMNS: usize = 160;
+
 /// `tests/regression.rs of HEAD (9be0d13) was put into main (4f1c2aa), which lacks it: 1 test fails
 /// there and is not compared: wraps (src/lib.rs:3:9: overflow)`.
 fn of_file(comparison: &Comparison, revision: usize, added: &AddedTest) -> String {
@@ -74,7 +77,7 @@ fn with_reason(comparison: &Comparison, title: &str, side: &Aggregate) -> String
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).take(2).collect();
     match lines.as_slice() {
         [] => format!("{title} ({})", outcome.status),
-        lines => format!("{title} ({})", labels::one_line(&lines.join(" "))),
+        lines => format!("{title} ({})", labels::cut(&labels::one_line(&lines.join(" ")), REASON_COLUMNS)),
     }
 }
 
