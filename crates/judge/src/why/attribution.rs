@@ -344,6 +344,9 @@ impl Sheet<'_> {
 
     /// Returns the type of the elements that are allocated on a stack, if its size differs.
     fn resized(&self, side: usize, node: u32) -> Option<Resized> {
+        if self.stacks.iter().any(|stacks| !stacks.has_sizes()) {
+            return None;
+        }
         let element = self.stacks[side].type_of(node).ok()?.element()?;
         let sizes = self.stacks.map(|stacks| stacks.size_of(&element));
         let [Some(old), Some(new)] = sizes else { return None };

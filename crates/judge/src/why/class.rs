@@ -1,10 +1,10 @@
 //! What a change has to do with a site: its code changed, a caller's, a dependency, or nothing.
 
 use crate::results::stack_log::Way;
-use crate::why::frame::Frame;
+use crate::why::frame::{Frame, FrameKind};
 use crate::why::function_path::names;
 use crate::why::hunks::{Changes, HunkAt, Replacement, Side};
-use crate::why::stacks::shown;
+use crate::why::stacks::{naming, shown};
 use crate::why::versions::{ChangedDependency, Versions};
 
 /// What the diff has to do with a site.
@@ -148,7 +148,7 @@ pub struct Diff {
 }
 
 /// What the diff has to do with one frame.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct FrameFacts {
     /// The hunk of its function.
     hunk: Option<HunkAt>,
@@ -158,6 +158,7 @@ pub(super) struct FrameFacts {
     replacements: Vec<Replacement>,
     /// Whether it is in the code that names the lines of a backtrace, and both sides have such frames.
     names_lines: bool,
+    kind: FrameKind,
 }
 
 impl FrameFacts {
@@ -191,6 +192,7 @@ impl Diff {
             dependency: self.versions.change(side, frame),
             replacements: self.changes().replacements(side, frame),
             names_lines: frame.names_lines(),
+            kind: frame.kind(),
         }
     }
 
@@ -198,7 +200,7 @@ impl Diff {
     /// no lines, or the changes are not known, so that nothing can be said.
     pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
         self.changes.as_ref()?;
-        let first = shown(stack)?;
+        let first = naming(facts.iter().map(|facts| facts.kind))?;
         stack[first].place.as_ref()?;
         // What a caller does with each line is its own code.
         if facts[..first].iter().any(|one| one.names_lines) {
@@ -355,8 +357,8 @@ mod tests {
     fn the_rest_is_unchanged_and_without_lines_nothing_is_said() {
         assert_eq!(of_candidate(&["a::c@src/lib.rs:8", "a::a@src/lib.rs:2"]), Some(Class::Unchanged));
         let bare = Frame { place: None, line: None, ..frame("a::c@src/lib.rs:8") };
-        let facts = FrameFacts::default();
         let no_changes = Diff { changes: Some(Changes::NONE), ..Diff::default() };
+        let facts = no_changes.facts(Side::Candidate, &bare);
         assert_eq!(no_changes.class(Side::Candidate, &[&bare], &[&facts]), None);
         assert_eq!(no_changes.class(Side::Candidate, &[], &[]), None);
     }
@@ -364,6 +366,7 @@ mod tests {
     #[test]
     fn without_known_changes_nothing_is_said() {
         let site = frame("a::c@src/lib.rs:8");
-        assert_eq!(Diff::default().class(Side::Candidate, &[&site], &[&FrameFacts::default()]), None);
+        let facts = Diff::default().facts(Side::Candidate, &site);
+        assert_eq!(Diff::default().class(Side::Candidate, &[&site], &[&facts]), None);
     }
 }

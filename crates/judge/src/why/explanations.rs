@@ -331,11 +331,13 @@ impl Reader<'_> {
         }
         let StoredSymbols { executable, libraries } = sealed::read(&symbols)?;
         let executable = executable.map(|hash| self.executable(&hash)).transpose()?.unwrap_or_default();
-        let log = read_log(&path)?;
+        let mut log = read_log(&path)?;
         anyhow::ensure!(log.recording.is_some(), "{path} does not say how call stacks were recorded");
         let symbols = LogSymbols { executable: &executable, libraries };
         let stacks = Stacks::new(&log, |module, address| symbols.frames(module, address));
         let stacks = stacks.with_sizes(executable.sizes());
+        // The stacks have them now.
+        log.nodes = Vec::new();
         Ok(Some(Recorded { log, stacks, note: executable.note.clone() }))
     }
 

@@ -73,6 +73,14 @@ pub enum Owner {
     Unknown,
 }
 
+/// What decides whether a frame names a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameKind {
+    pub(crate) owner: Owner,
+    /// Whether the function belongs to libtest.
+    pub(crate) is_of_harness: bool,
+}
+
 /// The beginnings of the functions that lead from a container to the allocator.
 const OF_ALLOCATOR: [&str; 9] = [
     "__rust_",
@@ -109,6 +117,11 @@ impl Frame {
                 _ => Owner::Unknown,
             },
         }
+    }
+
+    /// Returns what decides whether it names a site.
+    pub(crate) fn kind(&self) -> FrameKind {
+        FrameKind { owner: self.owner(), is_of_harness: self.is_of_harness() }
     }
 
     /// Returns the function's path, or else its address: `libcuda.so.1+0x2f10`.
@@ -164,7 +177,7 @@ impl Frame {
     }
 
     /// Whether the function belongs to libtest.
-    pub(crate) fn is_of_harness(&self) -> bool {
+    fn is_of_harness(&self) -> bool {
         matches!(&self.place, Some(Place::Std(path)) if path.starts_with("test/"))
             || self.function.as_deref().is_some_and(|path| path.starts_with("test::"))
     }

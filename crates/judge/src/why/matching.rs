@@ -13,7 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use crate::why::frame::Frame;
 use crate::why::function_path::readable;
 use crate::why::hunks::{Changes, Side};
-use crate::why::stacks::{Stacks, shown};
+use crate::why::stacks::Stacks;
 
 /// At most this many frames in a row are skipped.
 const MOST_SKIPPED: usize = 16;
@@ -258,7 +258,7 @@ impl<'a> Keys<'a> {
     }
 
     fn shown(&mut self, side: usize, node: u32) -> Option<usize> {
-        *self.shown[side].entry(node).or_insert_with(|| shown(&self.stacks[side].stack(node)))
+        *self.shown[side].entry(node).or_insert_with(|| self.stacks[side].shown(node))
     }
 
     /// Returns the number of the key of a node's frame.

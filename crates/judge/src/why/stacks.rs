@@ -2,14 +2,14 @@
 //! own.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use indexmap::IndexSet;
 
 use crate::results::stack_log::{Figures, Module, Node, StackLog};
-use crate::why::frame::{Frame, Owner};
+use crate::why::frame::{Frame, FrameKind, Owner};
 use crate::why::slots::Unit;
 use crate::why::types::{self, NoType, SiteType};
 
@@ -17,22 +17,48 @@ use crate::why::types::{self, NoType, SiteType};
 #[derive(Clone, Debug)]
 pub struct Stacks {
     frames: IndexSet<Arc<Frame>, FxBuildHasher>,
+    /// What is asked of each frame in many stacks, at its position.
+    traits: Vec<Traits>,
     nodes: Vec<TreeNode>,
-    /// The node of each site, at its number minus 1; 0 if the stack is empty.
-    sites: Vec<u32>,
-    /// The type that allocates at each node of a site.
-    types: FxHashMap<u32, SiteType>,
-    /// What the blocks of each node with room for elements are.
-    units: FxHashMap<u32, Option<Unit>>,
+    /// The children of all nodes, one node after the other.
+    children: Vec<u32>,
+    /// Where those of each node begin, and the end.
+    first_children: Vec<u32>,
+    /// The stack of each site, at its number minus 1.
+    sites: Vec<Site>,
+    types: OnceLock<Types>,
     /// The sizes of types, by their paths.
     sizes: BTreeMap<String, u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct TreeNode {
     parent: u32,
     frame: u32,
-    children: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    /// The innermost node of its stack; 0 if the stack is empty.
+    whole: u32,
+    /// That without the allocator's own frames.
+    node: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Traits {
+    kind: FrameKind,
+    is_of_allocator: bool,
+    calls_body: bool,
+}
+
+/// What the blocks of each site's node are.
+#[derive(Clone, Debug, Default)]
+struct Types {
+    /// The type that allocates.
+    of: FxHashMap<u32, SiteType>,
+    /// What there is room for.
+    units: FxHashMap<u32, Option<Unit>>,
 }
 
 /// The figures of a run's stacks.
@@ -49,13 +75,14 @@ impl Stacks {
     /// module and an address of the process. It returns the function there and those that it is
     /// inlined into, the innermost first; nothing if it knows none.
     pub fn new(log: &StackLog, mut resolve: impl FnMut(Option<&Module>, u64) -> Vec<Arc<Frame>>) -> Self {
-        let root = TreeNode { parent: 0, frame: 0, children: Vec::new() };
         let mut stacks = Self {
             frames: IndexSet::default(),
-            nodes: vec![root],
+            traits: Vec::new(),
+            nodes: vec![TreeNode { parent: 0, frame: 0 }],
+            children: Vec::new(),
+            first_children: Vec::new(),
             sites: Vec::new(),
-            types: FxHashMap::default(),
-            units: FxHashMap::default(),
+            types: OnceLock::new(),
             sizes: BTreeMap::new(),
         };
         let mut resolved: FxHashMap<(Option<u32>, u64), Vec<u32>> = FxHashMap::default();
@@ -74,7 +101,7 @@ impl Stacks {
             });
             let parent = innermost[parent as usize];
             // Stacks of a test begin with its body.
-            let calls_body = frames.iter().any(|&frame| stacks.frames[frame as usize].calls_body());
+            let calls_body = frames.iter().any(|&frame| stacks.traits[frame as usize].calls_body);
             let node = frames
                 .iter()
                 .rev()
@@ -84,31 +111,65 @@ impl Stacks {
                 });
             innermost.push(node);
         }
-        for &node in &log.sites {
+        let site = |&node: &u32| {
             let whole = innermost[node as usize];
-            let node = stacks.cut(whole);
-            let stack = stacks.stack(whole);
-            let found = types::of_stack(&stack);
-            let functions = stack.iter().filter_map(|frame| frame.function.as_deref());
-            let unit = found.as_ref().ok().and_then(|of| Unit::of(of.path(), functions));
-            let known = stacks.units.entry(node).or_insert_with(|| unit.clone());
-            if *known != unit {
-                *known = None;
-            }
-            // The allocator's own frames, which are cut, may be those of different types.
-            let known = stacks.types.entry(node).or_insert_with(|| found.clone());
-            if *known != found {
-                *known = Err(NoType::Inlined);
-            }
-            stacks.sites.push(node);
-        }
+            Site { whole, node: stacks.cut(whole) }
+        };
+        stacks.sites = log.sites.iter().map(site).collect();
+        stacks.link_children();
         stacks
+    }
+
+    /// Lists the children of all nodes, in the order of their numbers.
+    fn link_children(&mut self) {
+        let mut ends = vec![0_u32; self.nodes.len() + 1];
+        for node in &self.nodes[1..] {
+            ends[node.parent as usize + 1] += 1;
+        }
+        for index in 1..ends.len() {
+            ends[index] += ends[index - 1];
+        }
+        self.first_children.clone_from(&ends);
+        self.children = vec![0; self.nodes.len() - 1];
+        for (number, node) in (1..).zip(&self.nodes[1..]) {
+            let next = &mut ends[node.parent as usize];
+            self.children[*next as usize] = number;
+            *next += 1;
+        }
+    }
+
+    /// Returns the types that allocate. Most reports do not ask for them.
+    fn types(&self) -> &Types {
+        self.types.get_or_init(|| {
+            let mut types = Types::default();
+            for &Site { whole, node } in &self.sites {
+                let stack = self.stack(whole);
+                let found = types::of_stack(&stack);
+                let functions = stack.iter().filter_map(|frame| frame.function.as_deref());
+                let unit = found.as_ref().ok().and_then(|of| Unit::of(of.path(), functions));
+                let known = types.units.entry(node).or_insert_with(|| unit.clone());
+                if *known != unit {
+                    *known = None;
+                }
+                // The allocator's own frames, which are cut, may be those of different types.
+                let known = types.of.entry(node).or_insert_with(|| found.clone());
+                if *known != found {
+                    *known = Err(NoType::Inlined);
+                }
+            }
+            types
+        })
     }
 
     /// Adds what is known about the sizes of types.
     #[must_use]
     pub fn with_sizes(self, sizes: BTreeMap<String, u64>) -> Self {
         Self { sizes, ..self }
+    }
+
+    /// Whether the size of any type is known.
+    pub(super) fn has_sizes(&self) -> bool {
+        !self.sizes.is_empty()
     }
 
     /// Returns the size of a type, by its path.
@@ -119,25 +180,30 @@ impl Stacks {
     /// Returns how many elements these bytes of a node have room for, if that is certain. `most` is the number of
     /// its blocks at most.
     pub(super) fn slots(&self, node: u32, bytes: u64, most: u64) -> Option<u64> {
-        let unit = self.units.get(&node)?.as_ref()?;
+        let unit = self.types().units.get(&node)?.as_ref()?;
         unit.slots(bytes, self.size_of(unit.path())?, most)
     }
 
     fn frame_number(&mut self, frame: Arc<Frame>) -> u32 {
-        u32::try_from(self.frames.insert_full(frame).0).unwrap_or(u32::MAX)
+        let (position, is_new) = self.frames.insert_full(frame);
+        if is_new {
+            let frame = &self.frames[position];
+            let (is_of_allocator, calls_body) = (frame.is_of_allocator(), frame.calls_body());
+            self.traits.push(Traits { kind: frame.kind(), is_of_allocator, calls_body });
+        }
+        u32::try_from(position).unwrap_or(u32::MAX)
     }
 
     fn add(&mut self, parent: u32, frame: u32) -> u32 {
         let number = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
-        self.nodes.push(TreeNode { parent, frame, children: Vec::new() });
-        self.nodes[parent as usize].children.push(number);
+        self.nodes.push(TreeNode { parent, frame });
         number
     }
 
     /// Cuts the allocator's own frames at the inner end, unless there are no others.
     fn cut(&self, node: u32) -> u32 {
         let mut outer = node;
-        while outer != 0 && self.frame(outer).is_of_allocator() {
+        while outer != 0 && self.traits[self.position(outer)].is_of_allocator {
             outer = self.nodes[outer as usize].parent;
         }
         if outer == 0 { node } else { outer }
@@ -175,7 +241,13 @@ impl Stacks {
 
     /// Returns the frames that a node's frame calls.
     pub(super) fn children(&self, node: u32) -> &[u32] {
-        &self.nodes[node as usize].children
+        let [first, end] = [0, 1].map(|next| self.first_children[node as usize + next] as usize);
+        &self.children[first..end]
+    }
+
+    /// Returns the index of the frame that names a stack's site: as [`shown`].
+    pub(super) fn shown(&self, node: u32) -> Option<usize> {
+        naming(self.chain(node).map(|node| self.traits[self.position(node)].kind))
     }
 
     /// Returns all frames, each once.
@@ -190,13 +262,13 @@ impl Stacks {
 
     /// Returns the innermost node of a site's stack; `None` if it is not known.
     pub(crate) fn node_of(&self, site: u32) -> Option<u32> {
-        let node = site.checked_sub(1).and_then(|index| self.sites.get(index as usize)).copied();
-        node.filter(|node| *node != 0)
+        let site = site.checked_sub(1).and_then(|index| self.sites.get(index as usize))?;
+        Some(site.node).filter(|node| *node != 0)
     }
 
     /// Returns the type that allocates at a site's innermost node, or why it is not known.
     pub fn type_of(&self, node: u32) -> SiteType {
-        self.types.get(&node).cloned().unwrap_or(Err(NoType::NoName))
+        self.types().of.get(&node).cloned().unwrap_or(Err(NoType::NoName))
     }
 
     /// Adds up the figures of sites with the same stack.
@@ -216,14 +288,19 @@ impl Stacks {
 /// Returns the index of the frame that names the site: the innermost of the user's code; else of a
 /// dependency, of the standard library, or of all.
 pub fn shown(stack: &[&Frame]) -> Option<usize> {
+    naming(stack.iter().map(|frame| frame.kind()))
+}
+
+/// As [`shown`], by the kinds of frames.
+pub(super) fn naming(kinds: impl Iterator<Item = FrameKind>) -> Option<usize> {
+    let mut kinds = kinds.peekable();
     // The test harness calls the user's code in a thread of its own. Outside of the harness is only
     // the `main` that the compiler generates, in the test's file.
-    let harness = stack.iter().position(|frame| frame.is_of_harness()).unwrap_or(stack.len());
-    let own = &stack[..if harness == 0 { stack.len() } else { harness }];
-    let owner = |frame: &&Frame| if harness == 0 { frame.owner().max(Owner::Std) } else { frame.owner() };
-    let owners: Vec<Owner> = own.iter().map(owner).collect();
-    let best = owners.iter().min()?;
-    owners.iter().position(|owner| owner == best)
+    let begins_in_harness = kinds.peek()?.is_of_harness;
+    let own = kinds.take_while(|kind| begins_in_harness || !kind.is_of_harness);
+    let owner = |kind: FrameKind| if begins_in_harness { kind.owner.max(Owner::Std) } else { kind.owner };
+    // The first of equal ones is the innermost.
+    own.map(owner).enumerate().min_by_key(|(_, owner)| *owner).map(|(index, _)| index)
 }
 
 /// Returns the frames for people, the innermost first: from this one, which names the site, to the
@@ -314,7 +391,7 @@ pub(crate) mod tests {
             "alloc::raw_vec::RawVec<T>::grow_one",
             "__rust_alloc",
         ]]);
-        let stack = stacks.stack(stacks.sites[0]);
+        let stack = stacks.stack(stacks.sites[0].node);
         assert_eq!(stack[0].name(), "alloc::vec::Vec<T>::push", "the allocator's own frames are cut");
         assert_eq!(stack.last().unwrap().name(), "main", "the harness stays for flame graphs");
         assert_eq!(names(&displayed_from(&stack, shown(&stack).unwrap())), ["a::push", "a::tests::t"]);
@@ -328,7 +405,7 @@ pub(crate) mod tests {
             &["__rust_alloc"],
         ]);
         let displayed = |site: usize| {
-            let stack = stacks.stack(stacks.sites[site]);
+            let stack = stacks.stack(stacks.sites[site].node);
             names(&displayed_from(&stack, shown(&stack).unwrap()))
         };
         assert_eq!(displayed(0), ["rayon::run"]);
@@ -341,8 +418,8 @@ pub(crate) mod tests {
         let log_sites: &[&[&str]] =
             &[&["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"], &["a::f@src/lib.rs:3 > a::g@src/lib.rs:9"]];
         let stacks = stacks(log_sites);
-        assert_eq!(names(&stacks.stack(stacks.sites[0])), ["a::g", "a::f"]);
-        assert!(stacks.stack(stacks.sites[0])[0].is_inlined);
+        assert_eq!(names(&stacks.stack(stacks.sites[0].node)), ["a::g", "a::f"]);
+        assert!(stacks.stack(stacks.sites[0].node)[0].is_inlined);
         let one = Figures { at_peak: 1, live: 2, allocated: 3, count: 4 };
         let figures = stacks.figures(&[(1, one), (2, one), (0, one), (9, one)]);
         assert_eq!(figures.of_node.into_values().collect::<Vec<_>>(), [one.plus(one)]);
@@ -354,6 +431,6 @@ pub(crate) mod tests {
         let frames: Vec<String> = (1..=10_000).map(|line| format!("a::f@src/lib.rs:{line}")).collect();
         let frames: Vec<&str> = frames.iter().map(String::as_str).collect();
         let stacks = stacks(&[&frames]);
-        assert_eq!(stacks.stack(stacks.sites[0]).len(), 10_000);
+        assert_eq!(stacks.stack(stacks.sites[0].node).len(), 10_000);
     }
 }
