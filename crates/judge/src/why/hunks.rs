@@ -8,7 +8,7 @@ use similar::{Algorithm, DiffTag};
 
 use crate::why::frame::Frame;
 use crate::why::function_path::{TraitFunction, provided};
-use crate::why::functions::{self, Derive, Functions};
+use crate::why::functions::{self, Derive, FunctionLines, Functions};
 use crate::why::stored::StoredFile;
 
 /// One of the two revisions.
@@ -42,6 +42,8 @@ struct FileChange {
     /// The hunks that can change what the code does: not those of blank lines and comments alone.
     code: Vec<Hunk>,
     functions: [Functions; 2],
+    /// The functions of traits that only one side has, by that side.
+    replacements: [Vec<(TraitFunction, Replacement)>; 2],
 }
 
 /// Lines that were replaced, added or deleted. Lines count from 1. An empty range is a place before
@@ -142,31 +144,14 @@ impl Changes {
                 None => return Vec::new(),
             },
         };
-        let other = if side == Side::Baseline { Side::Candidate } else { Side::Baseline };
-        let is_meant = |own: &TraitFunction| {
-            own.of_trait == of_trait
-                && own.name == name
-                && of_type.as_ref().is_none_or(|of_type| *of_type == own.of_type)
+        let other = 1 - side as usize;
+        let is_meant = |own: &&(TraitFunction, Replacement)| {
+            own.0.of_trait == of_trait
+                && own.0.name == name
+                && of_type.as_ref().is_none_or(|of_type| *of_type == own.0.of_type)
         };
-        let mut found = Vec::new();
-        for file in &self.files {
-            for own in &file.functions[other as usize].written {
-                let Some(of_trait) = own.of_trait.as_ref().filter(|of_trait| is_meant(of_trait)) else {
-                    continue;
-                };
-                let hunk = file.code.iter().find(|hunk| hunk.touches(other, &own.lines));
-                let path = file.paths[other as usize].as_ref();
-                if let (Some(hunk), Some(path), false) = (hunk, path, file.has(side as usize, own)) {
-                    found.push(Replacement {
-                        of_type: of_trait.of_type.clone(),
-                        function: own.name.clone(),
-                        location: format!("{path}:{}", own.lines.start),
-                        hunk: HunkAt { path: file.path().unwrap_or(path).clone(), hunk: hunk.clone() },
-                    });
-                }
-            }
-        }
-        found
+        let found = self.files.iter().flat_map(|file| file.replacements[other].iter().filter(is_meant));
+        found.map(|(_, replacement)| replacement.clone()).collect()
     }
 
     /// Returns where a line of the baseline is in the candidate; `None` if its file is gone.
@@ -219,7 +204,28 @@ impl FileChange {
             (all.clone(), all)
         };
         let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
-        Self { paths: paths.clone(), hunks, code, functions }
+        let mut change =
+            Self { paths: paths.clone(), hunks, code, functions, replacements: [Vec::new(), Vec::new()] };
+        change.replacements = SIDES.map(|side| change.only_on(side));
+        change
+    }
+
+    /// Returns the functions of traits that the other side lacks, and that a hunk adds or takes away.
+    fn only_on(&self, side: Side) -> Vec<(TraitFunction, Replacement)> {
+        let written = self.functions[side as usize].written.iter();
+        let replacement = |own: &FunctionLines| {
+            let of_trait = own.of_trait.as_ref()?;
+            let path = self.paths[side as usize].as_ref()?;
+            let hunk = self.code.iter().find(|hunk| hunk.touches(side, &own.lines))?;
+            let replacement = Replacement {
+                of_type: of_trait.of_type.clone(),
+                function: own.name.clone(),
+                location: format!("{path}:{}", own.lines.start),
+                hunk: HunkAt { path: self.path().unwrap_or(path).clone(), hunk: hunk.clone() },
+            };
+            Some((of_trait.clone(), replacement)).filter(|_| !self.has(1 - side as usize, own))
+        };
+        written.filter_map(replacement).collect()
     }
 
     fn path(&self) -> Option<&String> {
@@ -227,7 +233,7 @@ impl FileChange {
     }
 
     /// Whether a side has a function of the other one.
-    fn has(&self, side: usize, function: &functions::FunctionLines) -> bool {
+    fn has(&self, side: usize, function: &FunctionLines) -> bool {
         let functions = &self.functions[side];
         functions.written.iter().any(|one| one.name == function.name)
             || function.of_trait.as_ref().is_some_and(|function| functions.have(function))
