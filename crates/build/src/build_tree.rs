@@ -66,9 +66,9 @@ impl<'a> BuildTree<'a> {
         self.worktree.missing_submodules().of_revision(&revision.name)
     }
 
-    /// Returns the submodules that any revision lacks, of those that have been checked out.
-    pub(crate) fn all_missing_submodules(&self) -> Vec<MissingSubmodule> {
-        self.worktree.missing_submodules().all()
+    /// Returns what every report says about the submodules that revisions lack, of those that have been checked out.
+    pub(crate) fn notes_on_submodules(&self) -> Vec<String> {
+        MissingSubmodule::notes(&self.worktree.missing_submodules().all())
     }
 
     /// Restores the checkout to the state of a build. This is cheap if no test has changed it.

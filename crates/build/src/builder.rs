@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
 
     /// Returns what every report says about the lock file and about missing submodules.
     pub fn notes(&self) -> Vec<String> {
-        let of_submodules = self.tree.all_missing_submodules().into_iter().map(|one| one.note());
+        let of_submodules = self.tree.notes_on_submodules();
         self.lockfile.notes().iter().cloned().chain(of_submodules).collect()
     }
 

@@ -34,6 +34,7 @@ mod process_group;
 mod read_files;
 mod recorded_log;
 mod recording;
+mod refusals;
 mod rounds;
 pub mod runner;
 mod same_builds;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::files_beside;
+use crate::refusals::{self, Reason, Refusal, SharedReason};
 use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
 use memprof_build::failure::BuildFailure;
@@ -118,21 +119,6 @@ struct Offer {
     files: Vec<OverlayFile>,
 }
 
-/// Why a gap stays open.
-struct Refusal {
-    message: String,
-    help: String,
-    /// If the revision has a file of this name with other tests: what is counted in one message.
-    other_version: Option<OtherVersion>,
-}
-
-/// A test file that differs between two revisions, and the tests that only one of them has.
-struct OtherVersion {
-    donor: usize,
-    path: Utf8PathBuf,
-    tests: usize,
-}
-
 impl Completion<'_> {
     /// Builds each revision again with the test files that it lacks. `cells` are those of the builds
     /// so far.
@@ -164,7 +150,7 @@ impl Completion<'_> {
                 }
             }
             let added = self.close(revision, offers, builder, builds, &mut refusals)?;
-            let refusals = self.with_other_versions_in_one(revision, refusals);
+            let refusals = refusals::merged(revision, refusals, |revision| self.shown(revision));
             self.warn(&refusals);
             let notes = refusals.into_iter().map(|refusal| refusal.message).collect();
             all.insert(revision, Completed { notes, added });
@@ -254,7 +240,7 @@ impl Completion<'_> {
             if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
                 let reason = format!("{} has another {taken}, which is not replaced", revision.name);
                 let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
-                refusal.other_version = Some(OtherVersion { donor: gap.donor, path, tests: gap.tests.len() });
+                refusal.shared = Some(shared(&gap, Reason::OtherVersion, path.into_string()));
                 return Ok(Err(refusal));
             }
         }
@@ -343,44 +329,15 @@ impl Completion<'_> {
             "{what}: {tests}{} {are} only in {donor} and cannot be put into {revision}: {reason}",
             names(&gap.tests)
         );
-        Refusal { message, help, other_version: None }
-    }
-
-    /// Merges the refusals about files that differ: one message for each donor.
-    fn with_other_versions_in_one(&self, revision: usize, refusals: Vec<Refusal>) -> Vec<Refusal> {
-        let (differing, mut rest): (Vec<_>, Vec<_>) =
-            refusals.into_iter().partition(|refusal| refusal.other_version.is_some());
-        let mut by_donor: BTreeMap<usize, Vec<(OtherVersion, Refusal)>> = BTreeMap::new();
-        for mut refusal in differing {
-            if let Some(other) = refusal.other_version.take() {
-                by_donor.entry(other.donor).or_default().push((other, refusal));
-            }
-        }
-        for (donor, mut files) in by_donor {
-            if files.len() > 1 {
-                let tests = files.iter().map(|(other, _)| other.tests).sum();
-                files.sort_by_key(|(other, _)| std::cmp::Reverse(other.tests));
-                let message = format!(
-                    "{} are only in {}, because {} has other versions of {}: {} and {} more",
-                    counted(tests, "test"),
-                    self.shown(donor),
-                    self.shown(revision),
-                    counted(files.len(), "test file"),
-                    files[0].0.path,
-                    files.len() - 1,
-                );
-                files.truncate(1);
-                files[0].1.message = message;
-            }
-            rest.extend(files.into_iter().map(|(_, refusal)| refusal));
-        }
-        rest
+        Refusal { message, help, shared: None }
     }
 
     fn not_compiled(&self, offer: &Offer, failure: &BuildFailure) -> Refusal {
         let error = failure.first_errors.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let reason = format!("it does not build there ({})", error.trim());
-        self.refusal(&offer.gap, offer.path.as_str(), &reason, OWN_FILE.to_owned())
+        let refusal = self.refusal(&offer.gap, offer.path.as_str(), &reason, OWN_FILE.to_owned());
+        let file = format!("{} ({})", offer.path, error.trim());
+        Refusal { shared: Some(shared(&offer.gap, Reason::DoesNotBuild, file)), ..refusal }
     }
 
     /// Returns the command that puts the donor's file into every revision.
@@ -427,6 +384,10 @@ impl Completion<'_> {
             self.sink.emit(Event::Warning { message, help: Some(OWN_FILE.to_owned()) });
         }
     }
+}
+
+fn shared(gap: &Gap, reason: Reason, file: String) -> SharedReason {
+    SharedReason { donor: gap.donor, reason, file, tests: gap.tests.len() }
 }
 
 /// What helps if a file cannot be put into a revision as it is.

@@ -1,6 +1,7 @@
 //! Submodules that git could not fetch. Their folders are empty, and builds may not need them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -75,12 +76,26 @@ impl MissingSubmodules {
 }
 
 impl MissingSubmodule {
-    /// Returns the note for reports.
-    pub fn note(&self) -> String {
-        let verb = if self.revisions.len() == 1 { "lacks" } else { "lack" };
-        let names = self.revisions.join(", ");
-        let reason = redaction::text(&self.reason);
-        format!("{names} {verb} the submodule {}, which could not be fetched: {reason}", self.path)
+    /// Returns the notes for reports: one for all submodules that the same revisions lack.
+    pub fn notes(all: &[Self]) -> Vec<String> {
+        let mut by_revisions: BTreeMap<&[String], Vec<&Self>> = BTreeMap::new();
+        for one in all {
+            by_revisions.entry(&one.revisions).or_default().push(one);
+        }
+        let note = |(revisions, lacked): (&[String], Vec<&Self>)| {
+            let (first, others) = lacked.split_first()?;
+            let verb = if revisions.len() == 1 { "lacks" } else { "lack" };
+            let names = revisions.join(", ");
+            let (path, reason) = (&first.path, redaction::text(&first.reason));
+            Some(match others.len() {
+                0 => format!("{names} {verb} the submodule {path}, which could not be fetched: {reason}"),
+                more => format!(
+                    "{names} {verb} {} submodules, which could not be fetched: {path} and {more} more: {reason}",
+                    lacked.len()
+                ),
+            })
+        };
+        by_revisions.into_iter().filter_map(note).collect()
     }
 
     /// Returns the commands that provide it, or do without it.
@@ -115,9 +130,17 @@ mod tests {
         assert!(missing.is_known("new", &path, "1"));
         assert!(!missing.is_known("newer", &path, "2"), "another commit may be there");
         assert_eq!(
-            missing.all()[0].note(),
-            "old, new lack the submodule vendor/lib, which could not be fetched: unable to access 'https://x/': no host"
+            MissingSubmodule::notes(&missing.all()),
+            [
+                "old, new lack the submodule vendor/lib, which could not be fetched: unable to access 'https://x/': no host"
+            ]
         );
+        let all = MissingSubmodules::default();
+        for path in ["vendor/one", "vendor/two", "vendor/three"] {
+            all.add("old", path.into(), "1".to_owned(), stderr);
+        }
+        let together = "old lacks 3 submodules, which could not be fetched: vendor/one and 2 more: unable to access 'https://x/': no host";
+        assert_eq!(MissingSubmodule::notes(&all.all()), [together]);
         missing.add("newer", path, "2".to_owned(), "");
         assert_eq!(missing.take_new(), []);
         assert_eq!(
