@@ -16,6 +16,8 @@ use memprof_run::owners::OwnersAt;
 
 /// How long this may take without a flag.
 const TIME: Duration = Duration::from_mins(5);
+/// Tests of a group that changed alike, without a flag. They have one cause, unless two causes have the same bytes.
+const MOST_ALIKE: usize = 16;
 /// Frames of each site without a flag.
 const FRAMES: usize = 1;
 
@@ -61,7 +63,8 @@ pub struct WhyArguments {
     /// The figures of call sites are then estimates
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub why_sample: Option<u64>,
-    /// Run at most this many tests with call stacks [default: as many as --why-time allows]
+    /// Run at most this many tests with call stacks [default: 16 of each group that changed alike, and as many as
+    /// --why-time allows]
     #[arg(long, value_name = "N")]
     pub why_tests: Option<usize>,
     /// Begin no further batch of tests with call stacks after this time: 30s, 10m [default: 5m]
@@ -131,6 +134,7 @@ impl WhyArguments {
         Attribution {
             why: self.why.unwrap_or(Why::Never),
             tests: self.why_tests.unwrap_or(usize::MAX),
+            most_alike: if self.why_tests.is_some() { usize::MAX } else { MOST_ALIKE },
             time: self.why_time.unwrap_or(TIME),
             sample: self.why_sample,
             threads: self.why_by == Some(GroupBy::Thread),

@@ -291,6 +291,21 @@ fn a_test_that_was_not_recorded_has_the_cause_of_one_with_the_same_change() {
 }
 
 #[test]
+fn a_test_that_was_not_recorded_has_only_causes_that_all_alike_ones_have() {
+    let grows = ["a", "b", "c"].map(|test| (test, vec![100 * KIB, 200 * KIB]));
+    let comparison = comparison(&["main", "pr/7"], grows);
+    let of = |test: &str, sites: &[(u32, i64, Class)]| explained(test, 1, difference(sites));
+    let shared = [(9, 70 * KIB, changed(9)), (20, 30 * KIB, changed(20))];
+    let other = [(9, 70 * KIB, changed(9)), (30, 30 * KIB, dependency())];
+    let why = explanations(vec![of("a", &shared), of("b", &other)]);
+    let found = shown(&comparison, &causes(&comparison, &why));
+    assert_eq!(
+        found,
+        ["src/lib.rs:9 a::grow_9: a 70, b 70, c? 70", "src/lib.rs:20 a::grow_20: a 30", "serde: b 30"]
+    );
+}
+
+#[test]
 fn one_of_each_group_of_alike_tests_is_recorded_first() {
     let tests = [
         ("a", vec![100 * KIB, 200 * KIB]),
@@ -302,10 +317,13 @@ fn one_of_each_group_of_alike_tests_is_recorded_first() {
     ];
     let comparison = comparison(&["main", "pr/7"], tests);
     let chosen: Vec<String> =
-        choose(&comparison, Why::Changed).into_iter().map(|chosen| chosen.cell.title).collect();
+        choose(&comparison, Why::Changed, usize::MAX).into_iter().map(|chosen| chosen.cell.title).collect();
     assert_eq!(chosen, ["e", "a", "c", "d", "b"]);
-    assert_eq!(choose(&comparison, Why::Always).len(), 6);
-    assert_eq!(choose(&comparison, Why::Never), []);
+    let two: Vec<String> =
+        choose(&comparison, Why::Changed, 1).into_iter().map(|chosen| chosen.cell.title).collect();
+    assert_eq!(two, ["e", "a", "c", "d"]);
+    assert_eq!(choose(&comparison, Why::Always, 1).len(), 6);
+    assert_eq!(choose(&comparison, Why::Never, usize::MAX), []);
 }
 
 /// Tests that grow by one line, all but the first ones without call stacks.
@@ -438,7 +456,7 @@ fn what_was_live_where_an_assertion_does_not_hold_is_in_each_report() {
     let alone = failed(Synthetic::new(&["pr/7"]));
     for (synthetic, candidate) in [(pair, 1), (alone, 0)] {
         let comparison = compare(&synthetic.results());
-        let chosen = choose(&comparison, Why::Changed);
+        let chosen = choose(&comparison, Why::Changed, usize::MAX);
         assert_eq!(chosen.len(), 1, "it runs with call stacks, although it fails");
         assert!(!chosen[0].is_alone);
         let explained = Explained {
@@ -481,7 +499,7 @@ fn what_was_live_where_an_assertion_does_not_hold_is_in_each_report() {
     // A baseline that fails otherwise is left out.
     let broken =
         Synthetic::new(&["main", "pr/7"]).failed("a", 0, Status::Timeout { limit_seconds: 1 }, "", None);
-    assert!(choose(&compare(&failed(broken).results()), Why::Changed)[0].is_alone);
+    assert!(choose(&compare(&failed(broken).results()), Why::Changed, usize::MAX)[0].is_alone);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Attribution {
     pub why: Why,
     /// At most this many tests.
     pub tests: usize,
+    /// At most this many of a group of alike tests, unless all tests are asked for.
+    pub most_alike: usize,
     /// No batch of tests begins after this time.
     pub time: Duration,
     /// One allocation of so many bytes is recorded on average; `None` records all.
@@ -49,8 +51,15 @@ pub struct Attribution {
 
 impl Attribution {
     /// No call stacks.
-    pub const NONE: Self =
-        Self { why: Why::Never, tests: 0, time: Duration::ZERO, sample: None, threads: false, owners: None };
+    pub const NONE: Self = Self {
+        why: Why::Never,
+        tests: 0,
+        most_alike: 0,
+        time: Duration::ZERO,
+        sample: None,
+        threads: false,
+        owners: None,
+    };
 }
 
 /// Runs the tests of a finished run that need call stacks, and notes which they are. The comparison
@@ -65,7 +74,7 @@ pub(crate) fn attribute(
     }
     let chosen = stored::read(runner.folder).map(|results| {
         let comparison = compare(&results);
-        (choose(&comparison, attribution.why), runs(&results))
+        (choose(&comparison, attribution.why, attribution.most_alike), runs(&results))
     });
     match chosen {
         Ok((chosen, _)) if !chosen.is_empty() && runner.plan.baseline >= runner.builds.len() => {

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
@@ -168,6 +169,12 @@ struct Found {
     test: CauseTest,
 }
 
+impl Found {
+    fn is_same_cause(&self, other: &Self) -> bool {
+        self.reason == other.reason && self.effect == other.effect
+    }
+}
+
 /// Returns the causes of all changed tests: by candidate, the worst first. Tests without one are those
 /// that were not recorded and are alike none that was, and those whose sites cancel out.
 pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause> {
@@ -200,7 +207,12 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
     for (view, alike, found) in of_recorded {
         if let (Some(alike), false) = (alike, found.is_empty()) {
-            known.entry(alike).or_insert_with(|| (view, found.clone()));
+            // Tests without call stacks have the causes that all those with them have.
+            let is_shared = |one: &Found| found.iter().any(|own| own.is_same_cause(one));
+            match known.entry(alike) {
+                Entry::Vacant(first) => _ = first.insert((view, found.clone())),
+                Entry::Occupied(mut others) => others.get_mut().1.retain(is_shared),
+            }
         }
         for one in found {
             add(&mut drafts, view.pair.candidate, one);

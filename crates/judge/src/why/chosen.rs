@@ -1,7 +1,7 @@
 //! Which tests run once more with call stacks: the changed ones, one of each group of alike tests first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
@@ -111,8 +111,9 @@ impl Alike {
 }
 
 /// Returns the tests to explain: first the worst of each group of alike tests, then the others. Both
-/// are in the order of their changes, the worst first.
-pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
+/// are in the order of their changes, the worst first. Of a larger group, `most_alike` tests are chosen, spread over
+/// all of it; but if all tests are asked for, all.
+pub fn choose(comparison: &Comparison, why: Why, most_alike: usize) -> Vec<Chosen> {
     let alone = comparison.revisions.len() == 1;
     let mut chosen = Vec::new();
     for view in comparison.checked().filter(|view| view.cell.origins.is_none()) {
@@ -132,14 +133,37 @@ pub fn choose(comparison: &Comparison, why: Why) -> Vec<Chosen> {
         }
     }
     chosen.sort_by_key(|(order, ..)| *order);
-    let mut known = BTreeSet::new();
+    let mut sizes: BTreeMap<Alike, usize> = BTreeMap::new();
+    for alike in chosen.iter().filter_map(|(_, alike, _)| alike.as_ref()) {
+        *sizes.entry(alike.clone()).or_default() += 1;
+    }
+    let mut seen: BTreeMap<Alike, usize> = BTreeMap::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for (_, alike, one) in chosen {
-        let is_first = alike.is_none_or(|alike| known.insert(alike));
-        if is_first { first.push(one) } else { others.push(one) }
+        let Some(alike) = alike else {
+            first.push(one);
+            continue;
+        };
+        let size = sizes[&alike];
+        let number = seen.entry(alike).or_default();
+        if *number == 0 {
+            first.push(one);
+        } else if why == Why::Always || is_taken(*number, size, most_alike) {
+            others.push(one);
+        }
+        *number += 1;
     }
     first.append(&mut others);
     first
+}
+
+/// Whether the test with this number, from 0, is one of `most` at equal distances: so are the first and the last.
+fn is_taken(number: usize, size: usize, most: usize) -> bool {
+    if size <= most || number == 0 {
+        return true;
+    }
+    let step = |number: usize| number as u128 * (most as u128 - 1) / (size as u128 - 1);
+    most > 1 && step(number) > step(number - 1)
 }
 
 /// Whether a side has runs that passed, or in which only a memory assertion does not hold.
@@ -209,4 +233,22 @@ pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>
             occurrence: key.occurrence,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_a_group_are_taken_at_equal_distances() {
+        let taken = |size: usize, most: usize| -> Vec<usize> {
+            (0..size).filter(|number| is_taken(*number, size, most)).collect()
+        };
+        assert_eq!(taken(646, 16)[..3], [0, 43, 86]);
+        assert_eq!((taken(646, 16).len(), taken(646, 16).last()), (16, Some(&645)));
+        assert_eq!(taken(17, 16).len(), 16);
+        assert_eq!(taken(5, 16), [0, 1, 2, 3, 4]);
+        assert_eq!((taken(9, 1), taken(9, 2)), (vec![0], vec![0, 8]));
+        assert_eq!(taken(3, usize::MAX), [0, 1, 2]);
+    }
 }

@@ -43,7 +43,7 @@ pub struct ComparedStep {
 impl ComparedStep {
     /// Returns the row of the heap whose owners are asked for.
     pub(crate) fn heap_row(&self) -> Option<HeapRow> {
-        choose(&self.comparison, Why::Always).into_iter().find_map(|chosen| chosen.row)
+        choose(&self.comparison, Why::Always, usize::MAX).into_iter().find_map(|chosen| chosen.row)
     }
 }
 
