@@ -385,7 +385,7 @@ fn figures_taken_beside_another_process_are_marked_and_the_devices_own_is_withdr
         ),
         "{table}"
     );
-    assert!(table.contains("2 runs: process "), "{table}");
+    assert!(table.contains("2 runs of uses_gpu: process "), "{table}");
 }
 
 #[test]

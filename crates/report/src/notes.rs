@@ -8,6 +8,7 @@ use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Comparability, Comparison};
 use memprof_plan::metric::on_request;
 use memprof_plan::metric_family::MetricGroup;
+use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
@@ -135,13 +136,21 @@ fn unsteady(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Counts the runs with each of the runner's marks.
+/// Counts the runs with each of the runner's marks: `5 runs of decodes: …`, `12 runs of 3 tests: …`.
 fn marks(comparison: &Comparison) -> Vec<String> {
-    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
-    for mark in comparison.runs.iter().flat_map(|run| &run.record.marks) {
-        *runs.entry(mark).or_default() += 1;
+    let mut of_mark: BTreeMap<&str, Vec<&CellId>> = BTreeMap::new();
+    for record in comparison.runs.iter().map(|run| &run.record) {
+        for mark in &record.marks {
+            of_mark.entry(mark).or_default().push(&record.cell);
+        }
     }
-    runs.into_iter()
-        .map(|(mark, times)| format!("{}: {}", counted(times, "run"), labels::one_line(mark)))
-        .collect()
+    let note = |(mark, cells): (&str, Vec<&CellId>)| {
+        let tests: BTreeSet<&CellId> = cells.iter().copied().collect();
+        let tests = match tests.first() {
+            Some(only) if tests.len() == 1 => labels::one_line(&only.title).into_owned(),
+            _ => counted(tests.len(), "test"),
+        };
+        format!("{} of {tests}: {}", counted(cells.len(), "run"), labels::one_line(mark))
+    };
+    of_mark.into_iter().map(note).collect()
 }
