@@ -157,11 +157,11 @@ fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
     let shown = lines.iter().take(most).map(|line| labels::one_line(line.trim_end()));
     let mut quoted: Vec<String> =
         shown.clone().map(|line| labels::cut(&line, LINE_COLUMNS).into_owned()).collect();
-    let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
     if lines.len() > most {
+        let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
         quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
-    } else if shown.zip(&quoted).any(|(whole, shown)| whole != shown.as_str()) {
-        quoted.push(format!("… whole lines{place}"));
+    } else if let Some(place) = rest.filter(|_| shown.zip(&quoted).any(|(whole, shown)| whole != *shown)) {
+        quoted.push(format!("… the whole text is in {place}"));
     }
     quoted
 }
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(shown[0], "src/lib.rs:3:9: assertion failed");
         assert_eq!(labels::width(&shown[1]), LINE_COLUMNS);
         assert!(shown[1].starts_with("  left: [7, 7, ") && shown[1].ends_with(", 7]"), "{}", shown[1]);
-        assert_eq!(shown[2..], ["… whole lines in runs/0"]);
+        assert_eq!(shown[2..], ["… the whole text is in runs/0"]);
         assert_eq!(quoted("short", MESSAGE_LINES, Some("runs/0")), ["short"]);
     }
 }
