@@ -206,6 +206,27 @@ fn a_build_that_fails_with_a_kept_lock_file_of_a_date_says_so_and_keeps_the_note
     );
 }
 
+#[test]
+fn a_failed_build_is_not_repeated_with_the_same_versions() {
+    let mut repository = with_a_broken_dependency();
+    let registry = Registry::of(&repository);
+    let home = home();
+    for (published, tries) in [(EARLY, 1), (LATE, 2)] {
+        let _ = fs::remove_dir_all(repository.beside("registry"));
+        fs::create_dir_all(repository.beside("registry/index")).expect("a folder");
+        registry.publish("stock", "1.0.0", EARLY, "pub fn gone_later() {}\n", false);
+        registry.publish("stock", "1.0.1", published, "pub fn gone_later() {}\n", false);
+        repository.write("src/lib.rs", format!("pub fn never_{tries}(\n"));
+        repository.commit("broken");
+        let mut command = command(repository.root(), home.path(), &["--refs", "HEAD"]);
+        command.env("CARGO_HOME", repository.beside(&format!("cargo-home-{tries}")));
+        let printed = Printed::of(command);
+        assert_eq!(printed.code, 3, "{}", printed.everything());
+        let is_repeated = printed.stderr.contains("do not build it either");
+        assert_eq!(is_repeated, tries == 2, "{}", printed.everything());
+    }
+}
+
 /// Like [`with_a_broken_dependency`], and both refs need `other`, which a date before 2024-06-01 lacks.
 /// So it does `inner`, which `other` needs. Today's `stock` is not the one of 2023 nor the one of 2024.
 fn with_a_late_dependency() -> TestRepository {

@@ -120,7 +120,7 @@ impl SharedLockfile {
     }
 
     /// Resolves as of the newest commit's date, and uses the result on trial. Returns whether there
-    /// is one. `reason` says what is wrong with today's versions.
+    /// is one that differs. `reason` says what is wrong with today's versions.
     pub(crate) fn try_date(
         &mut self,
         inputs: &Inputs<'_>,
@@ -133,6 +133,10 @@ impl SharedLockfile {
         let Ok(Resolved { text, notes }) = self.resolve(inputs, tree, toolchain, Some(moment))? else {
             return Ok(false);
         };
+        // The same versions fail in the same way.
+        if self.text() == Some(&text) {
+            return Ok(false);
+        }
         let note = format!(
             "{reason}, so refs without a Cargo.lock use the dependencies of {}, the date of the newest \
              of these commits",
