@@ -11,9 +11,11 @@ use crate::adapters;
 use crate::build_key::build_environment;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::member_versions;
 use crate::cargo::messages::Messages;
 use crate::cargo::toolchain::Toolchain;
 use crate::compiled_copies::NeededCopies;
+use crate::inject::checkout_edits;
 use crate::job::Job;
 use crate::line_tables;
 use crate::noting_runner;
@@ -195,17 +197,20 @@ fn cargo(
         wrapping.in_build = of_host.as_ref().map(|shim| shim.in_build(&wrapping));
         wrapping
     };
+    let lock = lock_of(prepared)?;
     let wrapping = wrapper::WrapperShim {
-        adapters: shim.adapters(&lock_of(prepared)?, target),
+        adapters: shim.adapters(&lock, target),
         unselected: call.unselected.clone(),
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());
     let note = links.join(wrapper::NOTE_NAME);
+    let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest);
+    let arguments = member_versions::added(&call.arguments, &lock, metadata)?;
     let command = toolchain
         .cargo()
         .current_dir(inputs.workspace())
-        .args(configuration::with_runner(&call.arguments, triple, &note)?)
+        .args(configuration::with_runner(&arguments, triple, &note)?)
         .arg("--manifest-path")
         .arg(&prepared.manifest)
         .envs(job.requested_environment())

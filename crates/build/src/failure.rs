@@ -239,7 +239,8 @@ fn in_one_line<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 /// Whether cargo rejected the command line because something that it names does not exist. Cargo
 /// has no error codes, so the text decides.
 fn is_refusal(errors: &str) -> bool {
-    const REFUSALS: [&str; 7] = [
+    const REFUSALS: [&str; 8] = [
+        "is ambiguous",
         "requires the features: `",
         "did not match any packages",
         "not contain this feature",

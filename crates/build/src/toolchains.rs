@@ -96,8 +96,8 @@ fn channel_in(text: &str) -> Option<(String, String)> {
     Some((channel, flags.concat()))
 }
 
-/// Returns name and toolchain file of each revision, for advice if they differ; empty for a long
-/// history.
+/// Returns name and toolchain file of each revision that is built with its own, for advice if they
+/// differ; empty for a long history.
 pub(crate) fn toolchain_files(
     plan: &Plan,
     repository: &Repository,
@@ -105,13 +105,18 @@ pub(crate) fn toolchain_files(
     if plan.revisions.len() > MOST_TOOLCHAIN_FILES {
         return Ok(Vec::new());
     }
+    let request = &plan.request;
+    let is_used = |index: &usize| {
+        let own = request.refs.get(*index).and_then(|one| one.toolchain.as_ref());
+        own.or(request.build.toolchain.as_ref()).is_none()
+    };
     let read = |revision: &Revision| {
         // The file's own error is reported when the revision is built.
         let file = toolchain_file(repository, &revision.commit, &plan.workspace).unwrap_or(None);
         let text = file.map(|(_, text)| String::from_utf8_lossy(&text).trim().to_owned());
         Ok((revision.name.clone(), text))
     };
-    plan.revisions.iter().map(read).collect()
+    (0..plan.revisions.len()).filter(is_used).map(|index| read(&plan.revisions[index])).collect()
 }
 
 /// Returns name and text of the toolchain file that rustup would find from the workspace upwards.

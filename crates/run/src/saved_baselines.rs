@@ -111,9 +111,10 @@ pub fn find(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<Run
             .into());
     }
     let known = names(runs);
-    let save = "to save one: cargo memprof main --save-baseline NAME";
+    let shown = if name.contains(std::path::is_separator) { "NAME" } else { name };
+    let save = format!("to save one: cargo memprof main --save-baseline {shown}");
     let help = match known.as_slice() {
-        [] => save.to_owned(),
+        [] => save,
         known => {
             let all = format!("saved baselines: {}\n{save}", known.join(", "));
             let suggestion = suggest::did_you_mean(name, known.iter().map(String::as_str));

@@ -6,6 +6,7 @@ pub mod configuration;
 pub(crate) mod errors;
 pub mod lockfile;
 pub(crate) mod manifest;
+pub(crate) mod member_versions;
 pub(crate) mod messages;
 pub(crate) mod moved_package;
 mod patched_packages;

@@ -1,0 +1,31 @@
+//! Members of a workspace whose name a dependency has, too. Tests for compatibility use earlier
+//! versions of their own package.
+
+use cargo_metadata::Metadata;
+
+/// Returns cargo's arguments with the version of each named member whose name is twice in the lock
+/// file. Without it, cargo asks which package is meant.
+pub(crate) fn added(
+    arguments: &[String],
+    lockfile: &str,
+    metadata: impl FnOnce() -> anyhow::Result<Metadata>,
+) -> anyhow::Result<Vec<String>> {
+    let mut arguments = arguments.to_vec();
+    let is_ambiguous = |name: &str| {
+        let line = format!("name = \"{name}\"");
+        lockfile.lines().filter(|other| *other == line).count() > 1
+    };
+    let named = |at: &usize| arguments[at - 1] == "--package" && is_ambiguous(&arguments[*at]);
+    let places: Vec<usize> = (1..arguments.len()).filter(named).collect();
+    if places.is_empty() {
+        return Ok(arguments);
+    }
+    let members = metadata()?.packages;
+    for place in places {
+        if let Some(member) = members.iter().find(|member| *member.name == arguments[place]) {
+            // Old versions of cargo know no `@` here.
+            arguments[place] = format!("{}:{}", member.name, member.version);
+        }
+    }
+    Ok(arguments)
+}
