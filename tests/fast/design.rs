@@ -416,27 +416,3 @@ fn a_planted_circle_is_found() {
         ["x", "y", "z"].map(|name| format!("crates/run/src/{name}.rs").into()).into();
     assert_eq!(circles(&sources), [circle]);
 }
-
-/// Cargo inherits a package's settings from `release`, and they count for more than those of the profile.
-#[test]
-fn the_published_program_has_no_package_that_is_optimised_less() {
-    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
-    let manifest: toml_edit::DocumentMut = manifest.parse().expect("cargo reads it");
-    let packages = |profile: &str| {
-        let packages =
-            manifest["profile"][profile]["package"].as_table_like().expect("packages with settings");
-        packages
-            .iter()
-            .map(|(name, settings)| (name.to_owned(), settings.clone()))
-            .collect::<BTreeMap<_, _>>()
-    };
-    let (installed, published) = (packages("release"), packages("dist"));
-    assert_eq!(published.keys().collect::<Vec<_>>(), installed.keys().collect::<Vec<_>>());
-    for (name, settings) in &published {
-        assert_eq!(settings["opt-level"].as_integer(), Some(3), "{name}");
-    }
-    // A package's settings put back what `strip` is by default.
-    for packages in [installed, published] {
-        assert_eq!(packages["cargo-memprof"]["strip"].as_bool(), Some(true));
-    }
-}

@@ -22,6 +22,8 @@ const BUILD_LINES: usize = 20;
 const MESSAGE_LINES: usize = 6;
 /// Show at most this many columns of a line of it: an assertion may show all values of two vectors.
 const LINE_COLUMNS: usize = 320;
+/// Begins the line that says where the rest of a message is.
+const REST: char = '…';
 
 /// Why a side has incomplete or no figures.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +36,16 @@ pub(crate) struct Trouble {
     pub figures: Option<String>,
     /// Whether it is a failure. A test that a revision lacks or ignores is not.
     pub is_failure: bool,
+}
+
+impl Trouble {
+    /// Whether the message is another's. Where the rest of it is kept depends on the run.
+    fn has_message_of<'a>(&'a self, other: &'a Self) -> bool {
+        let lines = |trouble: &'a Self| -> Vec<&'a str> {
+            trouble.details.iter().map(String::as_str).filter(|line| !line.starts_with(REST)).collect()
+        };
+        lines(self) == lines(other)
+    }
 }
 
 /// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
@@ -50,7 +62,7 @@ pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble>
         sides.map(|(revision, side)| of_side(comparison, revision, side, &is_failure));
     // What is the same of both is said once, below them.
     if let ([baseline], [candidate]) = (&mut of_baseline[..], &of_candidate[..])
-        && baseline.details == candidate.details
+        && baseline.has_message_of(candidate)
     {
         baseline.details.clear();
     }
@@ -91,7 +103,8 @@ fn of_side(
             (Status::BuildFailed, Some(failed)) => failed_build(name, failed),
             _ => run_trouble(run, revision, side, is_failure),
         };
-        match troubles.iter_mut().find(|(known, _)| *known == trouble) {
+        let is_alike = |known: &Trouble| known.headline == trouble.headline && known.has_message_of(&trouble);
+        match troubles.iter_mut().find(|(known, _)| is_alike(known)) {
             Some((_, times)) => *times += 1,
             None => troubles.push((trouble, 1)),
         }
@@ -159,9 +172,9 @@ fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
         shown.clone().map(|line| labels::cut(&line, LINE_COLUMNS).into_owned()).collect();
     if lines.len() > most {
         let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
-        quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
+        quoted.push(format!("{REST} {}{place}", counted(lines.len() - most, "more line")));
     } else if let Some(place) = rest.filter(|_| shown.zip(&quoted).any(|(whole, shown)| whole != *shown)) {
-        quoted.push(format!("… the whole text is in {place}"));
+        quoted.push(format!("{REST} the whole text is in {place}"));
     }
     quoted
 }
@@ -172,7 +185,7 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
     let lockfile = failed.lockfile.as_deref().map(|used| format!("without a Cargo.lock: built with {used}"));
     let mut details = quoted(&failed.errors, BUILD_LINES, log);
     if let Some(log) =
-        log.filter(|log| !details.iter().any(|line| line.starts_with('…') && line.ends_with(log)))
+        log.filter(|log| !details.iter().any(|line| line.starts_with(REST) && line.ends_with(log)))
     {
         details.push(format!("full log: {log}"));
     }
@@ -213,6 +226,20 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_the_rest_of_a_message_is_makes_no_other_message() {
+        let of = |message: &str, run: &str| Trouble {
+            headline: "main failed (exit code 101)".to_owned(),
+            details: quoted(message, 2, Some(run)),
+            figures: None,
+            is_failure: true,
+        };
+        let first = of("a\nb\nc", "runs/0");
+        assert_eq!(first.details, ["a", "b", "… 1 more line in runs/0"]);
+        assert!(first.has_message_of(&of("a\nb\nc", "runs/1")));
+        assert!(!first.has_message_of(&of("a\nc\nb", "runs/0")));
+    }
 
     #[test]
     fn a_long_line_of_a_message_is_cut_and_says_where_the_rest_is() {

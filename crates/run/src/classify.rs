@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
+use anstream::adapter::strip_str;
 use camino::Utf8Path;
 
 use crate::process_group::{Exit, FinishedProcess};
@@ -210,13 +211,14 @@ fn refusal(evidence: &Evidence<'_>) -> io::Result<Option<String>> {
     Ok(forgery.map(|forgery| forgery.to_string()))
 }
 
+/// Returns the end of a file, without colours.
 fn tail(path: &Utf8Path) -> io::Result<String> {
     let mut file = regular_file::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(strip_str(&String::from_utf8_lossy(&bytes)).to_string())
 }
 
 fn is_allocation_failure(line: &str) -> bool {
@@ -387,6 +389,10 @@ mod tests {
         let (status, message) = judged(Exit::Code(101), Some(BEGIN), "", stderr);
         assert_eq!(status, Status::Failed { exit_code: 101 });
         assert_eq!(message.unwrap(), "src/lib.rs:5:9: assertion failed\n  left: 1");
+        let coloured =
+            "thread 'a' panicked at \u{1b}[1msrc/lib.rs:5:9\u{1b}[0m:\n\u{1b}[31m---- expected\u{1b}[0m\n";
+        let (_, message) = judged(Exit::Code(101), Some(BEGIN), "", coloured);
+        assert_eq!(message.unwrap(), "src/lib.rs:5:9: ---- expected");
     }
 
     #[test]
