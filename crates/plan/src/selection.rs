@@ -123,7 +123,12 @@ impl<'a> Selector<'a> {
         let mut nearest: Vec<&str> = Vec::new();
         for wanted in words.chain(exact) {
             let wanted = last_part(wanted);
-            for name in suggest::nearest(wanted, tests.clone().map(|test| last_part(own_name(test))), 3) {
+            let mut alike = suggest::nearest(wanted, tests.clone().map(|test| last_part(own_name(test))), 3);
+            if alike.is_empty() {
+                // A module may be meant.
+                alike = suggest::nearest(wanted, tests.clone().map(own_name), 3);
+            }
+            for name in alike {
                 if !nearest.contains(&name) {
                     nearest.push(name);
                 }
@@ -288,13 +293,14 @@ mod tests {
 
     #[test]
     fn the_nearest_names_are_those_of_the_words_that_match_nothing() {
-        let all = [test("bart::tests::hf_fwd"), test("bart::tests::slow::hf_bwd"), test("x::x::parses")];
+        let all = [test("bart::tests::hf_fwd"), test("bart::tests::slow::hf_bwd"), test("x::x::lexer::parses")];
         let nearest = |expression: &str| {
             let selection = Selection { expression: Some(expression.into()), ..Selection::default() };
             Selector::new(&selection).unwrap().nearest(all.iter()).join(", ")
         };
         assert_eq!(nearest("hf_fdw"), "hf_fwd, hf_bwd");
         assert_eq!(nearest("bart and prases"), "parses");
+        assert_eq!(nearest("lexr"), "lexer::parses");
         assert_eq!(nearest("zebra"), "");
     }
 }

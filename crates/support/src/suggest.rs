@@ -44,13 +44,23 @@ pub const ALIKE: f64 = 0.6;
 const LONGEST: usize = 256;
 
 /// Returns a similarity from 0 to 1: high if one name contains the other, else by the number of
-/// edits between them.
+/// edits between them, or between one and words of the other.
 fn likeness(wrong: &str, candidate: &str) -> f64 {
     if wrong.len() >= 3 && (candidate.contains(wrong) || (candidate.len() >= 3 && wrong.contains(candidate)))
     {
         return 0.9;
     }
-    similarity(wrong, candidate)
+    let whole = similarity(wrong, candidate);
+    // Less than a name that contains it.
+    if wrong.len() >= 4 { whole.max(0.85 * similarity_of_words(wrong, candidate)) } else { whole }
+}
+
+/// Returns the similarity with as many of the candidate's words as the name has.
+fn similarity_of_words(wrong: &str, candidate: &str) -> f64 {
+    let words = |name: &str| -> Vec<String> { name.split(['_', '-', ':']).map(str::to_owned).collect() };
+    let (wrong, candidate) = (words(wrong), words(candidate));
+    let parts = candidate.windows(wrong.len()).map(|part| similarity(&wrong.join("_"), &part.join("_")));
+    parts.fold(0.0, f64::max)
 }
 
 /// Returns 1 minus the number of edits between two names, relative to the longer one. Returns 0 if
@@ -71,6 +81,8 @@ mod tests {
     fn a_typing_mistake_finds_its_name() {
         assert_eq!(did_you_mean("mian", ["release-0.4", "main"]).unwrap(), "did you mean 'main'?");
         assert_eq!(nearest("hf_fdw", ["hf_fwd", "hf_bwd", "parses"], 3), ["hf_fwd", "hf_bwd"]);
+        assert_eq!(nearest("downcats", ["reads", "by_ref_downcast_fails"], 3), ["by_ref_downcast_fails"]);
+        assert_eq!(nearest("hf_fdw", ["small_hf_fwd_of_two", "parses"], 3), ["small_hf_fwd_of_two"]);
         assert_eq!(nearest("OVERLAYS", ["overlay", "repeat"], 3), ["overlay"]);
         assert_eq!(
             did_you_mean("feature", ["no-default-features", "features"]).unwrap(),
