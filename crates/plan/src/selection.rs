@@ -293,7 +293,8 @@ mod tests {
 
     #[test]
     fn the_nearest_names_are_those_of_the_words_that_match_nothing() {
-        let all = [test("bart::tests::hf_fwd"), test("bart::tests::slow::hf_bwd"), test("x::x::lexer::parses")];
+        let all =
+            [test("bart::tests::hf_fwd"), test("bart::tests::slow::hf_bwd"), test("x::x::lexer::parses")];
         let nearest = |expression: &str| {
             let selection = Selection { expression: Some(expression.into()), ..Selection::default() };
             Selector::new(&selection).unwrap().nearest(all.iter()).join(", ")

@@ -22,8 +22,6 @@ const BUILD_LINES: usize = 20;
 const MESSAGE_LINES: usize = 6;
 /// Show at most this many columns of a line of it: an assertion may show all values of two vectors.
 const LINE_COLUMNS: usize = 320;
-/// Begins the line that says where the rest of a message is.
-const REST: char = '…';
 
 /// Why a side has incomplete or no figures.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,12 +37,22 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Whether the message is another's. Where the rest of it is kept depends on the run.
-    fn has_message_of<'a>(&'a self, other: &'a Self) -> bool {
-        let lines = |trouble: &'a Self| -> Vec<&'a str> {
-            trouble.details.iter().map(String::as_str).filter(|line| !line.starts_with(REST)).collect()
-        };
-        lines(self) == lines(other)
+    /// Whether another one has this message: it panicked at the same place. The text after it may have
+    /// names of temporary files, and where its rest is kept depends on the run.
+    fn has_message_of(&self, other: &Self) -> bool {
+        match (self.place(), other.place()) {
+            (None, None) => self.details == other.details,
+            (place, other) => place == other,
+        }
+    }
+
+    /// Returns the place of the panic: `src/lib.rs:5:9`.
+    fn place(&self) -> Option<&str> {
+        let first = self.details.first()?;
+        // The text may begin with a line break.
+        let place = first.split_once(": ").map_or(first.trim_end_matches(':'), |(place, _)| place);
+        let (_, column) = place.rsplit_once(':')?;
+        column.parse::<u32>().is_ok().then_some(place)
     }
 }
 
@@ -172,9 +180,9 @@ fn quoted(message: &str, most: usize, rest: Option<&str>) -> Vec<String> {
         shown.clone().map(|line| labels::cut(&line, LINE_COLUMNS).into_owned()).collect();
     if lines.len() > most {
         let place = rest.map_or_else(String::new, |place| format!(" in {place}"));
-        quoted.push(format!("{REST} {}{place}", counted(lines.len() - most, "more line")));
+        quoted.push(format!("… {}{place}", counted(lines.len() - most, "more line")));
     } else if let Some(place) = rest.filter(|_| shown.zip(&quoted).any(|(whole, shown)| whole != *shown)) {
-        quoted.push(format!("{REST} the whole text is in {place}"));
+        quoted.push(format!("… the whole text is in {place}"));
     }
     quoted
 }
@@ -185,7 +193,7 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
     let lockfile = failed.lockfile.as_deref().map(|used| format!("without a Cargo.lock: built with {used}"));
     let mut details = quoted(&failed.errors, BUILD_LINES, log);
     if let Some(log) =
-        log.filter(|log| !details.iter().any(|line| line.starts_with(REST) && line.ends_with(log)))
+        log.filter(|log| !details.iter().any(|line| line.starts_with('…') && line.ends_with(log)))
     {
         details.push(format!("full log: {log}"));
     }
@@ -228,17 +236,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_rest_of_a_message_is_makes_no_other_message() {
+    fn a_panic_at_the_same_place_has_the_same_message() {
         let of = |message: &str, run: &str| Trouble {
             headline: "main failed (exit code 101)".to_owned(),
             details: quoted(message, 2, Some(run)),
             figures: None,
             is_failure: true,
         };
-        let first = of("a\nb\nc", "runs/0");
-        assert_eq!(first.details, ["a", "b", "… 1 more line in runs/0"]);
-        assert!(first.has_message_of(&of("a\nb\nc", "runs/1")));
-        assert!(!first.has_message_of(&of("a\nc\nb", "runs/0")));
+        let first = of("src/lib.rs:5:9: no /tmp/abc\nb\nc", "runs/0");
+        assert_eq!(first.details, ["src/lib.rs:5:9: no /tmp/abc", "b", "… 1 more line in runs/0"]);
+        assert!(first.has_message_of(&of("src/lib.rs:5:9: no /tmp/def\nb\nc", "runs/1")));
+        assert!(!first.has_message_of(&of("src/lib.rs:6:9: no /tmp/abc\nb\nc", "runs/0")));
+        assert!(first.has_message_of(&of("src/lib.rs:5:9:\nno /tmp/abc", "runs/0")));
+        assert!(!first.has_message_of(&of("no file", "runs/0")));
+        assert!(of("Error: a", "runs/0").has_message_of(&of("Error: a", "runs/1")));
+        assert!(!of("Error: a", "runs/0").has_message_of(&of("Error: b", "runs/0")));
     }
 
     #[test]
