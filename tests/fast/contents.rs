@@ -6,6 +6,7 @@ use crate::support::{TestRepository, assert_same_bytes, every_byte, skip};
 use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::checkout::cache::Cache;
 use memprof_build::checkout::worktree::Worktree;
+use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::resolve;
 use memprof_plan::request::{BaselineRequest, RefRequest, Request};
@@ -165,7 +166,8 @@ fn a_partial_clone_fetches_what_it_lacks_and_names_what_it_cannot_have() {
     source.commit("one");
     source.write("old é.txt", "two\n");
     source.git(["rm", "--quiet", "-r", "data"]);
-    source.commit("two");
+    source.write("new", "5, one\n");
+    let new = source.commit("two");
     source.git(["config", "uploadpack.allowFilter", "true"]);
     source.git(["config", "uploadpack.allowAnySHA1InWant", "true"]);
     let user = TestRepository::clone_of(&source, &["--filter=blob:none"]);
@@ -184,6 +186,8 @@ fn a_partial_clone_fetches_what_it_lacks_and_names_what_it_cannot_have() {
     assert!(advice.starts_with("to fetch all 5: git rev-list "), "{advice}");
     let exclude = "--sparse-exclude /data/0 --sparse-exclude /data/1 --sparse-exclude /data/2 --sparse-exclude /data/3 --sparse-exclude '/old é.txt'";
     assert!(advice.ends_with(exclude), "{advice}");
+    let changed = changed_files(&repository, &old.commit, &new).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(changed.len(), 6, "without the contents, no file is a renamed one: {changed:?}");
     let error = repository.show(&old.commit, "old é.txt").unwrap_err();
     assert!(format!("{error:#}").contains("'old é.txt' at "), "{error:#}");
     let sparse = Worktree::open(&cache, &repository, &["old*.txt".to_owned(), "data/".to_owned()]).unwrap();
