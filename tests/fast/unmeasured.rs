@@ -73,10 +73,12 @@ fn a_failure_that_both_sides_have_is_quoted_once() {
         table(&compare(&synthetic.results()), &at_width(80))
     };
     let text = told("src/lib.rs:7:5", "src/lib.rs:7:5");
-    assert!(text.contains("✗ t: main failed (exit code 101)\n ✗ t: pr/1 failed (exit code 101)\n"), "{text}");
+    assert!(text.contains("✗ t: main and pr/1 failed (exit code 101)\n"), "{text}");
     assert_eq!(text.matches("src/lib.rs:7:5").count(), 1, "{text}");
-    let text = told("src/lib.rs:7:5", "src/lib.rs:8:5");
-    assert!(text.contains("src/lib.rs:7:5") && text.contains("src/lib.rs:8:5"), "{text}");
+    let moved = told("src/lib.rs:7:5", "src/lib.rs:8:5");
+    assert!(moved.contains("main and pr/1 failed") && moved.contains("src/lib.rs:8:5"), "{moved}");
+    let text = told("src/lib.rs:7:5", "src/lib.rs:8:9");
+    assert!(text.contains("src/lib.rs:7:5") && text.contains("src/lib.rs:8:9"), "{text}");
 }
 
 #[test]

@@ -37,23 +37,44 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Whether another one has this message: it panicked at the same place. The text after it may have
-    /// names of temporary files, and where its rest is kept depends on the run.
+    /// Whether another one has this message: the same text, or a panic at the same place. At one place, the
+    /// text may have names of temporary files, and between two revisions, the line may have moved.
     fn has_message_of(&self, other: &Self) -> bool {
-        match (self.place(), other.place()) {
-            (None, None) => self.details == other.details,
-            (place, other) => place == other,
-        }
+        let [(place, text), (other_place, other_text)] = [self, other].map(Self::place_and_text);
+        (place.is_some() && place == other_place)
+            || (text == other_text && place.and_then(without_line) == other_place.and_then(without_line))
     }
 
-    /// Returns the place of the panic: `src/lib.rs:5:9`.
-    fn place(&self) -> Option<&str> {
-        let first = self.details.first()?;
+    /// Returns the place of a panic, `src/lib.rs:5:9`, and the text, without where its rest is kept.
+    fn place_and_text(&self) -> (Option<&str>, Vec<&str>) {
+        let mut lines: Vec<&str> =
+            self.details.iter().map(String::as_str).filter(|line| !line.starts_with('…')).collect();
         // The text may begin with a line break.
-        let place = first.split_once(": ").map_or(first.trim_end_matches(':'), |(place, _)| place);
-        let (_, column) = place.rsplit_once(':')?;
-        column.parse::<u32>().is_ok().then_some(place)
+        let first = lines.first().copied().unwrap_or_default();
+        let (place, rest) = first.split_once(": ").unwrap_or((first.trim_end_matches(':'), ""));
+        let is_place = place.rsplit_once(':').is_some_and(|(_, column)| column.parse::<u32>().is_ok());
+        if is_place {
+            lines[0] = rest;
+        }
+        (is_place.then_some(place), lines)
     }
+}
+
+/// Returns file and column of a place.
+fn without_line(place: &str) -> Option<(&str, &str)> {
+    let (file, column) = place.rsplit_once(':')?;
+    Some((file.rsplit_once(':')?.0, column))
+}
+
+/// Returns one trouble for both sides if both failed in the same way.
+fn of_both(sides: [(&str, &[Trouble]); 2]) -> Option<Trouble> {
+    let [(old, [baseline]), (new, [candidate])] = sides else { return None };
+    let event = candidate.headline.strip_prefix(new).filter(|event| event.starts_with(" failed"))?;
+    let is_same = baseline.headline.strip_prefix(old) == Some(event)
+        && baseline.has_message_of(candidate)
+        && baseline.figures == candidate.figures
+        && baseline.is_failure == candidate.is_failure;
+    is_same.then(|| Trouble { headline: format!("{old} and {new}{event}"), ..candidate.clone() })
 }
 
 /// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
@@ -68,6 +89,9 @@ pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble>
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let [mut of_baseline, of_candidate] =
         sides.map(|(revision, side)| of_side(comparison, revision, side, &is_failure));
+    if let Some(both) = of_both([(&view.old.name, &of_baseline), (&view.new.name, &of_candidate)]) {
+        return vec![both];
+    }
     // What is the same of both is said once, below them.
     if let ([baseline], [candidate]) = (&mut of_baseline[..], &of_candidate[..])
         && baseline.has_message_of(candidate)
@@ -117,11 +141,10 @@ fn of_side(
             None => troubles.push((trouble, 1)),
         }
     }
-    let several = total > 1;
     let mut troubles: Vec<Trouble> = troubles
         .into_iter()
         .map(|(mut trouble, times)| {
-            if several {
+            if times < total {
                 _ = write!(trouble.headline, " in {times} of {total} runs");
             }
             trouble
@@ -235,22 +258,40 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_panic_at_the_same_place_has_the_same_message() {
-        let of = |message: &str, run: &str| Trouble {
-            headline: "main failed (exit code 101)".to_owned(),
+    fn failed(name: &str, message: &str, run: &str) -> Trouble {
+        Trouble {
+            headline: format!("{name} failed (exit code 101)"),
             details: quoted(message, 2, Some(run)),
             figures: None,
             is_failure: true,
-        };
+        }
+    }
+
+    #[test]
+    fn a_panic_at_the_same_place_or_with_the_same_text_has_the_same_message() {
+        let of = |message: &str, run: &str| failed("main", message, run);
         let first = of("src/lib.rs:5:9: no /tmp/abc\nb\nc", "runs/0");
         assert_eq!(first.details, ["src/lib.rs:5:9: no /tmp/abc", "b", "… 1 more line in runs/0"]);
         assert!(first.has_message_of(&of("src/lib.rs:5:9: no /tmp/def\nb\nc", "runs/1")));
-        assert!(!first.has_message_of(&of("src/lib.rs:6:9: no /tmp/abc\nb\nc", "runs/0")));
         assert!(first.has_message_of(&of("src/lib.rs:5:9:\nno /tmp/abc", "runs/0")));
+        assert!(first.has_message_of(&of("src/lib.rs:7:9: no /tmp/abc\nb\nc", "runs/2")));
+        assert!(!first.has_message_of(&of("src/lib.rs:6:9: no /tmp/def\nb\nc", "runs/0")));
+        assert!(!first.has_message_of(&of("src/lib.rs:7:5: no /tmp/abc\nb\nc", "runs/2")));
+        assert!(!first.has_message_of(&of("src/other.rs:5:9: no /tmp/def\nb\nc", "runs/0")));
         assert!(!first.has_message_of(&of("no file", "runs/0")));
         assert!(of("Error: a", "runs/0").has_message_of(&of("Error: a", "runs/1")));
         assert!(!of("Error: a", "runs/0").has_message_of(&of("Error: b", "runs/0")));
+    }
+
+    #[test]
+    fn two_sides_that_fail_in_the_same_way_are_told_together() {
+        let (old, new) = ([failed("main", "Error: a", "0")], [failed("pr/7", "Error: a", "1")]);
+        let both = of_both([("main", &old), ("pr/7", &new)]).unwrap();
+        assert_eq!(both.headline, "main and pr/7 failed (exit code 101)");
+        assert_eq!(both.details, ["Error: a"]);
+        let other = [failed("pr/7", "Error: b", "1")];
+        assert_eq!(of_both([("main", &old), ("pr/7", &other)]), None);
+        assert_eq!(of_both([("main", &old), ("pr/7", &[])]), None);
     }
 
     #[test]
