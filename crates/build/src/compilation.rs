@@ -11,6 +11,7 @@ use crate::adapters;
 use crate::build_key::build_environment;
 use crate::cargo::command;
 use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::lockfile::Lockfile;
 use crate::cargo::member_versions;
 use crate::cargo::messages::Messages;
 use crate::cargo::toolchain::Toolchain;
@@ -206,7 +207,8 @@ fn cargo(
     let triple = target.unwrap_or(toolchain.host());
     let note = links.join(wrapper::NOTE_NAME);
     let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest);
-    let arguments = member_versions::added(&call.arguments, &lock, metadata)?;
+    let is_shared = matches!(job.lockfile, Lockfile::Given(_));
+    let arguments = member_versions::added(&call.arguments, &lock, is_shared, metadata)?;
     let command = toolchain
         .cargo()
         .current_dir(inputs.workspace())

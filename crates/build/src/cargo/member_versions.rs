@@ -4,18 +4,20 @@
 use cargo_metadata::Metadata;
 
 /// Returns cargo's arguments with the version of each named member whose name is twice in the lock
-/// file. Without it, cargo asks which package is meant.
+/// file. Without it, cargo asks which package is meant. A lock file that is `shared` with other revisions
+/// may lack what this one needs, and cargo adds it.
 pub(crate) fn added(
     arguments: &[String],
     lockfile: &str,
+    shared: bool,
     metadata: impl FnOnce() -> anyhow::Result<Metadata>,
 ) -> anyhow::Result<Vec<String>> {
     let mut arguments = arguments.to_vec();
-    let is_ambiguous = |name: &str| {
+    let may_be_ambiguous = |name: &str| {
         let line = format!("name = \"{name}\"");
-        lockfile.lines().filter(|other| *other == line).count() > 1
+        shared || lockfile.lines().filter(|other| *other == line).count() > 1
     };
-    let named = |at: &usize| arguments[at - 1] == "--package" && is_ambiguous(&arguments[*at]);
+    let named = |at: &usize| arguments[at - 1] == "--package" && may_be_ambiguous(&arguments[*at]);
     let places: Vec<usize> = (1..arguments.len()).filter(named).collect();
     if places.is_empty() {
         return Ok(arguments);
