@@ -1,5 +1,6 @@
 //! The answer about each candidate: what became of each test, and how many tests that were.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -285,7 +286,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
-    /// that have it. A failed build is the same for all its tests.
+    /// that have it: that of the most tests first. A failed build is the same for all its tests.
     pub(crate) fn troubles(&self) -> Vec<(Trouble, Vec<String>)> {
         let mut tests: indexmap::IndexMap<Trouble, Vec<String>> = indexmap::IndexMap::new();
         for finding in &self.findings {
@@ -295,6 +296,7 @@ impl<'a> Answer<'a> {
                 }
             }
         }
+        tests.sort_by_key(|_, tests| Reverse(tests.len()));
         tests.into_iter().collect()
     }
 

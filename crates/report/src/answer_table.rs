@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use indexmap::IndexMap;
+
 use crate::answer::Answer;
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
@@ -141,26 +143,34 @@ impl Page {
         self.line(&line.place, INDENT, Tone::Plain, out)
     }
 
-    /// Writes each failure once, with its tests and the beginning of its message.
+    /// Writes each failure once, with its tests and the beginning of its message. After the first ones,
+    /// tests that ended in the same way share a line, without their messages.
     fn failures(self, answer: &Answer, options: &Options, out: &mut dyn Write) -> io::Result<()> {
         let troubles = answer.troubles();
         let is_whole = options.rows == Rows::All;
-        for (index, (trouble, tests)) in troubles.iter().enumerate() {
-            if index >= MOST_FINDINGS && !is_whole {
-                let rest = counted(troubles.len() - index, "more failure");
-                self.line(&format!("… {rest}: --rows all"), " ", Tone::Quiet, out)?;
-                break;
-            }
-            let headline = match tests.as_slice() {
-                [test] => format!("✗ {test}: {}", trouble.headline),
-                tests => {
-                    format!("✗ {}: {} ({})", trouble.headline, counted(tests.len(), "test"), some(tests))
-                }
-            };
-            self.line(&headline, " ", Tone::Growth, out)?;
-            if index < MOST_MESSAGES || is_whole {
-                trouble.details.iter().try_for_each(|detail| self.quoted(detail, INDENT, out))?;
-            }
+        let quoted = if is_whole { troubles.len() } else { MOST_MESSAGES.min(troubles.len()) };
+        let headline = |headline: &str, tests: &[String]| match tests {
+            [test] => format!("✗ {test}: {headline}"),
+            tests if is_whole => format!("✗ {headline}: {}", tests.join(", ")),
+            tests => format!("✗ {headline}: {} ({})", counted(tests.len(), "test"), some(tests)),
+        };
+        for (trouble, tests) in &troubles[..quoted] {
+            self.line(&headline(&trouble.headline, tests), " ", Tone::Growth, out)?;
+            trouble.details.iter().try_for_each(|detail| self.quoted(detail, INDENT, out))?;
+        }
+        let mut without: IndexMap<&str, Vec<String>> = IndexMap::new();
+        for (trouble, tests) in &troubles[quoted..] {
+            without.entry(&trouble.headline).or_default().extend(tests.iter().cloned());
+        }
+        for (event, tests) in without.iter().take(MOST_FINDINGS) {
+            self.line(&headline(event, tests), " ", Tone::Growth, out)?;
+        }
+        let rest = match without.len().saturating_sub(MOST_FINDINGS) {
+            0 => String::new(),
+            more => format!("{}, and ", counted(more, "more failure")),
+        };
+        if !without.is_empty() {
+            self.line(&format!("… {rest}the other messages: --rows all"), " ", Tone::Quiet, out)?;
         }
         let tests = answer.without_reason();
         if !tests.is_empty() {
