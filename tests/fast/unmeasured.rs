@@ -6,8 +6,9 @@ use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, cells};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::request::{RefRequest, Request, TestRequest};
+use memprof_report::options::{Format, Options, Rows};
 
-use crate::reports::{at_width, table};
+use crate::reports::{at_width, rendered, table};
 use crate::support::synthetic::{self, Log, Synthetic};
 
 #[test]
@@ -79,6 +80,30 @@ fn a_failure_that_both_sides_have_is_quoted_once() {
     assert!(moved.contains("main and pr/1 failed") && moved.contains("src/lib.rs:8:5"), "{moved}");
     let text = told("src/lib.rs:7:5", "src/lib.rs:8:9");
     assert!(text.contains("src/lib.rs:7:5") && text.contains("src/lib.rs:8:9"), "{text}");
+}
+
+#[test]
+fn after_five_messages_failed_tests_share_a_line() {
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]);
+    for line in 1..=8 {
+        let output = format!("thread 't' panicked at src/lib.rs:{line}:5:\nbroken {line}\n");
+        for side in [0, 1] {
+            let status = Status::Failed { exit_code: 101 };
+            synthetic = synthetic.failed(&format!("t{line}"), side, status, &output, None);
+        }
+    }
+    let compared = compare(&synthetic.results());
+    let text = table(&compared, &at_width(100));
+    assert_eq!(text.matches("broken ").count(), 5, "{text}");
+    let shared = "\n ✗ main and pr/1 failed (exit code 101): 3 tests (t6, t7, t8)\n … the other messages: --rows all\n";
+    assert!(text.contains(shared), "{text}");
+    let comment = rendered(Format::Markdown, &compared, &Options::default());
+    assert_eq!(comment.matches("broken ").count(), 5, "{comment}");
+    let shared = "\n✗ **main and pr/1 failed (exit code 101)** · 3 tests (t6, t7, t8)\n\n_`--rows all` shows the other";
+    assert!(comment.contains(shared), "{comment}");
+    let whole = Options { rows: Rows::All, ..at_width(100) };
+    let text = table(&compared, &whole);
+    assert!(text.contains("broken 8") && !text.contains("--rows all"), "{text}");
 }
 
 #[test]

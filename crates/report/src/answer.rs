@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
+use indexmap::IndexMap;
+
 use crate::finding::Finding;
 use crate::selection::{ShownMetric, TableSection};
 use crate::text;
@@ -23,6 +25,17 @@ use memprof_plan::resolved::Revision;
 use memprof_support::counted::{counted, grouped};
 use memprof_support::labels;
 use memprof_support::process::shell_quoted;
+
+/// Show the message of at most this many failures.
+const MOST_MESSAGES: usize = 5;
+
+/// The failures of tests.
+pub(crate) struct Failures {
+    /// What went wrong, with the tests that have it. The message is shown.
+    pub quoted: Vec<(Trouble, Vec<String>)>,
+    /// The tests of all others, by what happened. Their messages are left out.
+    pub others: IndexMap<String, Vec<String>>,
+}
 
 /// What is said about one candidate.
 pub(crate) struct Answer<'a> {
@@ -288,7 +301,7 @@ impl<'a> Answer<'a> {
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
     /// that have it: that of the most tests first. A failed build is the same for all its tests.
     pub(crate) fn troubles(&self) -> Vec<(Trouble, Vec<String>)> {
-        let mut tests: indexmap::IndexMap<Trouble, Vec<String>> = indexmap::IndexMap::new();
+        let mut tests: IndexMap<Trouble, Vec<String>> = IndexMap::new();
         for finding in &self.findings {
             for trouble in troubles::troubles(self.comparison, &finding.view) {
                 if trouble.is_failure {
@@ -298,6 +311,17 @@ impl<'a> Answer<'a> {
         }
         tests.sort_by_key(|_, tests| Reverse(tests.len()));
         tests.into_iter().collect()
+    }
+
+    /// Returns the failures of all tests. `is_whole` asks for every message.
+    pub(crate) fn failures(&self, is_whole: bool) -> Failures {
+        let mut quoted = self.troubles();
+        let mut others: IndexMap<String, Vec<String>> = IndexMap::new();
+        let most = if is_whole { quoted.len() } else { MOST_MESSAGES.min(quoted.len()) };
+        for (trouble, tests) in quoted.split_off(most) {
+            others.entry(trouble.headline).or_default().extend(tests);
+        }
+        Failures { quoted, others }
     }
 
     /// Returns the tests without a comparable figure that did not fail. Notes give the reasons.

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use indexmap::IndexMap;
-
-use crate::answer::Answer;
+use crate::answer::{Answer, Failures};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Options, Rows};
@@ -18,9 +16,6 @@ use memprof_support::labels::{one_line, padded, width};
 
 /// Show at most this many tests of each standing, unless all rows are wanted.
 const MOST_FINDINGS: usize = 15;
-
-/// Show the message of at most this many failures.
-const MOST_MESSAGES: usize = 5;
 
 /// Name at most this many tests of a failure.
 const MOST_NAMES: usize = 3;
@@ -146,30 +141,25 @@ impl Page {
     /// Writes each failure once, with its tests and the beginning of its message. After the first ones,
     /// tests that ended in the same way share a line, without their messages.
     fn failures(self, answer: &Answer, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-        let troubles = answer.troubles();
         let is_whole = options.rows == Rows::All;
-        let quoted = if is_whole { troubles.len() } else { MOST_MESSAGES.min(troubles.len()) };
+        let Failures { quoted, others } = answer.failures(is_whole);
         let headline = |headline: &str, tests: &[String]| match tests {
             [test] => format!("✗ {test}: {headline}"),
             tests if is_whole => format!("✗ {headline}: {}", tests.join(", ")),
             tests => format!("✗ {headline}: {} ({})", counted(tests.len(), "test"), some(tests)),
         };
-        for (trouble, tests) in &troubles[..quoted] {
+        for (trouble, tests) in &quoted {
             self.line(&headline(&trouble.headline, tests), " ", Tone::Growth, out)?;
             trouble.details.iter().try_for_each(|detail| self.quoted(detail, INDENT, out))?;
         }
-        let mut without: IndexMap<&str, Vec<String>> = IndexMap::new();
-        for (trouble, tests) in &troubles[quoted..] {
-            without.entry(&trouble.headline).or_default().extend(tests.iter().cloned());
-        }
-        for (event, tests) in without.iter().take(MOST_FINDINGS) {
+        for (event, tests) in others.iter().take(MOST_FINDINGS) {
             self.line(&headline(event, tests), " ", Tone::Growth, out)?;
         }
-        let rest = match without.len().saturating_sub(MOST_FINDINGS) {
+        let rest = match others.len().saturating_sub(MOST_FINDINGS) {
             0 => String::new(),
             more => format!("{}, and ", counted(more, "more failure")),
         };
-        if !without.is_empty() {
+        if !others.is_empty() {
             self.line(&format!("… {rest}the other messages: --rows all"), " ", Tone::Quiet, out)?;
         }
         let tests = answer.without_reason();
@@ -177,7 +167,7 @@ impl Page {
             let line = format!("✗ {}: no figure may be compared", some(&tests));
             self.line(&line, " ", Tone::Growth, out)?;
         }
-        if troubles.is_empty() && tests.is_empty() { Ok(()) } else { writeln!(out) }
+        if quoted.is_empty() && tests.is_empty() { Ok(()) } else { writeln!(out) }
     }
 
     /// Writes what went wrong apart from single tests.

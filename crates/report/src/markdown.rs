@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::answer::{Answer, NotJudged};
+use crate::answer::{Answer, Failures, NotJudged};
 use crate::answer_table::{self, is_failure};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
@@ -66,7 +66,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     }
     comment.sides(comparison, &causes, &filter, options);
     comment.rest_of_tests(comparison, &answers, not_judged.line().as_deref());
-    let failures = failures(comparison, &answers);
+    let failures = failures(comparison, &answers, options);
     let notes = notes(comparison, &causes, &filter, options);
     let tensors = tensor_comment::write(comparison, &ChosenDevices::from_options(options));
     let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
@@ -412,7 +412,7 @@ impl Comment {
 }
 
 /// Returns what went wrong, each cause once, with the first lines of its message.
-fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
+fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> String {
     let mut text = String::new();
     let mut left_out = 0;
     let mut add = |entry: String| {
@@ -430,23 +430,32 @@ fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
         add(entry);
     }
     let mut seen = HashSet::new();
-    for (trouble, tests) in answers.iter().flat_map(Answer::troubles) {
-        // The baseline's failure is the same for all candidates.
-        if !seen.insert((trouble.headline.clone(), tests.clone())) {
-            continue;
-        }
-        let tests = match tests.as_slice() {
+    let headline = |event: &str, tests: &[String]| {
+        let tests = match tests {
             [only] => escape(only),
             tests => format!("{} ({})", counted(tests.len(), "test"), escape(&answer_table::some(tests))),
         };
-        let mut entry = format!("\n✗ **{}** · {tests}\n", escape(&trouble.headline));
-        if !trouble.details.is_empty() {
-            _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+        format!("\n✗ **{}** · {tests}\n", escape(event))
+    };
+    let mut has_others = false;
+    for Failures { quoted, others } in answers.iter().map(|answer| answer.failures(options.all_rows())) {
+        // The baseline's failure is the same for all candidates.
+        let mut is_new = |event: &String, tests: &Vec<String>| seen.insert((event.clone(), tests.clone()));
+        for (trouble, tests) in quoted.iter().filter(|(trouble, tests)| is_new(&trouble.headline, tests)) {
+            let mut entry = headline(&trouble.headline, tests);
+            if !trouble.details.is_empty() {
+                _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
+            }
+            if let Some(figures) = &trouble.figures {
+                _ = write!(entry, "\n{}\n", escape(figures));
+            }
+            add(entry);
         }
-        if let Some(figures) = &trouble.figures {
-            _ = write!(entry, "\n{}\n", escape(figures));
-        }
-        add(entry);
+        has_others |= !others.is_empty();
+        others
+            .iter()
+            .filter(|(event, tests)| is_new(event, tests))
+            .for_each(|(event, tests)| add(headline(event, tests)));
     }
     let without_reason = answers.iter().flat_map(Answer::without_reason).collect::<Vec<_>>();
     if !without_reason.is_empty() {
@@ -455,6 +464,9 @@ fn failures(comparison: &Comparison, answers: &[Answer]) -> String {
     if left_out > 0 {
         let failures = counted(left_out, "more failure");
         _ = write!(text, "\n_{failures} left out: the comment is full._\n");
+    }
+    if has_others {
+        text.push_str("\n_`--rows all` shows the other messages._\n");
     }
     text
 }
