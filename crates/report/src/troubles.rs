@@ -37,12 +37,24 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    /// Whether another one has this message: the same text, or a panic at the same place. At one place, the
-    /// text may have names of temporary files, and between two revisions, the line may have moved.
+    /// Whether another run ended like this one. At one place, a panic may have other values each time.
+    fn is_repeated_by(&self, other: &Self) -> bool {
+        let [place, other_place] = [self, other].map(|trouble| trouble.place_and_text().0);
+        self.headline == other.headline
+            && (self.has_message_of(other) || (place.is_some() && place == other_place))
+    }
+
+    /// Whether another one has this message, apart from the line of a panic, which may have moved, and
+    /// from paths, which may be those of temporary files.
     fn has_message_of(&self, other: &Self) -> bool {
         let [(place, text), (other_place, other_text)] = [self, other].map(Self::place_and_text);
-        (place.is_some() && place == other_place)
-            || (text == other_text && place.and_then(without_line) == other_place.and_then(without_line))
+        let without_paths = |text: Vec<&str>| -> Vec<String> {
+            let words =
+                |line: &str| line.split(' ').filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ");
+            text.into_iter().map(words).collect()
+        };
+        without_paths(text) == without_paths(other_text)
+            && place.and_then(without_line) == other_place.and_then(without_line)
     }
 
     /// Returns the place of a panic, `src/lib.rs:5:9`, and the text, without where its rest is kept.
@@ -135,8 +147,7 @@ fn of_side(
             (Status::BuildFailed, Some(failed)) => failed_build(name, failed),
             _ => run_trouble(run, revision, side, is_failure),
         };
-        let is_alike = |known: &Trouble| known.headline == trouble.headline && known.has_message_of(&trouble);
-        match troubles.iter_mut().find(|(known, _)| is_alike(known)) {
+        match troubles.iter_mut().find(|(known, _)| known.is_repeated_by(&trouble)) {
             Some((_, times)) => *times += 1,
             None => troubles.push((trouble, 1)),
         }
@@ -268,19 +279,27 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_at_the_same_place_or_with_the_same_text_has_the_same_message() {
+    fn a_message_is_the_same_if_only_its_line_or_paths_differ() {
         let of = |message: &str, run: &str| failed("main", message, run);
-        let first = of("src/lib.rs:5:9: no /tmp/abc\nb\nc", "runs/0");
-        assert_eq!(first.details, ["src/lib.rs:5:9: no /tmp/abc", "b", "… 1 more line in runs/0"]);
-        assert!(first.has_message_of(&of("src/lib.rs:5:9: no /tmp/def\nb\nc", "runs/1")));
-        assert!(first.has_message_of(&of("src/lib.rs:5:9:\nno /tmp/abc", "runs/0")));
-        assert!(first.has_message_of(&of("src/lib.rs:7:9: no /tmp/abc\nb\nc", "runs/2")));
-        assert!(!first.has_message_of(&of("src/lib.rs:6:9: no /tmp/def\nb\nc", "runs/0")));
-        assert!(!first.has_message_of(&of("src/lib.rs:7:5: no /tmp/abc\nb\nc", "runs/2")));
-        assert!(!first.has_message_of(&of("src/other.rs:5:9: no /tmp/def\nb\nc", "runs/0")));
+        let first = of("src/lib.rs:5:9: no /tmp/abc\n1 line\nc", "runs/0");
+        assert_eq!(first.details, ["src/lib.rs:5:9: no /tmp/abc", "1 line", "… 1 more line in runs/0"]);
+        let same = ["src/lib.rs:5:9: no /tmp/def\n1 line\nc", "src/lib.rs:7:9: no /tmp/abc\n1 line\nc"];
+        assert!(same.iter().all(|message| first.has_message_of(&of(message, "runs/1"))));
+        let others = ["src/lib.rs:5:9: no /tmp/abc\n2 lines\nc", "src/lib.rs:7:5: no /tmp/abc\n1 line\nc"];
+        assert!(!others.iter().any(|message| first.has_message_of(&of(message, "runs/1"))));
+        assert!(!first.has_message_of(&of("src/other.rs:5:9: no /tmp/abc\n1 line\nc", "runs/0")));
         assert!(!first.has_message_of(&of("no file", "runs/0")));
         assert!(of("Error: a", "runs/0").has_message_of(&of("Error: a", "runs/1")));
         assert!(!of("Error: a", "runs/0").has_message_of(&of("Error: b", "runs/0")));
+    }
+
+    #[test]
+    fn a_panic_at_the_same_place_is_repeated_whatever_its_values_are() {
+        let of = |message: &str, run: &str| failed("main", message, run);
+        let first = of("src/lib.rs:5:9:\nleft: 1", "runs/0");
+        assert!(first.is_repeated_by(&of("src/lib.rs:5:9:\nleft: 2", "runs/1")));
+        assert!(!first.is_repeated_by(&of("src/lib.rs:6:9:\nleft: 2", "runs/1")));
+        assert!(!first.is_repeated_by(&failed("pr/7", "src/lib.rs:5:9:\nleft: 1", "runs/0")));
     }
 
     #[test]
