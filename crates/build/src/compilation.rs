@@ -208,7 +208,7 @@ fn cargo(
     let note = links.join(wrapper::NOTE_NAME);
     let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest);
     let is_shared = matches!(job.lockfile, Lockfile::Given(_));
-    let arguments = member_versions::added(&call.arguments, &lock, is_shared, metadata)?;
+    let arguments = member_versions::added(&call.arguments, &lock, is_shared, metadata);
     let command = toolchain
         .cargo()
         .current_dir(inputs.workspace())

@@ -169,11 +169,8 @@ impl BuildFailure {
         if self.first_errors.contains("requires rustc ") {
             self.hints.push("to build it with this compiler anyway: --ignore-rust-version".to_owned());
         }
-        let own = toolchain_files
-            .iter()
-            .find(|(name, _)| *name == revision.name)
-            .and_then(|(_, file)| file.as_ref());
-        if toolchain_files.iter().any(|(_, file)| file.as_ref() != own) {
+        let own = toolchain_files.iter().find(|(name, _)| *name == revision.name);
+        if own.is_some_and(|(_, own)| toolchain_files.iter().any(|(_, file)| file != own)) {
             let shown: Vec<String> = toolchain_files
                 .iter()
                 .map(|(name, file)| {
@@ -403,5 +400,10 @@ mod tests {
         failure.add_hints(&revision(), true, &files);
         assert!(failure.hints[0].contains("--lockfile-date commit"), "{:?}", failure.hints);
         assert!(failure.hints[1].contains("old: 1.60; main: none"), "{:?}", failure.hints);
+
+        let mut failure = BuildFailure::default();
+        let others = [("main".to_owned(), Some("1.60".to_owned()))];
+        failure.add_hints(&revision(), false, &others);
+        assert!(failure.hints.is_empty(), "this revision has a toolchain of its own: {:?}", failure.hints);
     }
 }

@@ -11,7 +11,7 @@ pub(crate) fn added(
     lockfile: &str,
     shared: bool,
     metadata: impl FnOnce() -> anyhow::Result<Metadata>,
-) -> anyhow::Result<Vec<String>> {
+) -> Vec<String> {
     let mut arguments = arguments.to_vec();
     let may_be_ambiguous = |name: &str| {
         let line = format!("name = \"{name}\"");
@@ -20,14 +20,15 @@ pub(crate) fn added(
     let named = |at: &usize| arguments[at - 1] == "--package" && may_be_ambiguous(&arguments[*at]);
     let places: Vec<usize> = (1..arguments.len()).filter(named).collect();
     if places.is_empty() {
-        return Ok(arguments);
+        return arguments;
     }
-    let members = metadata()?.packages;
+    // A manifest that cargo cannot read fails the build, with a better message.
+    let Ok(metadata) = metadata() else { return arguments };
     for place in places {
-        if let Some(member) = members.iter().find(|member| *member.name == arguments[place]) {
+        if let Some(member) = metadata.packages.iter().find(|member| *member.name == arguments[place]) {
             // Old versions of cargo know no `@` here.
             arguments[place] = format!("{}:{}", member.name, member.version);
         }
     }
-    Ok(arguments)
+    arguments
 }
