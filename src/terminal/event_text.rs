@@ -68,6 +68,11 @@ pub(super) fn good(verb: &'static str, text: String) -> Line {
     Line::Stage { verb, text, good: true }
 }
 
+/// A line about what is slow or went wrong.
+pub(super) fn bad(verb: &'static str, text: String) -> Line {
+    Line::Stage { verb, text, good: false }
+}
+
 /// `main 29610a7`, or the name alone where it is the commit.
 pub(super) fn revision(name: &str, commit: &str) -> String {
     let short =

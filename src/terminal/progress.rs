@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::terminal::activity::{Activity, ActivityKind, LINE_EVERY, SLOW};
 use crate::terminal::build_errors;
-use crate::terminal::event_text::{absent_libraries, building, checked, good, job, revision, waiting};
+use crate::terminal::event_text::{absent_libraries, bad, building, checked, good, job, revision, waiting};
 use crate::terminal::lines::{Line, StatusLine, Update};
 use memprof_support::bytes::Bytes;
 use memprof_support::counted::counted;
@@ -89,7 +89,7 @@ impl Progress {
                 ActivityKind::Build => lines.push(good("Building", format!("{text} … {seconds} s"))),
                 ActivityKind::Run => {
                     let text = format!("{text} ({seconds} s); --timeout {}s stops it", SLOW.as_secs());
-                    lines.push(Line::Stage { verb: "SLOW", text, good: false });
+                    lines.push(bad("SLOW", text));
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Progress {
                 self.activities.retain(|one| one.kind() == ActivityKind::Run && one.text() != run);
                 self.activities.push(begun(ActivityKind::Run, run));
             }
-            Event::RunFinished { test, name, .. } => {
+            Event::RunFinished { test, name, .. } | Event::RunRepeats { test, name } => {
                 let run = format!("{test} at {name}");
                 self.activities.retain(|one| one.text() != run);
             }
@@ -210,9 +210,8 @@ impl Progress {
             }
             Event::BuildFailed { name, commit, first_errors, log, hints } => {
                 let text = format!("{} did not build; full log: {log}", revision(name, commit));
-                let headline = Line::Stage { verb: "Failed", text, good: false };
                 let quoted = build_errors::quoted(first_errors, hints).into_iter().map(Line::Quote);
-                Update::end_of_stage(std::iter::once(headline).chain(quoted).collect())
+                Update::end_of_stage(std::iter::once(bad("Failed", text)).chain(quoted).collect())
             }
             Event::RunStarted { test, name, index, total, left } => {
                 let left = left.filter(|left| !left.is_zero());
@@ -237,6 +236,7 @@ impl Progress {
                 self.named_run = None;
                 self.run_finished(event)
             }
+            Event::RunRepeats { .. } => Update::default(),
             Event::AllRunsFinished { total } => {
                 Update::end_of_stage(vec![good("Ran", self.all_runs(*total))])
             }
@@ -298,7 +298,7 @@ impl Progress {
         let run = format!("{test} at {name} {index}/{total}");
         let mut lines = Vec::new();
         if !ok {
-            lines.push(Line::Stage { verb: "Failed", text: format!("{run}: {outcome}"), good: false });
+            lines.push(bad("Failed", format!("{run}: {outcome}")));
         } else if self.verbosity == Verbosity::Verbose {
             lines.push(good("Ran", format!("{run} … {}", shown(*took))));
         }
@@ -498,8 +498,8 @@ pub(crate) mod tests {
             progress.on_event(&Event::RunStarted { test, name, index: 1, total: 2, left: None });
             let begin = Instant::now();
             let mut lines = |seconds: u64| {
-                let update = progress.on_tick(begin + Duration::from_secs(seconds));
-                update.lines.iter().map(Line::plain).collect::<Vec<_>>()
+                let lines = progress.on_tick(begin + Duration::from_secs(seconds)).lines;
+                lines.iter().map(Line::plain).collect::<Vec<_>>()
             };
             assert!(lines(0).is_empty() && lines(59).is_empty());
             assert_eq!(lines(60), ["        SLOW hangs at main (60 s); --timeout 60s stops it"]);
@@ -515,9 +515,8 @@ pub(crate) mod tests {
         let mut printed = Vec::new();
         for index in 1..=100 {
             let (test, name, outcome) = (format!("test_{index}"), "main".to_owned(), "ok".to_owned());
-            let took = Duration::from_millis(500);
-            let event =
-                Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy: took };
+            let [took, busy] = [500; 2].map(Duration::from_millis);
+            let event = Event::RunFinished { test, name, index, total: 100, outcome, ok: true, took, busy };
             printed.extend(progress.on_event(&event).lines.iter().map(Line::plain));
         }
         let end = progress.on_event(&Event::AllRunsFinished { total: 100 });
@@ -545,27 +544,28 @@ pub(crate) mod tests {
         };
         let finished = |test: &str, index| {
             let (test, outcome) = (test.to_owned(), "ok".to_owned());
-            let (took, busy) = (Duration::from_secs(8), Duration::from_secs(4));
+            let [took, busy] = [8, 4].map(Duration::from_secs);
             Event::RunFinished { test, name: name(), index, total: 3, outcome, ok: true, took, busy }
         };
-        let wrote = |test: &str, text: &str| Event::TestWrote {
-            test: test.to_owned(),
-            name: name(),
-            text: text.to_owned(),
+        let wrote = |test: &str, text: &str| {
+            let [test, text] = [test, text].map(str::to_owned);
+            Event::TestWrote { test, name: name(), text }
         };
         progress.on_event(&started("a", 1));
         let StatusLine::Show { text, .. } = progress.on_event(&started("b", 2)).status else { panic!() };
         assert_eq!(text, "b and 1 other at main");
         assert_eq!(progress.running().as_deref(), Some("a at main and 1 other were running"));
-        let mut shown = Vec::new();
-        for event in [wrote("a", "1"), wrote("b", "2"), wrote("b", "3"), wrote("a", "4")] {
-            shown.extend(progress.on_event(&event).lines.iter().map(Line::plain));
-        }
-        let heading = |test: &str| format!("     Running {test} at main");
-        assert_eq!(shown, [&heading("a"), "1", &heading("b"), "2", "3", &heading("a"), "4"]);
+        let written = [wrote("a", "1"), wrote("b", "2"), wrote("b", "3"), wrote("a", "4")];
+        let shown = written.iter().flat_map(|event| progress.on_event(event).lines);
+        let shown: Vec<String> = shown.map(|line| line.plain()).collect();
+        let [a, b] = ["a", "b"].map(|test| format!("     Running {test} at main"));
+        assert_eq!(shown, [&a, "1", &b, "2", "3", &a, "4"]);
         progress.on_event(&finished("a", 1));
         assert_eq!(progress.running().as_deref(), Some("b at main was running"));
         let begin = Instant::now();
+        progress.on_event(&Event::RunRepeats { test: "b".to_owned(), name: name() });
+        assert_eq!(progress.running(), None, "it waits until nothing else runs");
+        progress.on_event(&started("b", 2));
         progress.on_event(&started("c", 3));
         progress.on_tick(begin);
         let lines = progress.on_tick(begin + SLOW).lines;

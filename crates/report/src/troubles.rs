@@ -235,6 +235,21 @@ fn failed_build(name: &str, failed: &FailedBuild) -> Trouble {
     Trouble { headline: format!("{name} did not build"), details, figures: None, is_failure: true }
 }
 
+/// Returns a compiler's errors without the numbers of threads, which differ each time:
+/// `thread 'main' (4711) panicked at build.rs:1:1`.
+fn without_thread_numbers(errors: &str) -> String {
+    let without_number = |line: &str| {
+        let shortened = || {
+            let (before, rest) = line.split_once("' (")?;
+            let (number, rest) = rest.split_once(") panicked at ")?;
+            number.parse::<u64>().ok()?;
+            Some(format!("{before}' panicked at {rest}"))
+        };
+        shortened().unwrap_or_else(|| line.to_owned())
+    };
+    errors.lines().map(without_number).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns what went wrong apart from single tests: executables that cannot be measured, and
 /// failed builds if no revision has a test to show them with.
 pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
@@ -255,8 +270,9 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
         // Revisions that fail for the same reason share one message.
         let mut by_errors: IndexMap<_, (Vec<Cow<'_, str>>, &FailedBuild)> = IndexMap::new();
         for (&revision, failed) in &comparison.failed_builds {
-            let same =
-                by_errors.entry((&failed.errors, &failed.lockfile)).or_insert_with(|| (Vec::new(), failed));
+            let same = by_errors
+                .entry((without_thread_numbers(&failed.errors), &failed.lockfile))
+                .or_insert_with(|| (Vec::new(), failed));
             same.0.push(name(revision));
         }
         let failed = by_errors.into_values();
@@ -300,6 +316,16 @@ mod tests {
         assert!(first.is_repeated_by(&of("src/lib.rs:5:9:\nleft: 2", "runs/1")));
         assert!(!first.is_repeated_by(&of("src/lib.rs:6:9:\nleft: 2", "runs/1")));
         assert!(!first.is_repeated_by(&failed("pr/7", "src/lib.rs:5:9:\nleft: 1", "runs/0")));
+    }
+
+    #[test]
+    fn errors_of_builds_are_the_same_whatever_the_number_of_the_thread_is() {
+        let of = |thread: &str| {
+            format!("error: build failed\n  thread 'main' ({thread}) panicked at a.rs:1:1:\nb")
+        };
+        assert_eq!(without_thread_numbers(&of("1")), without_thread_numbers(&of("23")));
+        assert!(without_thread_numbers(&of("1")).contains("thread 'main' panicked at a.rs:1:1:\nb"));
+        assert_eq!(without_thread_numbers(&of("x")), of("x"));
     }
 
     #[test]

@@ -335,11 +335,11 @@ impl<'s> Stage<'s> for Stretch<'s, '_, '_, '_> {
         if is_beside && !status.is_ok() {
             // Perhaps because of the others: a port, a file, the machine's memory, the time limit.
             self.retried.insert(run, status.to_string());
-            return Ok(self.again());
+            return Ok(self.again(run));
         }
         if is_beside && self.has_threads(run)? {
             self.progress.apart.insert(self.runs[run].planned.cell.clone());
-            return Ok(self.again());
+            return Ok(self.again(run));
         }
         if let Some(beside) = self.retried.remove(&run).filter(|_| status.is_ok()) {
             self.keep_apart(self.runs[run].planned, &beside);
@@ -367,7 +367,11 @@ impl Stretch<'_, '_, '_, '_> {
         devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
     }
 
-    fn again(&mut self) -> Ending<'static> {
+    fn again(&mut self, run: usize) -> Ending<'static> {
+        let planned = self.runs[run].planned;
+        let test = self.runner.shown_title(&planned.cell);
+        let name = self.runner.plan.revisions[planned.revision].name.clone();
+        self.runner.conditions.sink.emit(Event::RunRepeats { test, name });
         self.repeated += self.last_end.elapsed();
         self.last_end = Instant::now();
         Ending::Again

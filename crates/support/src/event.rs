@@ -59,6 +59,8 @@ pub enum Event {
         took: Duration,
         busy: Duration,
     },
+    /// A run ended that does not count: it is repeated when nothing else runs.
+    RunRepeats { test: String, name: String },
     /// Every test has the runs that its verdicts need; `total` is their number in this session.
     AllRunsFinished { total: usize },
     /// Changed tests run once more, with call stacks.

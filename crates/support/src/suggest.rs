@@ -4,13 +4,18 @@ use std::collections::HashSet;
 
 /// Returns at most `count` candidates that are similar to `wrong`, the most similar first.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    nearest_of(wrong, &mut candidates.into_iter(), count)
+}
+
+/// Does the same, compiled once for all kinds of candidates.
+fn nearest_of<'a>(wrong: &str, candidates: &mut dyn Iterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     if wrong.len() > LONGEST {
         return Vec::new();
     }
     let wrong = wrong.to_lowercase();
     let mut known = HashSet::new();
     let mut scored: Vec<((f64, f64), &str)> = Vec::new();
-    for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST) {
+    for candidate in candidates.filter(|candidate| candidate.len() <= LONGEST) {
         let lower = candidate.to_lowercase();
         let score = likeness(&wrong, &lower);
         if score >= ALIKE && known.insert(candidate) {
