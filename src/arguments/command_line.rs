@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::arguments::command::{Arguments, CommandArguments, SHORT_HELP};
@@ -38,13 +38,27 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     } else {
         command
     };
-    let mut matches = command.try_get_matches_from_mut(argv)?;
+    let mut matches = command.try_get_matches_from_mut(argv).map_err(with_advice)?;
     fixed_plan::refuse_changes(&mut command, &matches)?;
     let Arguments { command, run, terminal } = Arguments::from_arg_matches_mut(&mut matches)?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     refuse_folder_without_archive(&command)?;
     take_plain_refs(&mut command);
     Ok(CommandLine { command, terminal })
+}
+
+/// Says how to write several filters, which clap takes for a flag that was repeated by mistake.
+fn with_advice(mut error: clap::Error) -> clap::Error {
+    let names =
+        |kind| matches!(error.get(kind), Some(ContextValue::String(name)) if name.starts_with("--filter "));
+    if error.kind() == ErrorKind::ArgumentConflict
+        && names(ContextKind::InvalidArg)
+        && names(ContextKind::PriorArg)
+    {
+        let advice = "join them: -k 'decode or encode', -k 'decode and not slow'".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice]));
+    }
+    error
 }
 
 /// Clap does not require `--archive` beside refs, because the two conflict.
@@ -135,6 +149,13 @@ mod tests {
         let error = parse(line.split_whitespace().map(OsString::from)).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
         error.to_string()
+    }
+
+    #[test]
+    fn several_filters_are_joined_by_the_user() {
+        let message = refused("cargo-memprof main -k decode -k encode");
+        assert!(message.contains("tip: join them: -k 'decode or encode', "), "{message}");
+        assert!(!refused("cargo-memprof main -o a.md --dry-run --dry-run").contains("join them"));
     }
 
     #[test]

@@ -88,9 +88,9 @@ Exit codes:
 /// `bisect`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct BisectArguments {
-    /// A commit before the change, and one with it: main..pr/7 (`main..` ends at HEAD)
-    #[arg(value_name = "GOOD..BAD", conflicts_with_all = ["good", "bad"])]
-    pub range: Option<String>,
+    /// A commit before the change, and one with it: main..pr/7 or main pr/7 (`main..` ends at HEAD)
+    #[arg(value_name = "GOOD..BAD", num_args = 1..=2, conflicts_with_all = ["good", "bad"])]
+    pub range: Vec<String>,
     /// Find the update that changed it: two lock files, as files or refs: old.lock..Cargo.lock
     ///
     /// The code stays the same: that of the ref in place of GOOD..BAD, by default of the second
@@ -138,9 +138,9 @@ pub struct BisectArguments {
 /// `history`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct HistoryArguments {
-    /// The first and the last commit, both included: v0.4.0..HEAD (`v0.4.0..` also ends at HEAD)
-    #[arg(value_name = "REF..REF", required_unless_present = "resume")]
-    pub range: Option<String>,
+    /// The first and the last commit, both included: v0.4.0..v0.5.0 or v0.4.0 v0.5.0 (`v0.4.0..` ends at HEAD)
+    #[arg(value_name = "REF..REF", num_args = 1..=2, required_unless_present = "resume")]
+    pub range: Vec<String>,
     /// Measure every N-th commit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = Section::Commits.heading())]
     pub every: Option<u32>,
@@ -168,9 +168,9 @@ pub struct HistoryArguments {
 /// `prove`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ProveArguments {
-    /// A commit without the diff, and one with it: main..pr/7 (`main..` ends at HEAD)
-    #[arg(value_name = "BASE..REF", required_unless_present = "resume")]
-    pub range: Option<String>,
+    /// A commit without the diff, and one with it: main..pr/7 or main pr/7 (`main..` ends at HEAD)
+    #[arg(value_name = "BASE..REF", num_args = 1..=2, required_unless_present = "resume")]
+    pub range: Vec<String>,
     /// Build at most N commits, both ends included
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(2..), help_heading = Section::Commits.heading())]
     pub builds: u32,

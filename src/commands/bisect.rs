@@ -1,7 +1,5 @@
 //! `bisect`: finds the commit that changed a test's memory.
 
-use anyhow::Context;
-
 use crate::arguments::search::BisectArguments;
 use crate::commands::context::CommandContext;
 use crate::search::lockfiles::{self, LockfileRange, WarningsOnly};
@@ -36,8 +34,8 @@ fn lockfile_plan(
     context: CommandContext<'_>,
 ) -> anyhow::Result<SearchPlan> {
     let range = LockfileRange::read(range, |name| repository.start().join(name).is_file())?;
-    let code = arguments.range.as_deref();
-    if let Some(code) = code.filter(|code| code.contains("..")) {
+    let code = arguments.range.join("..");
+    if code.contains("..") {
         return Err(UserError::new(format!("--lockfile searches one code base, and {code} is a range"))
             .help("name one ref: cargo memprof bisect main --lockfile OLD..NEW")
             .into());
@@ -48,7 +46,13 @@ fn lockfile_plan(
             .help("leave one of them out")
             .into());
     }
-    let history = lockfiles::history(&range, code, measuring, repository, context)?;
+    let history = lockfiles::history(
+        &range,
+        Some(code.as_str()).filter(|code| !code.is_empty()),
+        measuring,
+        repository,
+        context,
+    )?;
     let [good, bad] = &history.ends;
     let request = SearchRequest { good, bad, paths: &[], measuring };
     let find = arguments.find;
@@ -63,11 +67,9 @@ fn lockfile_plan(
 }
 
 fn plan(arguments: &BisectArguments, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<SearchPlan> {
-    let (good, bad) = if let Some(range) = &arguments.range {
-        ends(range)?
-    } else {
-        let good = arguments.good.clone().context("clap requires --good")?;
-        (good, arguments.bad.clone().context("clap requires --bad")?)
+    let (good, bad) = match (&arguments.good, &arguments.bad) {
+        (Some(good), Some(bad)) => (good.clone(), bad.clone()),
+        _ => ends(&arguments.range)?,
     };
     let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
     let request =

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-
 use crate::arguments::search::{HistoryArguments, MeasuringArguments};
 use crate::arguments::why::WhyArguments;
 use crate::commands::context::CommandContext;
@@ -47,8 +45,7 @@ fn plan(
     repository: &Repository,
     sink: &dyn Sink,
 ) -> anyhow::Result<SearchPlan> {
-    let range = arguments.range.as_deref().context("clap requires a range")?;
-    let (good, bad) = ends(range)?;
+    let (good, bad) = ends(&arguments.range)?;
     let request =
         SearchRequest { good: &good, bad: &bad, paths: &arguments.paths, measuring: &arguments.measuring };
     request.plan(repository, sink, |range| task(arguments, repository, range, (&good, &bad)))
@@ -101,12 +98,14 @@ mod tests {
 
     #[test]
     fn a_range_has_two_ends_and_the_last_one_may_be_head() {
+        let ends = |range: &str| ends(&range.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let of = |range: &str| ends(range).map(|(good, bad)| format!("{good} {bad}"));
+        assert_eq!(of("v1 main").unwrap(), "v1 main");
         assert_eq!(of("v1..main").unwrap(), "v1 main");
         assert_eq!(of("v1..").unwrap(), "v1 HEAD");
         assert_eq!(of("main...pr/7").unwrap(), "main...pr/7 pr/7", "from the merge base");
         assert_eq!(of("main...").unwrap(), "main...HEAD HEAD");
-        for wrong in ["v1", "..main", "...main", "a..b..c", "a....b"] {
+        for wrong in ["v1", "..main", "...main", "a..b..c", "a....b", "a..b c"] {
             assert!(ends(wrong).unwrap_err().rendered().contains("FROM..TO"), "{wrong}");
         }
     }

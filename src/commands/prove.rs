@@ -1,7 +1,5 @@
 //! `prove`: measures what each part of a diff costs, by leaving it out.
 
-use anyhow::Context;
-
 use crate::arguments::search::ProveArguments;
 use crate::arguments::why::WhyArguments;
 use crate::commands::context::CommandContext;
@@ -17,7 +15,6 @@ pub fn prove(context: CommandContext<'_>, arguments: &ProveArguments) -> anyhow:
     // Call sites say which parts to leave out first.
     let why = WhyArguments { why: Some(Why::Changed), why_by: *why_by, ..WhyArguments::default() };
     search("prove", measuring, &why, Next::Report, context, |repository| {
-        let range = range.as_deref().context("clap requires a range")?;
         let (good, bad) = ends(range)?;
         let most_builds = usize::try_from(*builds).unwrap_or(usize::MAX);
         let request = SearchRequest { good: &good, bad: &bad, paths: &[], measuring };

@@ -21,6 +21,7 @@ use memprof_run::attribution::Attribution;
 use memprof_run::bisect::metric_query::MetricQuery;
 use memprof_run::bisect::parts::record::{BASELINE, CANDIDATE, PartsSearch};
 use memprof_run::bisect::record::{self, SearchRecord, Task};
+use memprof_run::bisect::replay;
 use memprof_run::bisect::report_data::SearchReport;
 use memprof_run::runner::Interrupted;
 use memprof_run::session::fill_folder;
@@ -79,13 +80,12 @@ impl Change {
     ) -> Option<Self> {
         let step = report.steps.iter().find(|step| step.candidates.is_empty())?;
         let index = |commit: &str| plan.revisions.iter().position(|one| one.commit == commit);
-        let range = |word: &&String| !word.contains("..") && *word != "bisect";
         Some(Self {
             ends: [index(&step.before.commit)?, index(&step.commit.commit)?],
             cell: cell.clone(),
             query: report.query.clone(),
             threshold: Some(report.threshold.clone()),
-            flags: arguments.iter().take_while(|word| *word != "--").filter(range).cloned().collect(),
+            flags: replay::common_flags("bisect", arguments),
         })
     }
 

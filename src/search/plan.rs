@@ -53,8 +53,10 @@ pub struct SearchRequest<'a> {
     pub measuring: &'a MeasuringArguments,
 }
 
-/// Returns the two ends of `FROM..TO`; `FROM..` ends at HEAD. `FROM...TO` begins at their merge base.
-pub fn ends(range: &str) -> Result<(String, String), UserError> {
+/// Returns the two ends of `FROM..TO` or of `FROM TO`; `FROM..` ends at HEAD. `FROM...TO` begins at their merge
+/// base.
+pub fn ends(range: &[String]) -> Result<(String, String), UserError> {
+    let range = range.join("..");
     let or_head = |bad: &str| if bad.is_empty() { "HEAD".to_owned() } else { bad.to_owned() };
     let (good, bad, is_of_merge_base) = match (range.split_once("..."), range.split_once("..")) {
         (Some((good, bad)), _) => (good, bad, true),

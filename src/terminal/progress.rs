@@ -548,8 +548,8 @@ pub(crate) mod tests {
             Event::RunFinished { test, name: name(), index, total: 3, outcome, ok: true, took, busy }
         };
         let wrote = |test: &str, text: &str| {
-            let [test, text] = [test, text].map(str::to_owned);
-            Event::TestWrote { test, name: name(), text }
+            let (test, name) = (test.to_owned(), name());
+            Event::TestWrote { test, name, text: text.to_owned() }
         };
         progress.on_event(&started("a", 1));
         let StatusLine::Show { text, .. } = progress.on_event(&started("b", 2)).status else { panic!() };

@@ -69,8 +69,15 @@ fn is_switch(word: &str) -> bool {
 /// Returns the command line that compares two commits as the search measured them. `arguments` are
 /// the search's own, including the name of its command.
 pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str) -> String {
-    let mut words =
-        vec!["cargo".to_owned(), "memprof".to_owned(), "--refs".to_owned(), format!("{before},{after}")];
+    let refs = format!("{before},{after}");
+    let words = ["cargo", "memprof", "--refs", &refs].map(str::to_owned).into_iter();
+    let words = words.chain(common_flags(command, arguments));
+    words.map(|word| shell_quoted(OsStr::new(&word))).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the flags of a search that `run` has, too. `arguments` are all, including the name of its command.
+pub fn common_flags(command: &str, arguments: &[String]) -> Vec<String> {
+    let mut words = Vec::new();
     // Paths follow `--`.
     let command_index = arguments.iter().position(|argument| argument == command);
     let without_command = arguments.iter().enumerate().filter(|(index, _)| Some(*index) != command_index);
@@ -88,19 +95,19 @@ pub fn comparison(command: &str, arguments: &[String], before: &str, after: &str
             rest.is_some_and(|rest| rest.starts_with('=') || !flag.starts_with("--"))
         };
         let joined = SEARCH_FLAGS.iter().any(is_joined);
-        // The range of a search is the only word with dots that belongs to no flag.
-        let is_range = !takes_value && !word.starts_with('-') && word.contains("..");
+        // The ends of a search are the only words that belong to no flag.
+        let is_end = !takes_value && !word.starts_with('-');
         takes_value = word.starts_with('-') && !word.contains('=') && !is_switch(word);
         match own {
             Some((_, value)) => {
                 skips_value = *value;
                 takes_value = false;
             }
-            None if joined || is_range => {}
+            None if joined || is_end => {}
             None => words.push(word.clone()),
         }
     }
-    words.iter().map(|word| shell_quoted(OsStr::new(word))).collect::<Vec<_>>().join(" ")
+    words
 }
 
 #[cfg(test)]
@@ -114,11 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_a_search_is_left_out_wherever_it_stands() {
-        for text in ["bisect v1..main -k hf --release", "bisect --release v1..main -k hf"] {
-            let words: Vec<String> = line(text).split(' ').map(str::to_owned).collect();
-            assert!(!words.contains(&"v1..main".to_owned()), "{words:?}");
-            assert!(words.contains(&"--release".to_owned()) && words.contains(&"hf".to_owned()), "{words:?}");
+    fn the_ends_of_a_search_are_left_out_wherever_they_stand() {
+        for ends in ["v1..main", "v1 main"] {
+            assert_eq!(
+                line(&format!("bisect {ends} -k hf --release")),
+                "cargo memprof --refs aaa,bbb -k hf --release"
+            );
+            assert_eq!(
+                line(&format!("bisect --release {ends} -k hf")),
+                "cargo memprof --refs aaa,bbb --release -k hf"
+            );
         }
     }
 
