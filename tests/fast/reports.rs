@@ -174,6 +174,7 @@ fn an_executable_that_is_not_measured_is_in_every_format() {
         table.contains("✗ keeps: pr/3370 was not measured") && !table.contains("no such test"),
         "{table}"
     );
+    assert!(!table.contains("not measured: bart::tests"), "its test says so: {table}");
     let markdown = rendered(Format::Markdown, View::Checkpoints);
     assert!(markdown.contains(&format!("✗ not measured: {both}")), "{markdown}");
     let csv = rendered(Format::Csv, View::Checkpoints);

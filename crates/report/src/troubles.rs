@@ -257,6 +257,10 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
     // Revisions that lack an executable for the same reason share one message.
     let mut by_reason: IndexMap<_, Vec<Cow<'_, str>>> = IndexMap::new();
     for (revision, executable) in &comparison.not_measured {
+        // Tests that another revision has say it themselves.
+        if comparison.cells.iter().any(|cell| executable.may_have(&cell.id.test)) {
+            continue;
+        }
         let what = format!("{executable}");
         by_reason.entry((what, &executable.reason)).or_default().push(name(*revision));
     }
