@@ -51,6 +51,27 @@ fn the_answer_names_both_directions() {
 }
 
 #[test]
+fn a_doubt_follows_the_change_that_it_is_about() {
+    // heap.peak varies, and cpu.peak fell.
+    let synthetic = (0..6).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat: u32| {
+        let log = |peak: i64, resident: i64| {
+            Log::new().checkpoint("done", &[("heap.peak", peak * KIB), ("cpu.peak", resident * KIB)])
+        };
+        let varies = 400 * i64::from(repeat % 3);
+        let [old, new] = [log(1000 + varies, 9000), log(1200 + varies, 3000)];
+        synthetic.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new)
+    });
+    let text = table(&compare(&synthetic.results()), &Options::default());
+    let line = text.lines().find(|line| line.contains(" ? t")).unwrap();
+    let (change, doubt) = line.split_once(": between ").expect(line);
+    assert!(change.contains("heap.peak") && !change.contains("cpu.peak"), "{text}");
+    assert!(
+        doubt.contains("after 6 runs a side, limit ") && doubt.contains("; -5.86 MiB cpu.peak"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_table_has_the_metric_that_the_answer_names() {
     let log =
         |live: i64| Log::new().checkpoint("done", &[("heap.peak", live + 2 * MIB), ("heap.live", live)]);

@@ -151,7 +151,10 @@ impl<'a> Finding<'a> {
         let difference = first.map_or(other.largest, |delta| delta.difference);
         let shown = text::difference(difference, Unit::of_metric(other.metric));
         let places = places(&self.view, other, difference);
-        _ = write!(self.place, "; {shown} {name}{places}{reason}");
+        // What the remark says of a change without a verdict belongs to that change.
+        let has_doubt = self.standing == Standing::Inconclusive && !self.remark.is_empty();
+        let text = if has_doubt { &mut self.remark } else { &mut self.place };
+        _ = write!(text, "; {shown} {name}{places}{reason}");
     }
 
     fn with_breach(self, comparison: &Comparison) -> Self {
