@@ -15,8 +15,7 @@ const MOST_NOTES: usize = 3;
 pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &Entry) {
     for executable in &entry.provenance.unproven {
         let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
-        let help = "its tests have no figures, and the exit code is 3";
-        inputs.warn(message, Some(help));
+        inputs.warn(message, Some("its tests have no figures"));
     }
     for target in entry.selected_failures() {
         let failed = target.not_measured();
@@ -25,7 +24,7 @@ pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &En
             features if features.is_empty() => "the log of the build has all errors".to_owned(),
             features => format!("it may need --features {}", features.join(",")),
         };
-        inputs.warn(message, Some(&format!("its tests have no figures, and the exit code is 3; {cure}")));
+        inputs.warn(message, Some(&format!("its tests have no figures; {cure}")));
     }
     let notes = entry.notes(revision);
     if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
