@@ -1,4 +1,4 @@
-//! Keeps the cache below its size limit: what was not used for longest is removed first. What a
+//! Keeps the cache below its size limit: what is large and was not used for long is removed first. What a
 //! running session uses stays.
 
 use std::sync::atomic::AtomicBool;
@@ -45,6 +45,15 @@ struct Part {
     repository: Utf8PathBuf,
 }
 
+impl Part {
+    /// Its bytes times the seconds without use. A target folder has a hundred times the bytes of a build, which a
+    /// saved baseline may need for its causes.
+    fn weight(&self, now: SystemTime) -> u128 {
+        let unused = now.duration_since(self.used).unwrap_or_default().as_secs();
+        u128::from(self.bytes) * u128::from(unused)
+    }
+}
+
 /// Removes parts until the caches together take no more than the limit. The caller holds the lock
 /// of `own`, and uses the builds in `in_use`. Returns the bytes that were removed.
 pub fn shrink(
@@ -61,7 +70,8 @@ pub fn shrink(
     }
     let mut parts: Vec<Part> = below(home).iter().flat_map(|repository| parts_of(repository, own)).collect();
     parts.retain(|part| !in_use.contains(&part.path.as_path()));
-    parts.sort_by_key(|part| part.used);
+    let now = SystemTime::now();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.weight(now)));
     let mut removed = 0;
     for part in parts {
         if total.saturating_sub(removed) <= limit {
@@ -87,8 +97,8 @@ pub fn shrink(
     Ok(removed)
 }
 
-/// The parts of a repository's folder: its builds, and cargo's target folders unless they are the
-/// running session's own.
+/// The parts of a repository's folder: its builds, and target folders unless they are the running session's
+/// own: cargo's, and what tests that start cargo built inside of the checkout.
 fn parts_of(repository: &Utf8Path, own: &Cache) -> Vec<Part> {
     // The home may be a folder of the user's. Only folders with this file are the tool's.
     let Ok(opened) = fs_err::metadata(repository.join("repository")).and_then(|file| file.modified()) else {
@@ -110,7 +120,9 @@ fn parts_of(repository: &Utf8Path, own: &Cache) -> Vec<Part> {
         let used = modified(&path);
         part(path, used)
     });
-    let targets = below(repository).into_iter().filter(is_target).filter(|_| repository != own.folder());
+    let of_tests = Some(repository.join("worktree/target")).filter(|path| path.is_dir());
+    let targets = below(repository).into_iter().filter(is_target).chain(of_tests);
+    let targets = targets.filter(|_| repository != own.folder());
     // Opening the cache writes the file `repository` again.
     builds.chain(targets.map(|path| part(path, opened))).collect()
 }
@@ -160,9 +172,13 @@ mod tests {
 
         /// A folder of one MiB that was used so many hours ago.
         fn part(repository: &Utf8Path, name: &str, hours: u64) -> Utf8PathBuf {
+            Self::part_of(MIB, repository, name, hours)
+        }
+
+        fn part_of(bytes: usize, repository: &Utf8Path, name: &str, hours: u64) -> Utf8PathBuf {
             let path = repository.join(name);
             fs_err::create_dir_all(&path).unwrap();
-            fs_err::write(path.join("file"), vec![1; MIB]).unwrap();
+            fs_err::write(path.join("file"), vec![1; bytes]).unwrap();
             set_hours_ago(&path, hours);
             path
         }
@@ -203,6 +219,19 @@ mod tests {
         place.shrink(&[&used], 0);
         assert!(!old.exists() && !new.exists());
         assert!(used.exists() && target.exists() && users.exists());
+    }
+
+    #[test]
+    fn a_large_target_goes_before_small_builds_that_are_a_little_older() {
+        let place = Place::new();
+        let build = Place::part(place.own.folder(), "store/build", 12);
+        let other = place.other("other-1", 4);
+        let target = Place::part_of(6 * MIB, &other, "target", 0);
+        let of_tests = Place::part_of(5 * MIB, &other, "worktree/target", 0);
+        place.shrink(&[], 7 * MIB);
+        assert!(!target.exists() && of_tests.exists() && build.exists());
+        place.shrink(&[], 2 * MIB);
+        assert!(!of_tests.exists() && build.exists());
     }
 
     #[test]
