@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::devices::{CudaDevice, DeviceProcess, Occupancy};
 use crate::nvml::ProcessIds;
 use memprof_support::bytes::Bytes;
+use memprof_support::counted::some;
 
 /// How far a device's memory may stay above its level before the run and still count as free again.
 /// The driver itself needs some memory at a device's first use. A process has much more: at least
@@ -137,11 +138,7 @@ pub(super) fn listed(processes: &[&DeviceProcess]) -> String {
         let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
         format!("process {}{facts}", process.process)
     };
-    let named: Vec<String> = processes.iter().take(MOST_NAMED).map(one).collect();
-    match processes.len().saturating_sub(MOST_NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    some(&processes.iter().map(one).collect::<Vec<_>>(), MOST_NAMED)
 }
 
 #[cfg(test)]

@@ -7,18 +7,15 @@ use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Options, Rows};
 use crate::page::{Page, Tone};
-use crate::troubles;
+use crate::troubles::{self, MOST_NAMES};
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::labels::{one_line, padded, width};
 
 /// Show at most this many tests of each standing, unless all rows are wanted.
 const MOST_FINDINGS: usize = 15;
-
-/// Name at most this many tests of a failure.
-const MOST_NAMES: usize = 3;
 
 /// A test's name is not cut below this width.
 const LEAST_NAME: usize = 16;
@@ -146,7 +143,7 @@ impl Page {
         let headline = |headline: &str, tests: &[String]| match tests {
             [test] => format!("✗ {test}: {headline}"),
             tests if is_whole => format!("✗ {headline}: {}", tests.join(", ")),
-            tests => format!("✗ {headline}: {} ({})", counted(tests.len(), "test"), some(tests)),
+            tests => format!("✗ {headline}: {} ({})", counted(tests.len(), "test"), some(tests, MOST_NAMES)),
         };
         for (trouble, tests) in &quoted {
             self.line(&headline(&trouble.headline, tests), " ", Tone::Growth, out)?;
@@ -164,7 +161,7 @@ impl Page {
         }
         let tests = answer.without_reason();
         if !tests.is_empty() {
-            let line = format!("✗ {}: no figure may be compared", some(&tests));
+            let line = format!("✗ {}: no figure may be compared", some(&tests, MOST_NAMES));
             self.line(&line, " ", Tone::Growth, out)?;
         }
         if quoted.is_empty() && tests.is_empty() { Ok(()) } else { writeln!(out) }
@@ -197,15 +194,6 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::Restructured => "with other checkpoints",
         Standing::Failed => "failed",
         _ => "not compared",
-    }
-}
-
-/// Returns the first names: `a, b, c and 12 more`.
-pub(super) fn some(tests: &[String]) -> String {
-    let shown = tests[..tests.len().min(MOST_NAMES)].join(", ");
-    match tests.len().saturating_sub(MOST_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }
 

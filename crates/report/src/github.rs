@@ -7,16 +7,16 @@ use std::io::{self, Write};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::answer::Answer;
-use crate::answer_table;
 use crate::causes::entry::{Entry, Notice};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Format, Options};
 use crate::source_path::{from_root, inside};
-use crate::troubles;
+use crate::troubles::{self, MOST_NAMES};
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
+use memprof_support::counted::some;
 use memprof_support::labels;
 use memprof_support::redaction;
 
@@ -78,7 +78,7 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
             String::new()
         };
         for (trouble, tests) in answer.troubles().iter().take(MOST_ANNOTATIONS) {
-            let text = [&trouble.headline, &answer_table::some(tests)].map(String::as_str).join(": ");
+            let text = [&trouble.headline, &some(tests, MOST_NAMES)].map(String::as_str).join(": ");
             let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
             commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
         }

@@ -22,13 +22,13 @@ use crate::tensors::comment as tensor_comment;
 use crate::text;
 use crate::titles;
 use crate::trace::markdown as traced;
-use crate::troubles;
+use crate::troubles::{self, MOST_NAMES};
 use crate::why::explained;
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::compare::matching::{Match, RowChange};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 
 /// Lets a bot find its comment again.
 pub(crate) const MARKER: &str = "<!-- cargo-memprof -->";
@@ -433,7 +433,7 @@ fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> S
     let headline = |event: &str, tests: &[String]| {
         let tests = match tests {
             [only] => escape(only),
-            tests => format!("{} ({})", counted(tests.len(), "test"), escape(&answer_table::some(tests))),
+            tests => format!("{} ({})", counted(tests.len(), "test"), escape(&some(tests, MOST_NAMES))),
         };
         format!("\n✗ **{}** · {tests}\n", escape(event))
     };
@@ -459,7 +459,7 @@ fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> S
     }
     let without_reason = answers.iter().flat_map(Answer::without_reason).collect::<Vec<_>>();
     if !without_reason.is_empty() {
-        add(format!("\n✗ {}: no figure may be compared\n", escape(&answer_table::some(&without_reason))));
+        add(format!("\n✗ {}: no figure may be compared\n", escape(&some(&without_reason, MOST_NAMES))));
     }
     if left_out > 0 {
         let failures = counted(left_out, "more failure");

@@ -12,8 +12,11 @@ use memprof_judge::results::measurement::Kind;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::stored::{FailedBuild, Run};
 use memprof_plan::resolved::Revision;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::labels;
+
+/// A line names at most so many tests or executables.
+pub(crate) const MOST_NAMES: usize = 3;
 
 /// Show at most this many lines of a compiler's errors.
 const BUILD_LINES: usize = 20;
@@ -44,16 +47,13 @@ impl Trouble {
             && (self.has_message_of(other) || (place.is_some() && place == other_place))
     }
 
-    /// Whether another one has this message, apart from the line of a panic, which may have moved, and
-    /// from paths, which may be those of temporary files.
+    /// Whether another one has this message, apart from the line of a panic or of a test, which may have moved,
+    /// and from paths, which may be those of temporary files.
     fn has_message_of(&self, other: &Self) -> bool {
         let [(place, text), (other_place, other_text)] = [self, other].map(Self::place_and_text);
-        let without_paths = |text: Vec<&str>| -> Vec<String> {
-            let words =
-                |line: &str| line.split(' ').filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ");
-            text.into_iter().map(words).collect()
-        };
-        without_paths(text) == without_paths(other_text)
+        let without_places =
+            |text: Vec<&str>| -> Vec<String> { text.into_iter().map(without_places).collect() };
+        without_places(text) == without_places(other_text)
             && place.and_then(without_line) == other_place.and_then(without_line)
     }
 
@@ -72,6 +72,22 @@ impl Trouble {
     }
 }
 
+/// Returns a line without its paths, and without numbers as in `failed in line 64`.
+fn without_places(line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_place = |&(index, word): &(usize, &&str)| {
+        let is_number = word.trim_end_matches([':', ',', '.', ')']).parse::<u64>().is_ok();
+        word.contains('/') || (is_number && index > 0 && words[index - 1] == "line")
+    };
+    words
+        .iter()
+        .enumerate()
+        .filter(|word| !is_place(word))
+        .map(|(_, word)| *word)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 /// Returns file and column of a place.
 fn without_line(place: &str) -> Option<(&str, &str)> {
     let (file, column) = place.rsplit_once(':')?;
@@ -81,12 +97,17 @@ fn without_line(place: &str) -> Option<(&str, &str)> {
 /// Returns one trouble for both sides if both failed in the same way.
 fn of_both(sides: [(&str, &[Trouble]); 2]) -> Option<Trouble> {
     let [(old, [baseline]), (new, [candidate])] = sides else { return None };
-    let event = candidate.headline.strip_prefix(new).filter(|event| event.starts_with(" failed"))?;
+    let event = candidate.headline.strip_prefix(new)?;
+    let of_both = match event.strip_prefix(" was ") {
+        Some(event) => format!(" were {event}"),
+        None if event.starts_with(" failed") => event.to_owned(),
+        None => return None,
+    };
     let is_same = baseline.headline.strip_prefix(old) == Some(event)
         && baseline.has_message_of(candidate)
         && baseline.figures == candidate.figures
         && baseline.is_failure == candidate.is_failure;
-    is_same.then(|| Trouble { headline: format!("{old} and {new}{event}"), ..candidate.clone() })
+    is_same.then(|| Trouble { headline: format!("{old} and {new}{of_both}"), ..candidate.clone() })
 }
 
 /// Returns what went wrong on either side of a pair. A memory assertion that does not hold is no
@@ -264,9 +285,17 @@ pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
         let what = format!("{executable}");
         by_reason.entry((what, &executable.reason)).or_default().push(name(*revision));
     }
-    let not_measured = by_reason.into_iter().map(|((what, reason), names)| {
-        let headline =
-            format!("not measured: {what} in {}: {}", names.join(" and "), labels::one_line(reason));
+    // So do executables of the same revisions.
+    let mut by_revisions: IndexMap<_, Vec<String>> = IndexMap::new();
+    for ((what, reason), names) in by_reason {
+        by_revisions.entry((names, reason)).or_default().push(what);
+    }
+    let not_measured = by_revisions.into_iter().map(|((names, reason), executables)| {
+        let (what, names) = (some(&executables, MOST_NAMES), names.join(" and "));
+        let reason = labels::one_line(reason);
+        let of_several = reason.strip_prefix("it does ").filter(|_| executables.len() > 1);
+        let reason = of_several.map_or(reason.to_string(), |rest| format!("they do {rest}"));
+        let headline = format!("not measured: {what} in {names}: {reason}");
         Trouble { headline, details: Vec::new(), figures: None, is_failure: true }
     });
     let mut troubles: Vec<Trouble> = not_measured.collect();
@@ -311,6 +340,9 @@ mod tests {
         assert!(!first.has_message_of(&of("no file", "runs/0")));
         assert!(of("Error: a", "runs/0").has_message_of(&of("Error: a", "runs/1")));
         assert!(!of("Error: a", "runs/0").has_message_of(&of("Error: b", "runs/0")));
+        let of_line = |text: &str| of(&format!("a.rs:1:2: snapshot 'a' failed {text}"), "runs/0");
+        assert!(of_line("in line 64").has_message_of(&of_line("in line 72")));
+        assert!(!of_line("after 64").has_message_of(&of_line("after 72")));
     }
 
     #[test]
@@ -341,6 +373,14 @@ mod tests {
         let other = [failed("pr/7", "Error: b", "1")];
         assert_eq!(of_both([("main", &old), ("pr/7", &other)]), None);
         assert_eq!(of_both([("main", &old), ("pr/7", &[])]), None);
+        let refused = |name: &str| {
+            [Trouble {
+                headline: format!("{name} was refused"),
+                ..failed(name, "two tests have this name", "0")
+            }]
+        };
+        let both = of_both([("main", &refused("main")), ("pr/7", &refused("pr/7"))]).unwrap();
+        assert_eq!(both.headline, "main and pr/7 were refused");
     }
 
     #[test]

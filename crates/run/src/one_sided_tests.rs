@@ -21,7 +21,7 @@ use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::request::{OverlayMode, TargetKind};
 use memprof_plan::resolved::{CellId, Plan, Revision};
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::event::{Event, Sink};
 
 /// How often a revision is built again without the files that did not compile.
@@ -85,12 +85,8 @@ fn names(tests: &[String]) -> String {
         taken += name.len();
         before < ROOM_FOR_NAMES
     };
-    let first: Vec<&str> = tests.iter().take_while(has_room).map(String::as_str).collect();
-    match tests.len() - first.len() {
-        _ if tests.is_empty() => String::new(),
-        0 => format!(" ({})", first.join(", ")),
-        more => format!(" ({} and {more} more)", first.join(", ")),
-    }
+    let most = tests.iter().take_while(has_room).count();
+    if tests.is_empty() { String::new() } else { format!(" ({})", some(tests, most)) }
 }
 
 /// A test target at the revision that has it.

@@ -22,6 +22,7 @@ use memprof_plan::cells::PlannedCell;
 use memprof_plan::request::Request;
 use memprof_plan::resolved::{CellId, Plan, TestId};
 use memprof_plan::side;
+use memprof_support::counted::some;
 use memprof_support::regular_file::followed;
 
 /// Package, name and kind of an executable, as in a [`TestId`].
@@ -119,9 +120,8 @@ fn files_for_all(
 
 /// Says that tests with the same code run for these files.
 fn run_for(same: &[SameCode], files: &[Utf8PathBuf]) -> Option<String> {
-    let (first, more) = files.split_first()?;
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    Some(format!("{}, but may read the changed {first}{more}", SameCode::words(same)?))
+    let words = SameCode::words(same).filter(|_| !files.is_empty())?;
+    Some(format!("{words}, but may read the changed {}", some(files, 1)))
 }
 
 /// Returns the folders of the packages in the checkout.

@@ -22,6 +22,15 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number_text} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns the first names, and how many more there are: `a, b, c and 12 more`.
+pub fn some(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Returns a place in an order: `1st`, `2nd`, `3rd`, `4th`, `11th`.
 pub fn ordinal(place: usize) -> String {
     let ending = match (place % 100, place % 10) {

@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{LFS_POINTER, Repository};
+use memprof_support::counted::some;
 use memprof_support::process::{Command, shell_quoted};
 use memprof_support::regular_file;
 use memprof_support::regular_file::followed;
@@ -111,11 +112,7 @@ pub(crate) fn files_in_message(message: &str) -> Option<Vec<String>> {
 
 /// Returns the first three files of a list, and how many more there are.
 pub(crate) fn quoted_list(files: &[String]) -> String {
-    let shown: Vec<_> = files.iter().take(3).map(|file| format!("'{file}'")).collect();
-    match files.len().saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    some(&files.iter().map(|file| format!("'{file}'")).collect::<Vec<_>>(), 3)
 }
 
 /// Quotes a value for git's configuration files.

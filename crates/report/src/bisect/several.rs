@@ -8,7 +8,7 @@ use crate::bisect::{answer, history, measured};
 use crate::markdown_text::{code, escape_but_hashes};
 use crate::options::Options;
 use memprof_run::bisect::report_data::{FoundStep, Replay, SearchReport};
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::labels::one_line;
 
 /// The chart's height of one test, in lines.
@@ -170,15 +170,12 @@ impl<'a> Several<'a> {
 
 /// The tests' names, with the number of commits that have no figure.
 fn names(reports: &[&SearchReport]) -> String {
-    let named = reports.iter().take(MOST_NAMES).map(|report| {
+    let named = reports.iter().map(|report| {
         let skipped = report.measured.iter().filter(|commit| commit.value.is_none()).count();
         match skipped {
             0 => report.title.clone(),
             _ => format!("{} (no figure at {})", report.title, counted(skipped, "commit")),
         }
     });
-    let named: Vec<String> = named.collect();
-    let more = reports.len().saturating_sub(MOST_NAMES);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", named.join(", "))
+    some(&named.collect::<Vec<_>>(), MOST_NAMES)
 }

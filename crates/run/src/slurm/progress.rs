@@ -2,7 +2,7 @@
 
 use crate::slurm::task::{Phase, Task};
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 
 /// Where a shard is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +72,7 @@ fn named(mut names: Vec<&str>) -> String {
     names.retain(|name| !name.is_empty());
     names.sort_unstable();
     names.dedup();
-    let more = names.len().saturating_sub(3);
-    names.truncate(3);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    names.join(", ") + &more
+    some(&names, 3)
 }
 
 #[cfg(test)]

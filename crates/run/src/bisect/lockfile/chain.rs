@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::bisect::lockfile::lock_text::{LockText, Update};
 use memprof_plan::lock_differences::{self, MovedDependency};
+use memprof_support::counted::some;
 
 /// One step of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,9 +154,7 @@ const MOST_NAMES: usize = 4;
 
 /// Returns a step in words: `serde 1.0.180 → 1.0.200, serde_derive 1.0.180 → 1.0.200`.
 pub fn words(moved: &[MovedDependency]) -> String {
-    let named: Vec<String> = moved.iter().take(MOST_NAMES).map(MovedDependency::words).collect();
-    let more = moved.len().saturating_sub(MOST_NAMES);
-    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+    some(&moved.iter().map(MovedDependency::words).collect::<Vec<_>>(), MOST_NAMES)
 }
 
 #[cfg(test)]
