@@ -46,14 +46,20 @@ pub(crate) enum NoManifest {
     },
 }
 
+/// How many manifests the advice names.
+const MOST_CHOICES: usize = 6;
+
 impl Advice for NoManifest {
     fn help(&self) -> Option<String> {
         let (Self::Named { elsewhere, .. } | Self::Nearest { elsewhere, .. }) = self;
         if elsewhere.is_empty() {
             return Some("is this a Rust repository?".to_owned());
         }
-        let choices = elsewhere.iter().map(|path| format!("--manifest-path {}", shell_quoted(path.as_ref())));
-        Some(format!("choose one: {}", choices.collect::<Vec<_>>().join(", or ")))
+        let choice = |path: &String| format!("--manifest-path {}", shell_quoted(path.as_ref()));
+        let mut choices: Vec<String> = elsewhere.iter().take(MOST_CHOICES).map(choice).collect();
+        let more = elsewhere.len() - choices.len();
+        choices.extend((more > 0).then(|| format!("one of {more} more")));
+        Some(format!("choose one: {}", choices.join(", or ")))
     }
 }
 
@@ -245,7 +251,6 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
 }
 
 fn missing(repository: &Repository, named: Option<&str>, elsewhere: Vec<String>) -> NoManifest {
-    let elsewhere = elsewhere.into_iter().take(3).collect();
     match named {
         Some(path) => {
             let repository = repository.root().to_owned();
