@@ -15,12 +15,29 @@ pub(crate) fn of_stderr(stderr: &str) -> String {
         said.drain(..said.len().saturating_sub(PRINTED_LINES));
     }
     let is_of_others = |line: &&str| line.starts_with("warning: build failed, waiting for other jobs");
-    said.extend(without_output_of_script(errors).into_iter().filter(|line| !is_of_others(line)).take(20));
+    let mut errors = without_output_of_script(errors);
+    if let Some(prefix) = errors.first().and_then(|line| prefix_of_warnings(line)) {
+        let warnings = before.iter().filter_map(|line| line.strip_prefix(&prefix));
+        let from_error = warnings.skip_while(|line| !line.contains("error")).take(COMPILER_LINES);
+        errors.splice(1..1, from_error);
+    }
+    said.extend(errors.into_iter().filter(|line| !is_of_others(line)).take(20));
     said.into_iter().map(without_arguments).collect::<Vec<_>>().join("\n")
 }
 
 /// The number of lines to show that were printed before a compiler failed.
 const PRINTED_LINES: usize = 10;
+
+/// The number of lines to show of what a build script passes on from a compiler, such as that of C.
+const COMPILER_LINES: usize = 6;
+
+/// How cargo begins the lines that a failed build script passed on as warnings.
+fn prefix_of_warnings(error: &str) -> Option<String> {
+    let (_, package) = error.split_once(SCRIPT_FAILED)?;
+    let mut words = package.trim_start_matches([' ', '`']).split([' ', '`']);
+    let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+    Some(format!("warning: {name}@{version}: "))
+}
 
 /// Whether cargo reports a step: a word that ends in the twelfth column.
 fn is_progress(line: &str) -> bool {
@@ -44,13 +61,15 @@ fn without_arguments(line: &str) -> Cow<'_, str> {
     }
 }
 
+const SCRIPT_FAILED: &str = "failed to run custom build command for";
+
 /// The number of lines that a build script wrote last and that are shown.
 const SCRIPT_LINES: usize = 12;
 
 /// Leaves out what cargo quotes of a failed build script and what says nothing of the reason: its standard output if
 /// there is an error output, the beginning of that if it is long, and the stack backtrace.
 fn without_output_of_script<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let is_of_script = lines.first().is_some_and(|line| line.contains("failed to run custom build command"));
+    let is_of_script = lines.first().is_some_and(|line| line.contains(SCRIPT_FAILED));
     let place = |text: &str| lines.iter().position(|line| line.trim() == text);
     let Some(stderr) = place("--- stderr").filter(|_| is_of_script) else { return lines.to_vec() };
     let output = place("--- stdout").filter(|stdout| *stdout < stderr).unwrap_or(stderr);
@@ -91,6 +110,31 @@ mod tests {
             "{errors}"
         );
         assert!(errors.ends_with(" …` (exit status: 1)") && errors.len() < 300, "{errors}");
+    }
+
+    #[test]
+    fn a_build_script_passes_on_what_a_compiler_of_another_language_said() {
+        let warning = |text: &str| format!("warning: suite@0.1.0: {text}\n");
+        let warnings: String =
+            ["a.cc:3: warning: unused", "a.cc:1:10: fatal error: a.h: No such file", "    1 | #include"]
+                .into_iter()
+                .map(warning)
+                .collect();
+        let stderr = |package: &str| {
+            format!(
+                "   Compiling suite v0.1.0\nwarning: other@0.1.0: error\n{warnings}error: failed to run custom build \
+                 command for `{package}`\n\nCaused by:\n  exit status: 1\n  --- stdout\n  OPT_LEVEL = 0\n  --- stderr\n  \
+                 cc-rs: status code 1\n"
+            )
+        };
+        let shown = of_stderr(&stderr("suite v0.1.0 (/work/suite)"));
+        assert_eq!(
+            shown,
+            "error: failed to run custom build command for `suite v0.1.0 (/work/suite)`\na.cc:1:10: fatal error: a.h: No \
+             such file\n    1 | #include\n\nCaused by:\n  exit status: 1\n  cc-rs: status code 1"
+        );
+        assert!(of_stderr(&stderr("suite v0.1.0")).contains("fatal error: a.h"));
+        assert!(!of_stderr(&stderr("suite v0.2.0")).contains("fatal error: a.h"));
     }
 
     #[test]
