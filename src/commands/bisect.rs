@@ -34,9 +34,9 @@ fn lockfile_plan(
     context: CommandContext<'_>,
 ) -> anyhow::Result<SearchPlan> {
     let range = LockfileRange::read(range, |name| repository.start().join(name).is_file())?;
-    let code = arguments.range.join("..");
-    if code.contains("..") {
-        return Err(UserError::new(format!("--lockfile searches one code base, and {code} is a range"))
+    let code = arguments.range.join(" ");
+    if arguments.range.len() > 1 || code.contains("..") {
+        return Err(UserError::new(format!("--lockfile searches one code base, not '{code}'"))
             .help("name one ref: cargo memprof bisect main --lockfile OLD..NEW")
             .into());
     }

@@ -101,11 +101,12 @@ mod tests {
         let ends = |range: &str| ends(&range.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let of = |range: &str| ends(range).map(|(good, bad)| format!("{good} {bad}"));
         assert_eq!(of("v1 main").unwrap(), "v1 main");
+        assert_eq!(of("main .").unwrap(), "main .", "the working tree, not the merge base");
         assert_eq!(of("v1..main").unwrap(), "v1 main");
         assert_eq!(of("v1..").unwrap(), "v1 HEAD");
         assert_eq!(of("main...pr/7").unwrap(), "main...pr/7 pr/7", "from the merge base");
         assert_eq!(of("main...").unwrap(), "main...HEAD HEAD");
-        for wrong in ["v1", "..main", "...main", "a..b..c", "a....b", "a..b c"] {
+        for wrong in ["v1", "..main", "...main", "a..b..c", "a....b", "a..b c", "a b..c"] {
             assert!(ends(wrong).unwrap_err().rendered().contains("FROM..TO"), "{wrong}");
         }
     }

@@ -56,16 +56,21 @@ pub struct SearchRequest<'a> {
 /// Returns the two ends of `FROM..TO` or of `FROM TO`; `FROM..` ends at HEAD. `FROM...TO` begins at their merge
 /// base.
 pub fn ends(range: &[String]) -> Result<(String, String), UserError> {
-    let range = range.join("..");
+    if let [good, bad] = range
+        && ![good, bad].iter().any(|end| end.is_empty() || end.contains(".."))
+    {
+        return Ok((good.clone(), bad.clone()));
+    }
+    let range = range.join(" ");
     let or_head = |bad: &str| if bad.is_empty() { "HEAD".to_owned() } else { bad.to_owned() };
     let (good, bad, is_of_merge_base) = match (range.split_once("..."), range.split_once("..")) {
         (Some((good, bad)), _) => (good, bad, true),
         (None, Some((good, bad))) => (good, bad, false),
         (None, None) => ("", "", false),
     };
-    if good.is_empty() || bad.starts_with('.') || bad.contains("..") {
+    if good.is_empty() || bad.starts_with('.') || bad.contains("..") || range.contains(' ') {
         return Err(UserError::new(format!("'{range}' is not a range of commits"))
-            .help("write FROM..TO, such as v0.4.0..HEAD; FROM.. ends at HEAD"));
+            .help("write FROM..TO, such as v0.4.0..HEAD, or FROM TO; FROM.. ends at HEAD"));
     }
     let bad = or_head(bad);
     let good = if is_of_merge_base { format!("{good}...{bad}") } else { good.to_owned() };
