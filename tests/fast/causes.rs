@@ -291,6 +291,34 @@ fn a_test_that_was_not_recorded_has_the_cause_of_one_with_the_same_change() {
 }
 
 #[test]
+fn tests_that_allocate_as_much_more_are_alike_whatever_their_peaks() {
+    // The heap's peak, all bytes, and all allocations, of both refs.
+    let tests = [
+        ("a", [[100 * KIB, 200 * KIB], [900 * KIB, 1000 * KIB], [7, 8]]),
+        ("b", [[300 * KIB, 390 * KIB], [500 * KIB, 600 * KIB], [3, 4]]),
+        ("c", [[300 * KIB, 380 * KIB], [500 * KIB, 600 * KIB], [3, 5]]),
+        ("d", [[400 * KIB, 300 * KIB], [500 * KIB, 600 * KIB], [3, 4]]),
+    ];
+    let mut synthetic = Synthetic::new(&["main", "pr/7"]);
+    for (name, [peak, allocated, count]) in tests {
+        for side in [0, 1] {
+            let done =
+                [("heap.peak", peak[side]), ("heap.allocated", allocated[side]), ("heap.count", count[side])];
+            let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]).checkpoint("done", &done);
+            synthetic = synthetic.passed(name, side, 0, &log).passed(name, side, 1, &log);
+        }
+    }
+    let comparison = compare(&synthetic.results());
+    let chosen: Vec<String> =
+        choose(&comparison, Why::Changed, 1).into_iter().map(|chosen| chosen.cell.title).collect();
+    assert_eq!(chosen, ["a", "c", "d"]);
+    let sites = [(9, 70 * KIB, changed(9)), (20, 30 * KIB, changed(20))];
+    let found = causes(&comparison, &explanations(vec![explained("a", 1, difference(&sites))]));
+    let expected = ["src/lib.rs:9 a::grow_9: a 70, b? 60", "src/lib.rs:20 a::grow_20: a 30"];
+    assert_eq!(shown(&comparison, &found), expected, "the main cause also has what differs");
+}
+
+#[test]
 fn a_test_that_was_not_recorded_has_only_causes_that_all_alike_ones_have() {
     let grows = ["a", "b", "c"].map(|test| (test, vec![100 * KIB, 200 * KIB]));
     let comparison = comparison(&["main", "pr/7"], grows);

@@ -9,7 +9,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
 use crate::why::callees::{self, Caller};
-use crate::why::chosen::{self, Alike, changed_rows, names};
+use crate::why::chosen::{self, Alike, Groups, changed_rows, names};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
 use crate::why::explanations::{Explained, ExplainedRow, Explanations};
@@ -184,8 +184,9 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     let recorded = explanations.tests.iter().filter(|test| !test.is_asked);
     let recorded: BTreeMap<(&CellId, usize), &Explained> =
         recorded.map(|test| ((&test.cell, test.candidate), test)).collect();
+    let groups = Groups::new(comparison);
     for (index, view) in changed(comparison) {
-        let alike = Alike::new(comparison, &view);
+        let alike = groups.of(&view);
         let Some(explained) = recorded.get(&(&view.cell.id, view.pair.candidate)) else {
             others.extend(alike.map(|alike| (index, view, alike)));
             continue;
@@ -221,7 +222,9 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     for (index, view, alike) in others {
         let Some((recorded, found)) = known.get(&alike) else { continue };
         for one in found {
-            let moved = one.test.moved.iter().filter_map(|moved| same_change(recorded, moved, &view));
+            let may_differ = one.test.is_main && alike.is_by_allocations();
+            let same = |moved| same_change(recorded, moved, &view, may_differ);
+            let moved = one.test.moved.iter().filter_map(same);
             let moved: Vec<Moved> = moved.collect();
             let causes = drafts.entry((view.pair.candidate, one.effect)).or_default();
             let own = causes.iter_mut().find(|cause| cause.reason == one.reason);
@@ -341,14 +344,21 @@ fn of_limits(view: &PairView<'_>, cell: usize, explained: &Explained) -> Vec<Fou
 }
 
 /// Returns the same change of another test: its row with the same checkpoints, if that figure changed as
-/// much. `None` if it did not.
-fn same_change(recorded: &PairView<'_>, moved: &Moved, other: &PairView<'_>) -> Option<Moved> {
+/// much. If it `may_differ`, the cause moved more or less by the difference. `None` if it moved nothing then.
+fn same_change(
+    recorded: &PairView<'_>,
+    moved: &Moved,
+    other: &PairView<'_>,
+    may_differ: bool,
+) -> Option<Moved> {
     let difference =
         |view: &PairView<'_>, row: &Match| Some(view.column(&moved.metric).at(row).delta?.difference);
     let own = &recorded.rows[moved.row];
     let checkpoints = names(recorded, own);
     let row = other.rows.iter().position(|row| names(other, row) == checkpoints)?;
-    let is_same =
-        difference(recorded, own).is_some_and(|one| difference(other, &other.rows[row]) == Some(one));
-    is_same.then(|| Moved { row, ..moved.clone() })
+    let more = difference(other, &other.rows[row])? - difference(recorded, own)?;
+    let more = i64::try_from(more).ok().filter(|more| *more == 0 || may_differ)?;
+    let amount = moved.amount.checked_add(more)?;
+    let whole = moved.whole.checked_add(more)?;
+    (amount.signum() == moved.amount.signum()).then(|| Moved { row, amount, whole, ..moved.clone() })
 }

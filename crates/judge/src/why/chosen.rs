@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::iter;
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
@@ -78,8 +79,7 @@ pub(super) fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(
     known.rev().max_by_key(|row| (row.baseline.is_some(), figure(row))).map(|row| (metric, row))
 }
 
-/// Tests that probably changed for one reason: those of one executable in which the same figure
-/// changed by as many bytes.
+/// Tests that probably changed for one reason: those of one executable with the same change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alike {
     executable: (String, String, TargetKind),
@@ -87,26 +87,81 @@ pub(super) struct Alike {
     metric: String,
     label: String,
     occurrence: u32,
-    difference: i128,
+    change: Change,
+}
+
+/// What is the same in alike tests.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// The figure changed by as much.
+    Figure(i128),
+    /// As many bytes more were allocated, in as many allocations more. How much the peak changes by that depends
+    /// on what else the test holds.
+    Allocations { bytes: i128, count: i128, is_growth: bool },
 }
 
 impl Alike {
-    /// Returns the group of a changed test. `None` if its change varies from run to run, or if it has
-    /// none.
-    pub(super) fn new(comparison: &Comparison, view: &PairView<'_>) -> Option<Self> {
-        let standing = Standing::for_pair(comparison, view);
-        let worst = worst_of(view, standing).filter(|worst| metric::known(worst.metric).is_counted())?;
+    /// Returns what a changed test may have in common with others. Nothing if its change varies from run to run, or if
+    /// it has none.
+    fn all(comparison: &Comparison, view: &PairView<'_>) -> Vec<Self> {
+        let worst = worst_of(view, Standing::for_pair(comparison, view));
+        let Some(worst) = worst.filter(|worst| metric::known(worst.metric).is_counted()) else {
+            return Vec::new();
+        };
         let test = &view.cell.id.test;
         let (metric, row) = worst.at_largest;
         let Key { label, occurrence, .. } = view.key(row);
-        Some(Self {
+        let alike = |change| Self {
             executable: (test.package.clone(), test.binary.clone(), test.kind),
             candidate: view.pair.candidate,
             metric: metric.to_owned(),
             label: view.cell.labels[label as usize].to_string(),
             occurrence,
-            difference: worst.largest,
-        })
+            change,
+        };
+        let more = |metric: &str| view.column(metric).at(row).delta.map(|delta| delta.difference);
+        let is_of_heap = matches!(metric, "heap.peak" | "heap.live");
+        let allocated = more("heap.allocated").zip(more("heap.count"));
+        let allocated = allocated.filter(|more| is_of_heap && *more != (0, 0));
+        let allocations = allocated.map(|(bytes, count)| Change::Allocations {
+            bytes,
+            count,
+            is_growth: worst.largest > 0,
+        });
+        iter::once(Change::Figure(worst.largest)).chain(allocations).map(alike).collect()
+    }
+
+    /// Whether other figures of these tests may have changed by other amounts.
+    pub(super) fn is_by_allocations(&self) -> bool {
+        matches!(self.change, Change::Allocations { .. })
+    }
+}
+
+/// The changed tests in groups that are alike.
+pub(super) struct Groups<'a> {
+    comparison: &'a Comparison,
+    /// How many tests are alike in each way.
+    sizes: BTreeMap<Alike, usize>,
+}
+
+impl<'a> Groups<'a> {
+    pub(super) fn new(comparison: &'a Comparison) -> Self {
+        let mut sizes: BTreeMap<Alike, usize> = BTreeMap::new();
+        for view in comparison.checked() {
+            if has_changed(&view, Standing::for_pair(comparison, &view)) {
+                Alike::all(comparison, &view)
+                    .into_iter()
+                    .for_each(|alike| *sizes.entry(alike).or_default() += 1);
+            }
+        }
+        Self { comparison, sizes }
+    }
+
+    /// Returns the group of a changed test: the largest that it is alike. `None` if its change varies from run to run.
+    pub(super) fn of(&self, view: &PairView<'_>) -> Option<Alike> {
+        let size = |alike: &Alike| self.sizes.get(alike).copied().unwrap_or_default();
+        // The first of two that are as large.
+        Alike::all(self.comparison, view).into_iter().rev().max_by_key(size)
     }
 }
 
@@ -115,6 +170,7 @@ impl Alike {
 /// all of it; but if all tests are asked for, all.
 pub fn choose(comparison: &Comparison, why: Why, most_alike: usize) -> Vec<Chosen> {
     let alone = comparison.revisions.len() == 1;
+    let groups = Groups::new(comparison);
     let mut chosen = Vec::new();
     for view in comparison.checked().filter(|view| view.cell.origins.is_none()) {
         let standing = Standing::for_pair(comparison, &view);
@@ -125,7 +181,7 @@ pub fn choose(comparison: &Comparison, why: Why, most_alike: usize) -> Vec<Chose
         };
         if is_wanted {
             let rank = worst_of(&view, standing).map(|worst| worst.rank());
-            let alike = Alike::new(comparison, &view).filter(|_| has_changed(&view, standing));
+            let alike = groups.of(&view).filter(|_| has_changed(&view, standing));
             let is_alone = standing == Standing::OverLimit && !has_figures(view.baseline);
             let row = HeapRow::of_test(comparison, &view);
             let one = Chosen { cell: view.cell.id.clone(), candidate: view.pair.candidate, is_alone, row };
