@@ -36,6 +36,7 @@ mod pairs;
 mod pools;
 mod properties;
 mod reports;
+mod resident_memory;
 mod rows;
 mod schemas;
 mod selected_targets;

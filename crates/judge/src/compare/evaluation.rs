@@ -8,13 +8,14 @@ use crate::compare::comparison::{
 };
 use crate::compare::kept_memory;
 use crate::compare::matching::{Match, RowChange};
+use crate::compare::moved_with_heap;
 use crate::compare::noise::KnownNoise;
 use crate::compare::program_pages::{ProgramPages, without};
 use crate::compare::unchecked_limits;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
-use crate::verdict::significance::{CONFIRMED, Noise, Thresholds, judge, judge_pairs};
+use crate::verdict::significance::{CONFIRMED, Noise, Significance, Thresholds, judge, judge_pairs};
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
 use memprof_plan::metric::{self, Property, Unit};
@@ -118,7 +119,26 @@ impl PairJudge<'_> {
             let floor = self.floor(kept_memory::RESIDENT);
             let growth = |row: &Match| limits.at(self.label(row)).growth;
             kept_memory::explain(&self.view, judged, floor, growth);
+            self.settle_resident(judged, &limits, floor);
         }
+    }
+
+    /// Gives the verdict on resident memory where it follows from that on the heap.
+    fn settle_resident(&self, judged: &mut [JudgedMetric], limits: &MetricLimits<'_>, floor: u64) {
+        let of = |metric: &str| judged.iter().position(|one| one.metric == metric);
+        let Some((resident, heap)) = of(kept_memory::RESIDENT).zip(of("heap.peak")) else { return };
+        let column = self.view.column(kept_memory::RESIDENT);
+        let rulings = self.view.rows.iter().map(|row| {
+            let ruling = judged[resident].at(row)?;
+            let settled = judged[heap].at(row).zip(limits.at(self.label(row)).growth);
+            let settled = settled.and_then(|(heap, thresholds)| {
+                moved_with_heap::settled(&self.view, row, [&ruling, &heap], &thresholds, floor)
+            });
+            Some(settled.map_or(ruling, |settled| self.ruled(kept_memory::RESIDENT, row, &column, settled)))
+        });
+        let rulings: Vec<Option<Ruling>> = rulings.collect();
+        judged[resident] =
+            JudgedMetric::new(kept_memory::RESIDENT, limits.is_asked(), self.view.rows, rulings.into_iter());
     }
 
     /// Calls are judged only if a rule names them. So tracing changes no verdict.
@@ -161,8 +181,27 @@ impl PairJudge<'_> {
         };
         let of_pairs = of_pairs
             .and_then(|((old, new), widest)| judge_pairs(&old, &new, thresholds, noise(Some(widest))));
-        let significance =
-            of_pairs.unwrap_or_else(|| judge(&old, &new, thresholds, noise(Some(widest.of_samples))));
+        let of_samples = || judge(&old, &new, thresholds, noise(Some(widest.of_samples)));
+        let significance = match of_pairs {
+            // A saved baseline may have runs without a partner, which confirm what all repeat.
+            Some(of_pairs) if of_pairs.is_preliminary => {
+                Some(of_samples()).filter(|of_samples| of_samples.exact).unwrap_or(of_pairs)
+            }
+            Some(of_pairs) => of_pairs,
+            None => of_samples(),
+        };
+        Some(self.ruled(metric, row, column, significance))
+    }
+
+    /// The ruling with this verdict. A regression may be expected.
+    fn ruled(
+        &self,
+        metric: &str,
+        row: &Match,
+        column: &PairColumn<'_>,
+        significance: Significance,
+    ) -> Ruling {
+        let entry = column.at(row);
         let expected = (significance.verdict == Verdict::Regressed).then(|| {
             let change = limits::ObservedChange {
                 test: self.test,
@@ -173,12 +212,12 @@ impl PairJudge<'_> {
             };
             self.limits.expected(&change, self.today)
         });
-        Some(Ruling {
+        Ruling {
             verdict: significance.verdict,
             significance: Some(significance),
             expected: expected.flatten(),
             is_kept: false,
-        })
+        }
     }
 
     /// Returns the measurement error that the sources state.

@@ -9,6 +9,7 @@ pub mod evaluation;
 pub mod from_results;
 pub(crate) mod kept_memory;
 pub mod matching;
+mod moved_with_heap;
 pub mod noise;
 pub(crate) mod one_sided;
 pub(crate) mod paired_tests;

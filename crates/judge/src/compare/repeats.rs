@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView};
-use crate::verdict::significance::{LOOKS, Significance};
+use crate::verdict::significance::{ENOUGH, LOOKS, LOOKS_AFTER_SAVED, Significance};
 use memprof_plan::resolved::CellId;
 
 /// Returns how many runs each cell and revision should have. Leaves out cells whose verdict is
@@ -40,6 +40,8 @@ fn next_look(view: &PairView<'_>, is_kept: bool) -> Option<u32> {
         .filter_map(|ruling| ruling.significance)
         .any(|significance: Significance| significance.wants_more());
     let of_candidate = runs(view.candidate);
-    let done = if is_kept { of_candidate } else { runs(view.baseline).min(of_candidate) };
-    LOOKS.into_iter().find(|look| *look > done).filter(|_| is_open)
+    let of_baseline = runs(view.baseline);
+    let done = if is_kept { of_candidate } else { of_baseline.min(of_candidate) };
+    let looks = if is_kept && of_baseline >= ENOUGH { LOOKS_AFTER_SAVED } else { LOOKS };
+    looks.into_iter().find(|look| *look > done).filter(|_| is_open)
 }

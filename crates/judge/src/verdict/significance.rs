@@ -17,6 +17,13 @@ pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
 /// at random, two samples a side look like a change once in 8 times, four samples once in 128.
 pub(crate) const CONFIRMED: u32 = 4;
 
+/// [`LOOKS`] at the new side, if a saved baseline has [`ENOUGH`] samples.
+pub(crate) const LOOKS_AFTER_SAVED: [u32; 6] = [1, 2, CONFIRMED_AFTER_SAVED, 6, 10, 15];
+
+/// [`CONFIRMED`] for the new side, if a saved baseline has [`ENOUGH`] samples: five and three look like a change once
+/// in 128 times, too.
+const CONFIRMED_AFTER_SAVED: u32 = 3;
+
 /// Limits on a metric's growth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thresholds {
@@ -114,6 +121,8 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         _ => Verdict::Inconclusive,
     };
     let is_change = matches!(verdict, Verdict::Regressed | Verdict::Improved);
+    let most = baseline.len().max(candidate.len());
+    let confirmed = if most >= ENOUGH as usize { CONFIRMED_AFTER_SAVED } else { CONFIRMED };
     Significance {
         verdict,
         exact,
@@ -124,7 +133,7 @@ pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise
         is_raised: error > set,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
         is_quiet: steadiness == Steadiness::Quiet,
-        is_preliminary: is_change && steadiness != Steadiness::Varies && samples < CONFIRMED as usize,
+        is_preliminary: is_change && steadiness != Steadiness::Varies && samples < confirmed as usize,
     }
 }
 
@@ -293,6 +302,9 @@ mod tests {
         let saved = [100 * MIB; 5];
         assert_eq!(judged(&saved, &[100 * MIB + 9], one_thread), (Verdict::Unchanged, true, false));
         assert_eq!(judged(&saved, &[101 * MIB], one_thread), (Verdict::Regressed, true, true));
+        assert_eq!(judged(&saved, &[101 * MIB; 2], one_thread), (Verdict::Regressed, true, true));
+        assert_eq!(judged(&saved, &[101 * MIB; 3], one_thread), (Verdict::Regressed, true, false));
+        assert_eq!(judged(&saved[..4], &[101 * MIB; 3], one_thread), (Verdict::Regressed, true, true));
         let alike = [0, 4, 0, 0, 8].map(|more| 100 * MIB + more);
         assert_eq!(judged(&alike, &[100 * MIB + 9], one_thread), (Verdict::Unchanged, false, false));
 

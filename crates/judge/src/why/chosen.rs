@@ -148,10 +148,11 @@ impl<'a> Groups<'a> {
     pub(super) fn new(comparison: &'a Comparison) -> Self {
         let mut sizes: BTreeMap<Alike, usize> = BTreeMap::new();
         for view in comparison.checked() {
-            if has_changed(&view, Standing::for_pair(comparison, &view)) {
-                Alike::all(comparison, &view)
-                    .into_iter()
-                    .for_each(|alike| *sizes.entry(alike).or_default() += 1);
+            if !has_changed(&view, Standing::for_pair(comparison, &view)) {
+                continue;
+            }
+            for alike in Alike::all(comparison, &view) {
+                *sizes.entry(alike).or_default() += 1;
             }
         }
         Self { comparison, sizes }
