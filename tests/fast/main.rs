@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alike_tests;
 mod answers;
 mod axes;
 mod budgets;

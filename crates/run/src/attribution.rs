@@ -28,6 +28,7 @@ use memprof_plan::resolved::Plan;
 use memprof_support::counted::counted;
 use memprof_support::elapsed::shown;
 use memprof_support::event::Event;
+use memprof_support::free_memory;
 use memprof_support::sealed;
 
 /// Which tests run with call stacks, and how long this may take.
@@ -175,8 +176,8 @@ struct Known {
 }
 
 impl Work<'_> {
-    /// Runs the tests in batches, first one test and then twice as many as before, if the time that is left is likely
-    /// to be enough. The files of a revision are put in place once for a batch.
+    /// Runs the tests in batches, each three times as many as all before, if the time that is left is likely to be
+    /// enough. The files of a revision are put in place once for a batch.
     fn record_all(&mut self, tree: &mut dyn TestTree, chosen: &[Chosen]) -> anyhow::Result<Completion> {
         let Self { runner, folder, attribution, .. } = *self;
         fs_err::create_dir_all(&folder.0)?;
@@ -203,7 +204,7 @@ impl Work<'_> {
                     let left = attribution.time.saturating_sub(begin.elapsed()).as_nanos();
                     usize::try_from(left / each.as_nanos().max(1)).unwrap_or(usize::MAX).max(1)
                 });
-            let batch = &chosen[done..most.min(done + (done + 1).min(MOST_AT_ONCE).min(fit))];
+            let batch = &chosen[done..most.min(done + (3 * done + 1).min(MOST_AT_ONCE).min(fit))];
             let Some(problems) = self.record_batch(tree, batch) else {
                 stored.left_out = Some(left_out(rest, ", because of an interrupt: --resume"));
                 completion = Completion::Interrupted(Interrupted::default());
@@ -259,6 +260,9 @@ impl Work<'_> {
                 problems[at] = self.read(&cells[at]).unwrap_or_else(|error| Some(cannot_be_recorded(&error)));
             }
             self.keep_executables()?;
+            // What the debug information takes would be copied with each test of the next batch.
+            self.resolvers = Resolvers::default();
+            free_memory::give_back();
         }
         let recorded = batch.iter().zip(&cells).zip(&problems).filter(|(_, problem)| problem.is_none());
         if let Some(at) = &self.attribution.owners {

@@ -17,6 +17,7 @@ use crate::why::hunks::Hunk;
 use crate::why::manifests;
 use crate::why::reasons::{Reason, shares};
 use memprof_plan::metric::Unit;
+use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 
 /// What moved memory, and where it shows.
@@ -205,14 +206,16 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
         })
     });
     callees::merge(found);
-    let mut known: BTreeMap<Alike, (PairView<'_>, Vec<Found>)> = BTreeMap::new();
+    let mut known: BTreeMap<(Alike, Option<Executable<'_>>), (PairView<'_>, Vec<Found>)> = BTreeMap::new();
     for (view, alike, found) in of_recorded {
         if let (Some(alike), false) = (alike, found.is_empty()) {
-            // Tests without call stacks have the causes that all those with them have.
+            // Tests without call stacks have the causes that all those with them have: of their executable, or of all.
             let is_shared = |one: &Found| found.iter().any(|own| own.is_same_cause(one));
-            match known.entry(alike) {
-                Entry::Vacant(first) => _ = first.insert((view, found.clone())),
-                Entry::Occupied(mut others) => others.get_mut().1.retain(is_shared),
+            for executable in [Some(executable_of(&view)), None] {
+                match known.entry((alike.clone(), executable)) {
+                    Entry::Vacant(first) => _ = first.insert((view, found.clone())),
+                    Entry::Occupied(mut others) => others.get_mut().1.retain(is_shared),
+                }
             }
         }
         for one in found {
@@ -220,10 +223,11 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
         }
     }
     for (index, view, alike) in others {
-        let Some((recorded, found)) = known.get(&alike) else { continue };
+        let may_differ = alike.is_by_allocations();
+        let of_executable = known.get(&(alike.clone(), Some(executable_of(&view))));
+        let Some((recorded, found)) = of_executable.or_else(|| known.get(&(alike, None))) else { continue };
         for one in found {
-            let may_differ = one.test.is_main && alike.is_by_allocations();
-            let same = |moved| same_change(recorded, moved, &view, may_differ);
+            let same = |moved| same_change(recorded, moved, &view, one.test.is_main && may_differ);
             let moved = one.test.moved.iter().filter_map(same);
             let moved: Vec<Moved> = moved.collect();
             let causes = drafts.entry((view.pair.candidate, one.effect)).or_default();
@@ -251,6 +255,13 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     }
     causes.sort_by_key(Cause::order);
     causes
+}
+
+/// The executable of a package.
+type Executable<'a> = (&'a str, TargetKind);
+
+fn executable_of<'a>(view: &PairView<'a>) -> Executable<'a> {
+    (&view.cell.id.test.binary, view.cell.id.test.kind)
 }
 
 /// The tests that changed, with their indices.

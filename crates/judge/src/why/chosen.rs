@@ -11,7 +11,6 @@ use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::verdict::kinds::Verdict;
 use crate::why::difference::CheckpointName;
 use memprof_plan::metric::{self, Unit};
-use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 
 /// Which tests are explained.
@@ -79,10 +78,10 @@ pub(super) fn highest<'a>(view: &PairView<'a>, metric: &'static str) -> Option<(
     known.rev().max_by_key(|row| (row.baseline.is_some(), figure(row))).map(|row| (metric, row))
 }
 
-/// Tests that probably changed for one reason: those of one executable with the same change.
+/// Tests that probably changed for one reason: those of one package with the same change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alike {
-    executable: (String, String, TargetKind),
+    package: String,
     candidate: usize,
     metric: String,
     label: String,
@@ -112,7 +111,7 @@ impl Alike {
         let (metric, row) = worst.at_largest;
         let Key { label, occurrence, .. } = view.key(row);
         let alike = |change| Self {
-            executable: (test.package.clone(), test.binary.clone(), test.kind),
+            package: test.package.clone(),
             candidate: view.pair.candidate,
             metric: metric.to_owned(),
             label: view.cell.labels[label as usize].to_string(),
