@@ -78,8 +78,16 @@ impl MissingSubmodules {
 impl MissingSubmodule {
     /// Returns the notes for reports: one for all submodules that the same revisions lack.
     pub fn notes(all: &[Self]) -> Vec<String> {
-        let mut by_revisions: BTreeMap<&[String], Vec<&Self>> = BTreeMap::new();
+        // Revisions may lack other commits of one submodule.
+        let mut paths: Vec<Self> = Vec::new();
         for one in all {
+            match paths.iter_mut().find(|known| known.path == one.path && known.reason == one.reason) {
+                Some(known) => known.revisions.extend_from_slice(&one.revisions),
+                None => paths.push(one.clone()),
+            }
+        }
+        let mut by_revisions: BTreeMap<&[String], Vec<&Self>> = BTreeMap::new();
+        for one in &paths {
             by_revisions.entry(&one.revisions).or_default().push(one);
         }
         let note = |(revisions, lacked): (&[String], Vec<&Self>)| {
@@ -141,6 +149,9 @@ mod tests {
         }
         let together = "old lacks 3 submodules, which could not be fetched: vendor/one and 2 more: unable to access 'https://x/': no host";
         assert_eq!(MissingSubmodule::notes(&all.all()), [together]);
+        missing.add("newest", path.clone(), "3".to_owned(), stderr);
+        let commits = "old, new, newest lack the submodule vendor/lib, which could not be fetched: unable to access 'https://x/': no host";
+        assert_eq!(MissingSubmodule::notes(&missing.all()), [commits]);
         missing.add("newer", path, "2".to_owned(), "");
         assert_eq!(missing.take_new(), []);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Makes a comparison from results: groups runs into cells, combines repeats, and matches every
 //! candidate with the baseline. Also merges the results of two runs of the tool.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use camino::Utf8Path;
 use indexmap::IndexMap;
@@ -50,6 +50,9 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     notes.extend(results.notes.iter().cloned());
     notes.extend(all_build_notes(results));
     notes.extend(log_notes(results));
+    // A saved baseline has what it was saved with, and may have the other side's name.
+    let mut known = HashSet::new();
+    notes.retain(|note| known.insert(note.clone()));
     let mut comparison = Comparison {
         id: plan.id.clone(),
         created: plan.created.clone(),
