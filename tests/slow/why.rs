@@ -521,7 +521,7 @@ fn release_builds_have_lines_and_stripped_ones_have_functions() {
     assert_eq!(printed.code, 1, "{}", printed.everything());
     let report = subject.report();
     assert_exact(&report);
-    let told = "why: no lines, because the profile has no debug information: set `debug = \"limited\"` in it";
+    let told = "why: no lines, because the executable has no debug information: build it without `strip`";
     assert!(printed.stdout.contains(told), "{}", printed.everything());
     let group = &rows(&report, "grows")[0]["groups"][0];
     assert!(group["location"].is_null() && group["name"] == "subject::grow", "{report:#}");

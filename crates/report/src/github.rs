@@ -106,8 +106,9 @@ fn of_cause(entry: &Entry<'_>, of: &str) -> Option<String> {
     };
     let place = entry.cause.location().and_then(|(path, line)| Some(property(inside(path)?, line)));
     let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
-    let about = [&entry.place, &entry.function, &entry.words].map(String::as_str).join(" ");
-    let text = format!("{what}{of} · {}: {most}", about.trim_end());
+    let about = [&entry.place, entry.function_beside_place(), &entry.words];
+    let about: Vec<&str> = about.into_iter().filter(|part| !part.is_empty()).collect();
+    let text = format!("{what}{of} · {}: {most}", about.join(" "));
     Some(format!("::{level} {}title={title}::{}", place.unwrap_or_default(), escape(&text)))
 }
 

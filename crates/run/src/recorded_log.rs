@@ -151,7 +151,8 @@ fn missing(resolver: &Resolver) -> Option<String> {
         }
         (Detail::Lines, None) => None,
         (Detail::Names, None) => Some(
-            "no lines, because the profile has no debug information: set `debug = \"limited\"` in it"
+            "no lines, because the executable has no debug information: build it without `strip`, and with \
+             `debug = \"limited\"`"
                 .to_owned(),
         ),
         (Detail::Addresses, None) => {

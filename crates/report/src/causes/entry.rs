@@ -83,6 +83,11 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Returns the function, or nothing if it is the place.
+    pub fn function_beside_place(&self) -> &str {
+        if self.function == self.place { "" } else { &self.function }
+    }
+
     /// Returns `+96.0 KiB of +1.20 MiB heap.peak in 6 tests`, and `most: grows_by_one  13.3 → 109 KiB  ×8.2  at 'done'`.
     pub fn sentences(&self) -> [String; 2] {
         let Most { test, figures, percent, place } = &self.most;

@@ -43,7 +43,8 @@ impl CauseSheet<'_> {
     }
 
     fn item(&self, entry: &Entry<'_>, options: &Options) -> String {
-        let function = if entry.function == entry.place { String::new() } else { code(&entry.function) };
+        let function = Some(entry.function_beside_place()).filter(|name| !name.is_empty());
+        let function = function.map(code).unwrap_or_default();
         let [what, most] = entry.sentences().map(|sentence| sentence.replace("  ", " "));
         let mut text = format!(
             "\n{} **{}** {function} {}: **{}** · {}\n",

@@ -38,7 +38,7 @@ impl Page {
         let widest = |of: fn(&Entry<'_>) -> usize| entries.iter().map(of).max().unwrap_or(0);
         let [places, functions, words] = [
             widest(|one| width(&one.place)),
-            widest(|one| width(&one.function)),
+            widest(|one| width(one.function_beside_place())),
             widest(|one| width(&one.words)),
         ];
         // The words stand on a line of their own where a function needs their room.
@@ -47,11 +47,8 @@ impl Page {
         let has_room = !self.is_terminal() || places + functions + words + 7 <= self.width();
         for entry in &entries {
             let tone = if entry.sign == '▼' { Tone::Shrinkage } else { Tone::Growth };
-            let function = if self.is_terminal() {
-                cut_path(&entry.function, functions)
-            } else {
-                (&*entry.function).into()
-            };
+            let function = entry.function_beside_place();
+            let function = if self.is_terminal() { cut_path(function, functions) } else { function.into() };
             let function = self.cut(&function, functions);
             let start = format!(" {} {}", entry.sign, padded(&entry.place, places));
             let line = format!("{start}  {}", padded(&function, functions));

@@ -53,7 +53,7 @@ pub(super) fn section(
                 article.cause {
                     h3 {
                         span.mark.(if entry.sign == '▼' { "down" } else { "up" }) aria-hidden="true" { (entry.sign) }
-                        " " (entry.place) " " @if entry.function != entry.place { code { (entry.function) } }
+                        " " (entry.place) " " @if !entry.function_beside_place().is_empty() { code { (entry.function) } }
                         @if !entry.words.is_empty() { " " small { (entry.words) } }
                     }
                     (what(comparison, tests, &entry))
