@@ -140,6 +140,7 @@ impl Runner<'_> {
             finished: FinishedRuns::default(),
             cut_off: Vec::new(),
             apart: HashSet::new(),
+            has_warned_of_changes: false,
             threaded: HashMap::new(),
             alone: self.alone()?,
             time_left: TimeLeft::new(self.conditions.delay.length()),

@@ -105,6 +105,8 @@ pub(super) struct Progress<'a> {
     pub(super) threaded: HashMap<Utf8PathBuf, [u32; 2]>,
     /// The cells whose figures would depend on others. All their runs are alone.
     pub(super) alone: HashSet<CellId>,
+    /// Whether a warning said that a test changed files beside others.
+    pub(super) has_warned_of_changes: bool,
 }
 
 /// A run that has no outcome yet.

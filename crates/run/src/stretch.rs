@@ -35,7 +35,7 @@ use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::jobs::Jobs;
 use memprof_plan::metric::{self, Property};
 use memprof_plan::resolved::CellId;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::event::Event;
 use memprof_support::regular_file;
 
@@ -452,12 +452,17 @@ impl Stretch<'_, '_, '_, '_> {
             self.progress.apart.insert(self.runs[only].planned.cell.clone());
             return Ok(Vec::new());
         }
-        let message = format!(
-            "one of {} changed files of the checkout beside the others",
-            counted(disturbed.len(), "test")
-        );
-        let help = Some("they run again, one at a time".to_owned());
-        self.runner.conditions.sink.emit(Event::Warning { message, help });
+        if !std::mem::replace(&mut self.progress.has_warned_of_changes, true) {
+            let tests = disturbed.iter().map(|run| self.runs[*run].planned.cell.title.as_str());
+            let tests: Vec<&str> = tests.collect();
+            let message = format!(
+                "one of {} changed files of the checkout beside the others: {}",
+                counted(tests.len(), "test"),
+                some(&tests, 3)
+            );
+            let help = Some("they run again, one at a time, and so do others after this".to_owned());
+            self.runner.conditions.sink.emit(Event::Warning { message, help });
+        }
         let mut again = Vec::new();
         for run in disturbed {
             let folder = self.run_folder(run);
