@@ -5,6 +5,7 @@ use crate::support::synthetic::{Log, Synthetic};
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::noise;
 use memprof_judge::compare::repeats;
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::rule::Judging;
@@ -142,6 +143,10 @@ fn resident_memory_that_changes_with_the_heap_needs_no_more_runs_than_the_heap()
         "not the heap alone"
     );
     assert_eq!(usual((4, 1000, 9000), (4, 1000, 14000)), (Verdict::Inconclusive, Some(6)), "not the heap");
+    let itself = noise::measured(&compared([(2, 1000, 9000), (2, 1000, 15000)], Judging::default()));
+    let noisy =
+        compared([(4, 1000, 9000), (4, 6000, 9000)], Judging { noise: itself.figures, ..Judging::default() });
+    assert_eq!(ruled(&noisy).0, Verdict::Inconclusive, "noise of 6 MB is known");
     let asked = Judging { asked: vec!["cpu.peak".to_owned()], ..Judging::default() };
     let asked = compared([(4, 1000, 9000), (4, 6000, 9000)], asked);
     assert_eq!(ruled(&asked), (Verdict::Inconclusive, Some(6)), "resident memory was asked for");
