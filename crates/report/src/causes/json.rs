@@ -110,7 +110,8 @@ pub struct MovedEntry {
     pub occurrence: u32,
     /// What the cause moves, in the metric's unit.
     pub amount: i64,
-    /// The difference of the whole figure, as recorded with call stacks.
+    /// The difference of the whole figure, as recorded with call stacks. Of a test that did not run with them: that
+    /// of a test of its group, corrected by how much more or less its own figure changed.
     pub difference: i64,
 }
 
