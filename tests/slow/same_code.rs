@@ -268,6 +268,30 @@ fn a_continued_run_and_shards_leave_out_the_same_tests() {
     assert!(merged.stdout.contains("2 tests in 2 packages: same code"), "{}", merged.everything());
 }
 
+#[test]
+fn a_package_at_the_root_has_no_files_of_the_others_even_if_these_are_not_built() {
+    let mut repository = TestRepository::new();
+    let root = MANIFEST.replace("NAME", "root") + "[workspace]\nmembers = [\"granite\"]\n";
+    repository.write("Cargo.toml", root);
+    repository.write("granite/Cargo.toml", MANIFEST.replace("NAME", "granite"));
+    repository.write("granite/src/lib.rs", "pub const SIZE: usize = 8;\n");
+    repository.write("src/lib.rs", test("root", "vec![1_u8; 8]"));
+    repository.write("tests/steady.rs", test("steady", "vec![1_u8; 8]"));
+    repository.write("tests/changes.rs", test("changes", "vec![1_u8; 8]"));
+    repository.write("tests/reads.rs", test("reads", "std::fs::read(\"tests/changes.rs\").unwrap()"));
+    repository.commit("old");
+    let home = home();
+    let run = || memprof(repository.root(), home.path(), &["--refs", "HEAD,.", "--offline", "--repeat", "1"]);
+    repository.write("granite/src/lib.rs", "pub const SIZE: usize = 9;\n");
+    let printed = run();
+    assert!(printed.stderr.contains("Unchanged 4 tests in root: same code"), "{}", printed.everything());
+    repository.write("tests/changes.rs", test("changes", "vec![1_u8; 99]"));
+    let printed = run();
+    assert!(printed.stderr.contains("Unchanged 2 tests in root: same code"), "{}", printed.everything());
+    let reads = "Running 1 test in root: same code, but may read the changed tests/changes.rs";
+    assert!(printed.stderr.contains(reads), "{}", printed.everything());
+}
+
 /// Numbers that look random, the same for each seed.
 pub struct Numbers(pub u64);
 
@@ -311,7 +335,7 @@ fn lock_pebble(repository: &TestRepository, choice: usize) {
     repository.write("Cargo.lock", lock);
 }
 
-/// A workspace of nine packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
+/// A workspace of ten packages. Each way in which a change reaches a test is there: code, a generic, a macro, a
 /// feature, a build script's file and variable, `include_str!`, a file that is read, cargo's `[env]`, the lock file,
 /// a program of the package or of another one, and documentation that is included, built from, or read.
 fn write_packages(repository: &TestRepository) {
@@ -328,8 +352,13 @@ fn write_packages(repository: &TestRepository) {
         ("slate", String::new()),
     ];
     let names: Vec<String> = packages.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-    repository
-        .write("Cargo.toml", format!("[workspace]\nmembers = [{}]\nresolver = \"2\"\n", names.join(", ")));
+    let members = format!("[workspace]\nmembers = [{}]\nresolver = \"2\"\n", names.join(", "));
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "mountain") + &members);
+    // The package at the root reads a source of another one, and one test of it reads the source of another test.
+    repository.write("src/lib.rs", test("mountain", "std::fs::read(\"granite/src/lib.rs\").unwrap()"));
+    repository.write("tests/reader.rs", test("reader", "std::fs::read(\"tests/summit.rs\").unwrap()"));
+    repository.write("tests/summit.rs", test("summit", "vec![1_u8; 99]"));
+    repository.write("tests/valley.rs", test("valley", "vec![1_u8; 4]"));
     for (name, more) in &packages {
         repository.write(&format!("{name}/Cargo.toml"), MANIFEST.replace("NAME", name) + more);
         for text in ["README.md", "LICENSE", "CHANGES.md"] {
@@ -396,7 +425,8 @@ fn write_packages(repository: &TestRepository) {
 fn mutate(repository: &TestRepository, numbers: &mut Numbers) -> String {
     let size = numbers.below(200) + 70;
     let longer = || "text ".repeat(size);
-    let edits: [(&str, &str, String); 19] = [
+    let edits: [(&str, &str, String); 20] = [
+        ("tests/summit.rs", "99", size.to_string()),
         ("granite/src/lib.rs", "size() + 16", format!("size() + {size}")),
         ("granite/src/lib.rs", "{ 32 }", format!("{{ {size} }}")),
         ("granite/Cargo.toml", "default = []", "default = [\"large\"]".to_owned()),

@@ -256,9 +256,10 @@ fn store_artifacts(
     let Collected { executables, unproven, failed, .. } =
         artifacts.executables(&programs.built, &runner, &key, job.inputs.sink)?;
     let companions = artifacts.companions(&executables)?;
-    let (local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
+    let (mut local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
+    local_packages.extend(prepared.members.iter().cloned());
     let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(&job.inputs.checkout).ok()?.to_owned());
-    let compiled_files = check.read.iter().filter_map(in_checkout).filter(|_| key_inputs.affected).collect();
+    let compiled_files = check.read.iter().filter_map(in_checkout).collect();
     let watched = watched::find(&check.included, &compiled.messages, &job.inputs.checkout);
     let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,

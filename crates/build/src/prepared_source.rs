@@ -1,6 +1,7 @@
 //! Prepares a revision's source for cargo: checks it out, and injects the overlay, the lock file,
 //! the shim's lines, wrapped allocators and scopes.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use camino::Utf8PathBuf;
@@ -28,6 +29,8 @@ pub(crate) struct PreparedSource {
     pub injection: AddedFiles,
     /// The manifest to call cargo with.
     pub manifest: Utf8PathBuf,
+    /// The folders of the workspace's packages, relative to the checkout. None if the tests are in a crate outside.
+    pub members: BTreeSet<Utf8PathBuf>,
     /// The workspace's own allocators; `None` if the tests are in a crate outside the workspace.
     pub allocators: Option<OwnAllocators>,
     /// The traced functions of the checkout.
@@ -144,7 +147,10 @@ fn prepare_workspace(
     injection.extend(checkout_edits::append_lines(&metadata, checkout, injected)?);
     let beyond_members = checkpoints.beyond_members || tracing.is_beyond_members();
     let allocators = Some(allocators);
-    Ok(PreparedSource { injection, manifest, allocators, tracing, copies, beyond_members })
+    let folders = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());
+    let members =
+        folders.filter_map(|folder| folder.strip_prefix(checkout).ok()).map(ToOwned::to_owned).collect();
+    Ok(PreparedSource { injection, manifest, members, allocators, tracing, copies, beyond_members })
 }
 
 /// Writes the crate for external overlays, which depends on packages of the checkout.
@@ -193,8 +199,15 @@ fn prepare_external_crate(
         }
     }
     beyond_members |= tracing.is_beyond_members();
-    let manifest = laid.manifest;
-    Ok(PreparedSource { injection, manifest, allocators: None, tracing, copies, beyond_members })
+    Ok(PreparedSource {
+        injection,
+        manifest: laid.manifest,
+        members: BTreeSet::new(),
+        allocators: None,
+        tracing,
+        copies,
+        beyond_members,
+    })
 }
 
 impl PreparedSource {

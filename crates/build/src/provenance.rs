@@ -167,8 +167,8 @@ pub struct Provenance {
     /// Paths of the submodules that could not be fetched for the build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_submodules: Vec<Utf8PathBuf>,
-    /// The folders of the packages whose sources a checkout can change. Those in the checkout are relative
-    /// to it.
+    /// The folders of the packages whose sources a checkout can change, and those of the workspace's other packages.
+    /// Those in the checkout are relative to it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub local_packages: BTreeSet<Utf8PathBuf>,
     /// `OUT_DIR` of the build scripts of these packages, each with a hash of its files; `None` if one cannot
@@ -179,7 +179,7 @@ pub struct Provenance {
     /// not known, and in builds of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<BTreeSet<Utf8PathBuf>>,
-    /// The files of the checkout that the compiler read, with `affected`.
+    /// The files of the checkout that the compiler read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub compiled: BTreeSet<Utf8PathBuf>,
 }

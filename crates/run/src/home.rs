@@ -121,10 +121,11 @@ fn replaced(what: &str, by: &Metadata) -> String {
     format!("the test replaced {what} by {}", regular_file::irregular(by).unwrap_or("another file"))
 }
 
-/// Writes the record of a run whose folder this is, in the place of whatever is there.
+/// Writes the record of a run whose folder this is, in the place of whatever is there. After a power failure, the
+/// last runs may be damaged, which `--resume` measures again: to wait for the disk takes as long as many tests do.
 pub(crate) fn record(root: &Utf8Path, folder: &Utf8Path, record: &RunRecord) -> anyhow::Result<()> {
     restore(root, folder)?;
-    sealed::write(&folder.join(file::OUTCOME), record)
+    sealed::write_unsynced(&folder.join(file::OUTCOME), record)
 }
 
 /// Makes every folder from `root` to `folder` a real folder, which the user may enter and change.

@@ -12,9 +12,9 @@ use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::guards::Guard;
+use crate::left_out::LeftOut;
 use crate::merging::copy_tree;
 use crate::runner::Runner;
-use crate::same_code::LeftOut;
 use crate::saved_baselines;
 use crate::stored_plan;
 use memprof_build::attempts::Build;

@@ -20,6 +20,7 @@ pub mod guards;
 mod home;
 pub mod kept_baseline;
 pub mod kept_build;
+pub mod left_out;
 mod log_end;
 mod malloc_variables;
 pub mod merging;

@@ -74,8 +74,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether it may read a changed file, or one whose folder is gone or new. Paths are relative to the
-    /// checkout.
-    pub fn may_read(&self, path: &Utf8Path) -> bool {
+    /// checkout. A test seldom reads a source that is compiled into something.
+    pub fn may_read(&self, path: &Utf8Path, is_compiled: bool) -> bool {
         let name = path.file_name().unwrap_or_default();
         // A changed path above the package is that of a submodule.
         if self.package.starts_with(path) || is_for_all(path, self.packages) {
@@ -89,13 +89,16 @@ impl<'a> Reader<'a> {
             return is_in_folder || self.mentions(name) || extension.is_some_and(|end| self.mentions(&end));
         }
         if owner.is_some_and(|owner| owner == self.package) {
-            return true;
+            let stem = path.file_stem().unwrap_or_default();
+            let is_named = stem.len() <= LONGEST_IN_ALL || self.mentions(stem);
+            return !is_compiled || self.traits().explores || is_named;
         }
         let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
         // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
         // cargo.
-        if path.extension() == Some("rs") && owner.is_some() {
-            return self.traits().explores || self.climbs() && self.mentions(folder);
+        if let Some(owner) = owner.filter(|_| path.extension() == Some("rs")) {
+            let is_in_reach = self.climbs() || owner.starts_with(self.package);
+            return self.traits().explores || is_in_reach && self.mentions(folder);
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.mentions(name);
@@ -131,7 +134,7 @@ mod tests {
         let packages = ["", "crates/leaf", "crates/app", "crates/app/derive"];
         let packages = packages.into_iter().map(Utf8PathBuf::from).collect();
         let read = || Ok(bytes.as_bytes().to_vec());
-        Reader::new(Utf8Path::new("crates/app"), &packages, None, &read).may_read(Utf8Path::new(path))
+        Reader::new(Utf8Path::new("crates/app"), &packages, None, &read).may_read(Utf8Path::new(path), false)
     }
 
     #[test]
@@ -181,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn compiled_sources_of_its_own_package_are_read_by_programs_that_find_or_name_them() {
+        let packages = BTreeSet::from(["".into(), "leaf".into()]);
+        let may_read = |texts: &str, path: &str, is_compiled| {
+            let read = || Ok(texts.as_bytes().to_vec());
+            let reader = Reader::new("".into(), &packages, None, &read);
+            reader.may_read(Utf8Path::new(path), is_compiled)
+        };
+        let other_test = "tests/decode.rs";
+        assert!(!may_read(ORDINARY, other_test, true));
+        assert!(may_read(ORDINARY, other_test, false), "perhaps it is data");
+        assert!(may_read(ORDINARY, "tests/a.rs", true), "a short name is in every executable");
+        for way in ["decode", "readdir64"] {
+            assert!(may_read(&format!("{ORDINARY} {way}"), other_test, true), "{way}");
+        }
+        let nested = "leaf/src/lib.rs";
+        assert!(!may_read(ORDINARY, nested, true));
+        assert!(may_read(&format!("{ORDINARY} leaf"), nested, true), "no way out of the package is needed");
+    }
+
+    #[test]
     fn a_test_with_figures_may_assert_them() {
         let packages = BTreeSet::new();
         let may_assert = |texts: &str| {
@@ -210,8 +233,8 @@ mod tests {
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
         let read = || Ok(ORDINARY.as_bytes().to_vec());
         let reader = Reader::new(Utf8Path::new("app"), &packages, None, &read);
-        assert!(reader.may_read(Utf8Path::new("shared/code.rs")), "code that belongs to no package");
-        assert!(!reader.may_read(Utf8Path::new("Cargo.toml")), "the manifest of the workspace");
+        assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
+        assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
 
     #[test]
@@ -221,10 +244,10 @@ mod tests {
         let traits = Some(Traits::of_texts(ORDINARY.as_bytes()));
         let reader = || Reader::new(Utf8Path::new("app"), &packages, traits, &read);
         let one = reader();
-        assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs")));
+        assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));
         one.checked().unwrap();
         let one = reader();
-        let _ = one.may_read(Utf8Path::new("README.md"));
+        let _ = one.may_read(Utf8Path::new("README.md"), false);
         assert_eq!(one.checked().unwrap_err().to_string(), "cannot be read");
         let other = Reader::new(Utf8Path::new("app"), &packages, None, &read);
         assert!(other.may_assert(), "without symbols, nobody knows");

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::kept_build::KeptBuild;
+use crate::left_out::{LeftOut, Name, SameTests, remove};
 use crate::read_files::{Reader, is_for_all};
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
@@ -17,16 +18,12 @@ use memprof_build::texts::texts;
 use memprof_judge::results::build_facts;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::same_code::SameCode;
-use memprof_plan::cell_status::CellStatus;
 use memprof_plan::cells::PlannedCell;
 use memprof_plan::request::Request;
-use memprof_plan::resolved::{CellId, Plan, TestId};
+use memprof_plan::resolved::Plan;
 use memprof_plan::side;
 use memprof_support::counted::some;
 use memprof_support::regular_file::followed;
-
-/// Package, name and kind of an executable, as in a [`TestId`].
-type Name<'a> = (&'a str, &'a str, memprof_plan::request::TargetKind);
 
 /// Whether the user asked for something that needs the figures of each test.
 pub fn needs_all(plan: &Plan) -> bool {
@@ -48,18 +45,6 @@ pub fn needs_all(plan: &Plan) -> bool {
 pub(crate) fn has_run_all(plan: &Plan, folder: &RunFolder) -> anyhow::Result<bool> {
     let left_out = build_facts::read(folder)?.remove(&plan.baseline).map(|build| build.same_code);
     Ok(folder.cells().exists() && left_out.unwrap_or_default().is_empty())
-}
-
-/// The cells that do not run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// How many tests of each package these are.
-    pub tests: Vec<SameCode>,
-    pub cells: BTreeSet<CellId>,
-    /// Why it is not known what the tests of changed executables reach, each with the number of executables.
-    pub unknown_reach: BTreeMap<String, usize>,
-    /// Which tests with the same code run all the same, and for which changed files.
-    pub run_for: Option<String>,
 }
 
 /// Removes the cells whose tests cannot differ, and returns them. `builds` are those of the plan's revisions, the
@@ -96,15 +81,13 @@ pub(crate) fn leave_out(
     };
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
     let (for_all, others) = files_for_all(&provenances, changed);
-    let same = same_executables(&provenances, plan.baseline, &others, &read)?;
-    let left_out = match &for_all[..] {
-        [] => remove(cells, &same, entries.len()),
-        files => {
-            let same = remove(&mut cells.clone(), &same, entries.len());
-            LeftOut { run_for: run_for(&same.tests, files), ..LeftOut::default() }
-        }
+    let Alike { same, readers, file } = same_executables(&provenances, plan.baseline, &others, &read)?;
+    let (left_out, readers, files) = match &for_all[..] {
+        [] => (remove(cells, &same, entries.len()), readers, file.as_slice()),
+        files => (LeftOut::default(), same, files),
     };
-    Ok(LeftOut { unknown_reach, ..left_out })
+    let run = remove(&mut cells.clone(), &readers, entries.len());
+    Ok(LeftOut { unknown_reach, run_for: run_for(&run.tests, files), ..left_out })
 }
 
 /// Splits the changed files into those for which every test runs, and the others.
@@ -160,31 +143,34 @@ fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSe
     Ok(paths)
 }
 
-/// Which tests of an executable cannot differ.
-#[derive(Debug, PartialEq, Eq)]
-enum SameTests<'a> {
-    All,
-    These(BTreeSet<&'a str>),
+/// The executables of the baseline with tests that are the same at all revisions.
+#[derive(Default)]
+struct Alike<'a> {
+    /// Those that nothing reaches that differs.
+    same: BTreeMap<Name<'a>, SameTests<'a>>,
+    /// Those that may read changed files.
+    readers: BTreeMap<Name<'a>, SameTests<'a>>,
+    /// One of these files.
+    file: Option<Utf8PathBuf>,
 }
 
-/// Returns the executables of the baseline with tests that are the same at all revisions, and no changed file
-/// that these may read. `read` returns an executable's bytes.
+/// Compares the executables. `read` returns an executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
     changed: &BTreeSet<Utf8PathBuf>,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
-) -> anyhow::Result<BTreeMap<Name<'a>, SameTests<'a>>> {
+) -> anyhow::Result<Alike<'a>> {
     let own = builds[baseline];
     let mut changed = changed.clone();
     for other in builds {
         match differing_overlay(own, other) {
             Some(paths) if has_same_settings(own, other) => changed.extend(paths),
-            _ => return Ok(BTreeMap::new()),
+            _ => return Ok(Alike::default()),
         }
     }
     let packages = local_packages(builds);
-    let mut same = BTreeMap::new();
+    let mut alike = Alike::default();
     for executable in &own.executables {
         let Some(package) = executable.package_folder.as_deref().filter(|folder| packages.contains(*folder))
         else {
@@ -194,15 +180,22 @@ fn same_executables<'a>(
         let read = || Ok(texts(&read(executable)?));
         let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
-        // What the compiler read of a source is in the code.
-        let mut files = changed.iter().filter(|path| tests == SameTests::All || !is_compiled(builds, path));
-        let is_same = !reader.may_assert() && !reads_other && !files.any(|path| reader.may_read(path));
-        reader.checked()?;
-        if is_same {
-            same.insert(name(executable), tests);
+        if reader.may_assert() || reads_other {
+            reader.checked()?;
+            continue;
         }
+        let may_read = |path: &&Utf8PathBuf| {
+            let is_compiled = is_compiled(builds, path);
+            // What the compiler read of a source is in the code.
+            (tests == SameTests::All || !is_compiled) && reader.may_read(path, is_compiled)
+        };
+        let file = changed.iter().find(may_read);
+        reader.checked()?;
+        let found = if file.is_some() { &mut alike.readers } else { &mut alike.same };
+        found.insert(name(executable), tests);
+        alike.file = alike.file.or(file.cloned());
     }
-    Ok(same)
+    Ok(alike)
 }
 
 /// Returns the tests of an executable that have the same code in each build.
@@ -336,45 +329,9 @@ fn differing<'m, V: PartialEq>(
     all.into_iter().filter(|path| one.get(*path) != other.get(*path))
 }
 
-/// Removes the cells of these executables that would run at each revision in the same way.
-fn remove(
-    cells: &mut Vec<PlannedCell>,
-    same: &BTreeMap<Name<'_>, SameTests<'_>>,
-    revisions: usize,
-) -> LeftOut {
-    let is_same = |test: &TestId| match same.get(&(&*test.package, &*test.binary, test.kind)) {
-        Some(SameTests::All) => true,
-        Some(SameTests::These(tests)) => tests.contains(&*test.name),
-        None => false,
-    };
-    let mut left: BTreeMap<String, usize> = BTreeMap::new();
-    let mut left_cells = BTreeSet::new();
-    let mut kept = Vec::new();
-    for of_one in cells.chunk_by(|a, b| a.cell == b.cell) {
-        let first = &of_one[0];
-        let is_alike = |planned: &PlannedCell| {
-            planned.status == CellStatus::Run
-                && (&planned.env, &planned.args, &planned.devices)
-                    == (&first.env, &first.args, &first.devices)
-                && (planned.exit_code, planned.timeout_seconds) == (first.exit_code, first.timeout_seconds)
-        };
-        if of_one.len() == revisions && is_same(&first.cell.test) && of_one.iter().all(is_alike) {
-            *left.entry(first.cell.test.package.clone()).or_default() += 1;
-            left_cells.insert(first.cell.clone());
-        } else {
-            kept.extend_from_slice(of_one);
-        }
-    }
-    *cells = kept;
-    let tests = left.into_iter().map(|(package, tests)| SameCode { package, tests }).collect();
-    LeftOut { tests, cells: left_cells, ..LeftOut::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use memprof_build::provenance::samples;
-    use memprof_plan::repeat::Repeat;
-    use memprof_plan::request::TargetKind;
 
     use super::*;
 
@@ -410,7 +367,7 @@ mod tests {
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
-        let same = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
+        let Alike { same, .. } = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
         same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
 
@@ -428,6 +385,11 @@ mod tests {
         assert_eq!(of(&["ci/a.sh", "ci/b.sh", "leaf/a.txt"]), Some(format!("{first} and 1 more")));
         assert_eq!(of(&["leaf/a.txt", "README.md", "Cargo.lock", "leaf/src/lib.rs"]), None);
         assert_eq!(run_for(&[], &["ci/a.sh".into()]), None, "no test has the same code");
+        let changed = BTreeSet::from(["app/README.md".into(), "app/tests/data.json".into()]);
+        let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+        let alike = same_executables(&[&build, &build], 0, &changed, &read).unwrap();
+        assert_eq!(alike.readers.into_keys().map(|(package, ..)| package).collect::<Vec<_>>(), ["app"]);
+        assert_eq!(alike.file.as_deref(), Some(Utf8Path::new("app/tests/data.json")));
     }
 
     #[test]
@@ -459,7 +421,7 @@ mod tests {
         let same = |new: &Provenance, files: &[&str]| {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
-            let mut same = same_executables(&[&old, new], 0, &changed, &read).unwrap();
+            let Alike { mut same, .. } = same_executables(&[&old, new], 0, &changed, &read).unwrap();
             same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
         let new = build(&[("one", "a"), ("two", "c")], "new");
@@ -548,47 +510,5 @@ mod tests {
             new.injected.push("leaf/tests/new.rs".into());
         };
         assert_eq!(same_if(added, &[]), "app tool");
-    }
-
-    #[test]
-    fn cells_that_would_not_run_alike_at_each_revision_stay() {
-        let cell = |test: &str, revision: usize, variable: &str| PlannedCell {
-            cell: CellId {
-                test: TestId {
-                    package: "app".into(),
-                    binary: "b".into(),
-                    kind: TargetKind::Lib,
-                    name: test.into(),
-                },
-                params: Vec::new(),
-                title: test.into(),
-                program: None,
-            },
-            revision,
-            status: CellStatus::Run,
-            env: BTreeMap::from([("SIZE".into(), variable.into())]),
-            args: Vec::new(),
-            exit_code: 0,
-            timeout_seconds: None,
-            repeat: Repeat::Auto,
-            devices: None,
-        };
-        let mut ignored = cell("ignored", 1, "8");
-        ignored.status = CellStatus::Ignored;
-        let mut cells = vec![
-            cell("same", 0, "8"),
-            cell("same", 1, "8"),
-            cell("variable", 0, "8"),
-            cell("variable", 1, "64"),
-            cell("once", 1, "8"),
-            cell("ignored", 0, "8"),
-            ignored,
-        ];
-        let same = BTreeMap::from([(("app", "b", TargetKind::Lib), SameTests::All)]);
-        let left_out = remove(&mut cells, &same, 2);
-        assert_eq!(left_out.tests, [SameCode { package: "app".into(), tests: 1 }]);
-        assert_eq!(left_out.cells, BTreeSet::from([cell("same", 0, "8").cell]));
-        let titles: Vec<&str> = cells.iter().map(|planned| planned.cell.title.as_str()).collect();
-        assert_eq!(titles, ["variable", "variable", "once", "ignored", "ignored"]);
     }
 }

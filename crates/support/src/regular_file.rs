@@ -223,12 +223,21 @@ pub fn create_over(path: &Utf8Path) -> io::Result<File> {
 /// Writes a file atomically, in the place of whatever is there. It outlives a power failure: its
 /// content and its name reach the disk.
 pub fn replace(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
+    replacement(path, content)?.finish()
+}
+
+/// Like [`replace`], but a power failure within the next seconds may leave an empty or an old file.
+pub fn replace_unsynced(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
+    replacement(path, content)?.finish_unsynced()
+}
+
+fn replacement(path: &Utf8Path, content: &[u8]) -> io::Result<WholeFile> {
     let mut file = WholeFile::create(path.as_std_path())?;
     file.write_all(content)?;
     if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         remove_folder(path)?;
     }
-    file.finish()
+    Ok(file)
 }
 
 /// Removes whatever is there. Does not follow links.

@@ -106,6 +106,15 @@ pub fn write(path: &Utf8Path, object: &impl Serialize) -> anyhow::Result<()> {
     regular_file::replace(path, &sealed(object)?).with_context(|| format!("cannot write {path}"))
 }
 
+/// Like [`write()`], for a file that can be made again: a power failure within the next seconds may damage it.
+///
+/// # Errors
+///
+/// See [`write()`].
+pub fn write_unsynced(path: &Utf8Path, object: &impl Serialize) -> anyhow::Result<()> {
+    regular_file::replace_unsynced(path, &sealed(object)?).with_context(|| format!("cannot write {path}"))
+}
+
 /// Writes a large file like [`write()`], without spaces and line breaks.
 ///
 /// # Errors

@@ -54,6 +54,11 @@ impl WholeFile {
         self.try_finish().map_err(|(error, _)| error)
     }
 
+    /// Like [`Self::finish`], but the system decides when the file reaches the disk.
+    pub fn finish_unsynced(self) -> io::Result<()> {
+        self.partial.persist(&self.path).map(drop).map_err(|failed| failed.error)
+    }
+
     /// Like [`Self::finish`]. If the rename fails, returns the written content as well.
     pub(crate) fn try_finish(self) -> Result<(), (io::Error, Option<File>)> {
         self.partial.as_file().sync_data().map_err(|error| (error, None))?;
