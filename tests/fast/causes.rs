@@ -194,6 +194,23 @@ fn each_row_of_a_test_has_its_causes() {
 }
 
 #[test]
+fn a_cause_is_shown_with_the_test_whose_difference_it_makes() {
+    // In `b`, the peak is at another place than before: what was freed there weighs more than the whole.
+    let tests = [("a", vec![100 * KIB, 400 * KIB]), ("b", vec![900 * KIB, 1100 * KIB])];
+    let comparison = comparison(&["main", "pr/7"], tests);
+    let moved = difference(&[(20, 700 * KIB, called(9)), (30, -500 * KIB, Class::Unchanged)]);
+    let one = explained("a", 1, difference(&[(9, 300 * KIB, changed(9))]));
+    let both = [explained("b", 1, moved), one];
+    for tests in [both.clone(), {
+        let [b, a] = both;
+        [a, b]
+    }] {
+        let causes = causes(&comparison, &explanations(tests.to_vec()));
+        assert_eq!(shown(&comparison, &causes)[0], "src/lib.rs:9 a::grow_9: a 300, b 700");
+    }
+}
+
+#[test]
 fn what_others_outweigh_comes_last_and_is_left_to_json() {
     let tests = [("a", vec![300 * KIB, 200 * KIB])];
     let comparison = comparison(&["main", "pr/7"], tests);

@@ -75,6 +75,16 @@ pub struct Moved {
     pub whole: i64,
 }
 
+impl CauseTest {
+    /// Returns how much of the test's difference is due to the cause: no more than the whole, unless other causes
+    /// outweigh it.
+    fn weight(&self) -> (bool, u64) {
+        let Moved { amount, whole, .. } = self.moved[0];
+        let amount = amount.unsigned_abs();
+        (self.is_along, if self.is_along { amount.min(whole.unsigned_abs()) } else { amount })
+    }
+}
+
 impl Cause {
     /// Returns the worst test.
     pub fn worst(&self) -> &CauseTest {
@@ -240,11 +250,10 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
     let mut causes: Vec<Cause> = drafts.into_values().flatten().collect();
     for cause in &mut causes {
         cause.tests.sort_by_key(|test| {
-            let most = &test.moved[0];
-            let is_other_unit = Unit::of_metric(&most.metric) != Unit::Bytes;
+            let is_other_unit = Unit::of_metric(&test.moved[0].metric) != Unit::Bytes;
             // Of equal tests, the one with more checkpoints says more.
             let labels = comparison.cells[test.cell].labels.len();
-            let size = Reverse((most.amount.unsigned_abs(), labels));
+            let size = Reverse((test.weight(), labels));
             (!test.is_along, !test.is_main, !test.is_recorded, is_other_unit, size)
         });
     }
@@ -278,8 +287,7 @@ fn add(drafts: &mut Drafts, candidate: usize, found: Found) {
     let causes = drafts.entry((candidate, effect)).or_default();
     match causes.iter_mut().find(|cause| cause.reason == reason) {
         Some(cause) => {
-            let largest = cause.tests.iter().map(|test| test.moved[0].amount.unsigned_abs()).max();
-            if largest.is_none_or(|largest| test.moved[0].amount.unsigned_abs() > largest) {
+            if cause.tests.iter().all(|other| test.weight() > other.weight()) {
                 cause.site = site;
             }
             cause.tests.push(test);
