@@ -325,6 +325,21 @@ fn a_plan_or_an_outcome_of_a_newer_format_is_refused_with_its_path() {
     assert!(error.contains("outcome.json has format 9, but this cargo-memprof "), "{error}");
 }
 
+#[test]
+fn a_record_that_a_power_failure_cut_off_is_measured_again() {
+    let synthetic = Synthetic::new(&["main"]).passed("a", 0, 0, &Log::new());
+    let results = synthetic.results();
+    let outcome = synthetic.folder().0.join(&results.runs[0].folder).join(file::OUTCOME);
+    let whole = fs_err::read(&outcome).unwrap();
+    for cut in [&whole[..0], b"\0\0\0\0", &whole[..40], &whole[..whole.len() / 2]] {
+        fs_err::write(&outcome, cut).unwrap();
+        let error = format!("{:#}", stored::read(synthetic.folder()).unwrap_err());
+        assert!(error.contains("outcome.json was changed after the run"), "{error}");
+        assert_eq!(stored::forget_damaged(&synthetic.folder().cells()).unwrap().len(), 1);
+        assert!(!outcome.exists());
+    }
+}
+
 /// A log of few labels, so that runs share some, with several metrics that may be missing.
 fn any_log() -> impl Strategy<Value = Log> {
     let readings = (0..2_000_i64, proptest::option::of(-50..50_i64));

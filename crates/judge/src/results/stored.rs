@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::results::added_test::AddedTest;
@@ -250,6 +251,10 @@ fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
         SealedError::Changed { .. } => changed(path, "its checksum is wrong"),
         error @ SealedError::Io { .. } => error.into(),
     })?;
+    // A power failure leaves this.
+    if !is_sealed && serde_json::from_slice::<IgnoredAny>(&json).is_err() {
+        return Err(changed(path, "it is empty or incomplete"));
+    }
     format_version::refuse_newer(&json, path, outcome::VERSION)?;
     let record: RunRecord = serde_json::from_slice(&json).map_err(|error| sealed::damaged(path, error))?;
     if record.version > outcome::WITHOUT_SEALS && !is_sealed {
