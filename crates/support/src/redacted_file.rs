@@ -46,7 +46,7 @@ fn copy(
     let mut window = Vec::new();
     loop {
         let before = window.len();
-        let is_end = (&mut input).take(chunk as u64).read_to_end(&mut window)? == 0;
+        let is_end = (&mut input).take(chunk as u64).read_to_end(&mut window)? < chunk;
         let secrets = redactor.secrets(&window);
         *is_changed |= !secrets.is_empty();
         if is_end {

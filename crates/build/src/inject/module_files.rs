@@ -84,10 +84,13 @@ pub(crate) fn visit_some(
     }
 }
 
-/// Whether a text may name other files of its crate: it has an `include`, or a `mod` whose next sign is a semicolon.
+/// Whether a text may name other files of its crate: it has an `include!`, or a `mod` whose next sign is a semicolon.
 fn may_have_files(text: &str) -> bool {
-    let signs = |rest: &str| rest.find([';', '{', '}']).is_some_and(|at| rest.as_bytes()[at] == b';');
-    text.contains("include") || text.match_indices("mod").any(|(at, word)| signs(&text[at + word.len()..]))
+    let after = |word: &'static str| text.match_indices(word).map(move |(at, word)| &text[at + word.len()..]);
+    let is_macro = |rest: &str| rest.trim_start().starts_with(['!', '/']);
+    let is_word = |rest: &str| !rest.starts_with(|sign: char| sign.is_alphanumeric() || sign == '_');
+    let ends = |rest: &str| rest.find([';', '{', '}']).is_some_and(|at| rest.as_bytes()[at] == b';');
+    after("include").any(is_macro) || after("mod").any(|rest| is_word(rest) && ends(rest))
 }
 
 /// Returns the items in the arguments of a macro for conditions; none for other macros, which may
@@ -279,7 +282,14 @@ mod tests {
         for text in ["mod a;", "pub(crate) mod r#type;", "include!(\"b.rs\");", "x! { mod a { mod b; } }"] {
             assert!(may_have_files(text), "{text}");
         }
-        for text in ["", "fn model() { 1; }", "mod tests { fn a() { b(); } }", "// a mod\nfn a() {}"] {
+        let others = [
+            "",
+            "fn model() { 1; }",
+            "mod tests { fn a() { b(); } }",
+            "// a mod\nfn a() {}",
+            "// the files include modes; models;\nconst A: &str = include_str!(\"a\");",
+        ];
+        for text in others {
             assert!(!may_have_files(text), "{text}");
         }
     }
