@@ -225,8 +225,9 @@ mod tests {
     fn a_large_target_goes_before_small_builds_that_are_a_little_older() {
         let place = Place::new();
         let build = Place::part(place.own.folder(), "store/build", 12);
-        let other = place.other("other-1", 4);
-        let target = Place::part_of(6 * MIB, &other, "target", 0);
+        // A process that another test forks may hold the first one's lock for a moment.
+        let [one, other] = ["other-1", "other-2"].map(|name| place.other(name, 4));
+        let target = Place::part_of(6 * MIB, &one, "target", 0);
         let of_tests = Place::part_of(5 * MIB, &other, "worktree/target", 0);
         place.shrink(&[], 7 * MIB);
         assert!(!target.exists() && of_tests.exists() && build.exists());
@@ -243,7 +244,12 @@ mod tests {
         let held = Lock::acquire(&lock_file, WhenHeld::Fail, &AtomicBool::new(false), &|_| ()).unwrap();
         assert_eq!(place.shrink(&[], 0), 0);
         drop(held);
-        assert!(place.shrink(&[], 0) > 0);
+        // A process that another test forks may hold it for a moment.
+        let is_shrunk = || {
+            std::thread::sleep(Duration::from_millis(5));
+            place.shrink(&[], 0) > 0
+        };
+        assert!((0..200).any(|_| is_shrunk()));
         assert!(!of_other.exists());
     }
 
