@@ -94,16 +94,16 @@ impl<'a> Reader<'a> {
             return !is_compiled || self.traits().explores || is_named;
         }
         let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
+        let is_inside = owner.is_some_and(|owner| owner.starts_with(self.package));
         // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
         // cargo.
-        if let Some(owner) = owner.filter(|_| path.extension() == Some("rs")) {
-            let is_in_reach = self.climbs() || owner.starts_with(self.package);
-            return self.traits().explores || is_in_reach && self.mentions(folder);
+        if path.extension() == Some("rs") && owner.is_some() {
+            return self.traits().explores || (self.climbs() || is_inside) && self.mentions(folder);
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.mentions(name);
         }
-        self.climbs() || self.mentions(name) || self.mentions(folder)
+        self.climbs() || is_inside && self.traits().explores || self.mentions(name) || self.mentions(folder)
     }
 
     fn climbs(&self) -> bool {
@@ -201,6 +201,9 @@ mod tests {
         let nested = "leaf/src/lib.rs";
         assert!(!may_read(ORDINARY, nested, true));
         assert!(may_read(&format!("{ORDINARY} leaf"), nested, true), "no way out of the package is needed");
+        let data = "leaf/tests/data.json";
+        assert!(!may_read(ORDINARY, data, false));
+        assert!(may_read(&format!("{ORDINARY} readdir64"), data, false), "a walk over its own folder");
     }
 
     #[test]

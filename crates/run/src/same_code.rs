@@ -86,7 +86,10 @@ pub(crate) fn leave_out(
         [] => (remove(cells, &same, entries.len()), readers, file.as_slice()),
         files => (LeftOut::default(), same, files),
     };
-    let run = remove(&mut cells.clone(), &readers, entries.len());
+    let run = match files {
+        [] => LeftOut::default(),
+        _ => remove(&mut cells.clone(), &readers, entries.len()),
+    };
     Ok(LeftOut { unknown_reach, run_for: run_for(&run.tests, files), ..left_out })
 }
 
