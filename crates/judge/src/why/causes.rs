@@ -149,8 +149,8 @@ impl Cause {
     fn order(&self) -> (usize, bool, Effect, bool, Reverse<u64>) {
         let most = self.most();
         let is_other_unit = Unit::of_metric(&most.metric) != Unit::Bytes;
-        let size = Reverse(most.amount.unsigned_abs());
-        (self.candidate, self.is_outweighed(), self.effect, is_other_unit, size)
+        let (_, size) = self.worst().weight();
+        (self.candidate, self.is_outweighed(), self.effect, is_other_unit, Reverse(size))
     }
 }
 
