@@ -29,7 +29,8 @@ pub(crate) struct PreparedSource {
     pub injection: AddedFiles,
     /// The manifest to call cargo with.
     pub manifest: Utf8PathBuf,
-    /// The folders of the workspace's packages, relative to the checkout. None if the tests are in a crate outside.
+    /// The folders of the workspace's packages, relative to the checkout; empty if the tests are in a
+    /// crate outside the workspace.
     pub members: BTreeSet<Utf8PathBuf>,
     /// The workspace's own allocators; `None` if the tests are in a crate outside the workspace.
     pub allocators: Option<OwnAllocators>,
