@@ -4,7 +4,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::arguments::command::CommandArguments;
 use crate::arguments::run::RunArguments;
-use crate::kept_runs;
 use crate::request::asked::Asked;
 use crate::request::judging::refuse_unchecked;
 use crate::request::matrix_file;
@@ -167,7 +166,7 @@ fn join_kept(
     plan: &mut Plan,
 ) -> anyhow::Result<Option<KeptRun>> {
     let Some(name) = &arguments.execution.baseline_run else { return Ok(None) };
-    let runs = kept_runs::runs(repository, arguments.request.build.manifest_path.as_deref())?;
+    let runs = runs_folder(repository, &plan.workspace)?;
     let folder = saved_baselines::find(&runs, repository.start(), name)?;
     let mut kept = KeptRun::open(folder, name)?;
     kept.join(plan, plan.revisions.len() > 1)?;

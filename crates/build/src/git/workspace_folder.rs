@@ -228,9 +228,22 @@ fn package_name(manifest: &DocumentMut) -> Option<String> {
     name.and_then(Item::as_str).map(str::to_owned)
 }
 
-/// Asks cargo for the workspace's manifest, which depends on `package.workspace`, `members` and
-/// `exclude`.
+/// Whether this is a workspace's own manifest. Cargo looks for no other one then.
+fn is_workspace(manifest: &Utf8Path) -> bool {
+    let text = followed::text(manifest).ok();
+    let document = text.and_then(|text| text.parse::<DocumentMut>().ok());
+    document.is_some_and(|document| {
+        let has_other = document.get("package").is_some_and(|package| package.get("workspace").is_some());
+        document.contains_key("workspace") && !has_other
+    })
+}
+
+/// Returns the workspace's manifest, which depends on `package.workspace`, `members` and `exclude`.
+/// Cargo is asked, unless the answer is plain.
 fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    if is_workspace(manifest) {
+        return manifest.canonicalize_utf8().context("the workspace's manifest");
+    }
     // Cargo tells its subcommands its own path. That is not rustup's proxy, which reads the
     // toolchain file and may begin a download. The root folder has no toolchain file.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
