@@ -2,15 +2,18 @@
 //! running session uses stays.
 
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use crate::checkout::cache::{Cache, bytes_on_disk};
 use crate::checkout::removal::remove_whatever_is_at;
 use memprof_plan::quantity;
 use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
 /// The variable that sets the limit: a size such as `50GiB`, or `off`.
@@ -18,6 +21,9 @@ pub(crate) const SIZE_VARIABLE: &str = "CARGO_MEMPROF_CACHE_SIZE";
 
 /// The limit without the variable.
 const USUAL: u64 = 20 << 30;
+
+/// How long a size that is far below the limit is not measured again: a large cache has a hundred thousand files.
+const TRUSTED: Duration = Duration::from_hours(1);
 
 /// Returns the limit in bytes; `None` if there is none.
 pub fn limit() -> Result<Option<u64>, UserError> {
@@ -54,6 +60,33 @@ impl Part {
     }
 }
 
+/// The size of all caches together, as a session measured it.
+#[derive(Serialize, Deserialize)]
+struct Measured {
+    bytes: u64,
+    at: SystemTime,
+}
+
+impl Measured {
+    fn place(home: &Utf8Path) -> Utf8PathBuf {
+        home.join("size.json")
+    }
+
+    /// Whether the caches need not be measured again.
+    fn is_far_below(home: &Utf8Path, limit: u64) -> bool {
+        sealed::read(&Self::place(home)).is_ok_and(|measured: Self| {
+            measured.bytes < limit / 10 * 9 && measured.at.elapsed().is_ok_and(|age| age < TRUSTED)
+        })
+    }
+
+    fn now(home: &Utf8Path) -> u64 {
+        let bytes = bytes_on_disk(home);
+        // It only saves time, so a full disk is no error.
+        let _ = sealed::write(&Self::place(home), &Self { bytes, at: SystemTime::now() });
+        bytes
+    }
+}
+
 /// Removes parts until the caches together take no more than the limit. The caller holds the lock
 /// of `own`, and uses the builds in `in_use`. Returns the bytes that were removed.
 pub fn shrink(
@@ -64,7 +97,10 @@ pub fn shrink(
     sink: &dyn Sink,
 ) -> anyhow::Result<u64> {
     let Some(home) = own.folder().parent() else { return Ok(0) };
-    let total = bytes_on_disk(home);
+    if Measured::is_far_below(home, limit) {
+        return Ok(0);
+    }
+    let total = Measured::now(home);
     if total <= limit {
         return Ok(0);
     }
@@ -213,6 +249,8 @@ mod tests {
         let of_other = Place::part(&other, "target", 0);
         let users = Place::part(&place.home, "taxes-2025/target", 2_000);
         assert_eq!(place.shrink(&[&used], 100 * MIB), 0, "below the limit nothing goes");
+        assert!(Measured::is_far_below(&place.home, 100 << 20));
+        assert!(!Measured::is_far_below(&place.home, 5 << 20), "it has five parts, and some small files");
         place.shrink(&[&used], 5 * MIB + MIB / 2);
         assert!(!of_other.exists() && old.exists(), "the other repository was opened 70 hours ago");
         note_use(&old);
