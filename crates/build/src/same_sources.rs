@@ -34,9 +34,13 @@ pub(crate) fn find(
         if provenance.key_inputs.tree == wanted.tree || !has_same_settings(&provenance.key_inputs, wanted) {
             return None;
         }
+        let [one, other] = [&provenance.key_inputs.tree, &wanted.tree];
         // Git may have removed the tree of a commit that nobody uses any more.
-        let changed = changed_files(repository, &provenance.key_inputs.tree, &wanted.tree).ok()?;
-        is_for_people_alone(provenance, &changed).then_some(entry)
+        let paths = repository.changed_paths(one, other).ok()?;
+        if !paths.iter().all(|path| is_for_people(provenance, path)) {
+            return None;
+        }
+        is_for_people_alone(provenance, &changed_files(repository, one, other).ok()?).then_some(entry)
     })
 }
 
@@ -56,26 +60,29 @@ pub(crate) fn has_same_settings(one: &KeyInputs, other: &KeyInputs) -> bool {
     KeyInputs { tree: other.tree.clone(), ..one.clone() }.key() == other.key()
 }
 
+/// Whether a change of this file reaches neither the compiler nor a build script.
+fn is_for_people(build: &Provenance, path: &str) -> bool {
+    let Some(watched) = &build.watched else { return false };
+    let path = Utf8Path::new(path);
+    is_documentation(path, owner_of(path, &build.local_packages))
+        && !path.extension().is_some_and(|extension| ["rs", "toml", "lock"].contains(&extension))
+        && !watched.iter().any(|watched| path.starts_with(watched))
+        && !build.injected.iter().any(|injected| injected == path)
+}
+
 /// Whether these changes reach neither the compiler nor a build script.
 fn is_for_people_alone(build: &Provenance, changed: &[ChangedFile]) -> bool {
-    let Some(watched) = &build.watched else { return false };
-    changed.iter().all(|file| {
-        // Cargo says in a variable whether a package has a README.
-        let is_readme = |path: &str| {
-            let name = Utf8Path::new(path).file_name().unwrap_or_default();
-            name.to_ascii_lowercase().starts_with("readme")
-        };
-        let mut paths = file.old.iter().chain(&file.new);
-        let is_kept = file.old == file.new || !paths.clone().any(|path| is_readme(path));
-        is_kept
-            && paths.all(|path| {
-                let path = Utf8Path::new(path);
-                is_documentation(path, owner_of(path, &build.local_packages))
-                    && !path.extension().is_some_and(|extension| ["rs", "toml", "lock"].contains(&extension))
-                    && !watched.iter().any(|watched| path.starts_with(watched))
-                    && !build.injected.iter().any(|injected| injected == path)
-            })
-    })
+    build.watched.is_some()
+        && changed.iter().all(|file| {
+            // Cargo says in a variable whether a package has a README.
+            let is_readme = |path: &str| {
+                let name = Utf8Path::new(path).file_name().unwrap_or_default();
+                name.to_ascii_lowercase().starts_with("readme")
+            };
+            let mut paths = file.old.iter().chain(&file.new);
+            let is_kept = file.old == file.new || !paths.clone().any(|path| is_readme(path));
+            is_kept && paths.all(|path| is_for_people(build, path))
+        })
 }
 
 #[cfg(test)]

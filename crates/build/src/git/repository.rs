@@ -460,11 +460,11 @@ impl Repository {
         Ok(found)
     }
 
-    /// Returns the paths that differ between two commits, sorted.
+    /// Returns the paths that differ between two commits or trees, sorted.
     pub fn changed_paths(&self, before: &str, after: &str) -> anyhow::Result<Vec<String>> {
         let mut paths = self.answer(
             |libgit2| {
-                let tree = |hash| libgit2.find_commit(git2::Oid::from_str(hash)?)?.tree();
+                let tree = |hash| libgit2.find_object(git2::Oid::from_str(hash)?, None)?.peel_to_tree();
                 let diff = libgit2.diff_tree_to_tree(Some(&tree(before)?), Some(&tree(after)?), None)?;
                 let path = |delta: git2::DiffDelta<'_>| {
                     delta
