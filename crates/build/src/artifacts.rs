@@ -28,7 +28,7 @@ use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::TargetKind;
-use memprof_support::event::{Event, Sink};
+use memprof_support::event::Event;
 use memprof_support::parallel;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
@@ -74,7 +74,8 @@ pub(crate) struct Collected {
     pub unproven: Vec<NotMeasured>,
     /// The targets that do not compile.
     pub failed: Vec<FailedTarget>,
-    absent_libraries: Vec<Event>,
+    /// Warnings about libraries that an executable does not find.
+    pub absent_libraries: Vec<Event>,
 }
 
 impl Collected {
@@ -88,7 +89,7 @@ impl Collected {
 
 impl Artifacts<'_> {
     /// Copies the test executables to the draft, on all processors. Returns each with its tests, and with the
-    /// folder and the variables that cargo would run it with. Warnings go to the sink.
+    /// folder and the variables that cargo would run it with.
     ///
     /// # Errors
     ///
@@ -98,7 +99,6 @@ impl Artifacts<'_> {
         programs: &[BuiltProgram],
         runner: &[String],
         key: &str,
-        sink: &dyn Sink,
     ) -> anyhow::Result<Collected> {
         let mut collected = Collected::default();
         for program in programs {
@@ -116,7 +116,6 @@ impl Artifacts<'_> {
         for one in parallel::map(&tests, MOST_AT_ONCE, collect) {
             collected.add(one?);
         }
-        collected.absent_libraries.drain(..).for_each(|event| sink.emit(event));
         // Cargo's own order is the one in which it happened to finish the crates.
         collected
             .executables
@@ -520,7 +519,7 @@ mod tests {
                 toolchain: "",
                 is_affected: false,
             };
-            artifacts.executables(&[], &[], KEY, &|_: Event| {})
+            artifacts.executables(&[], &[], KEY)
         }
 
         fn draft(&self) -> Draft {

@@ -21,6 +21,7 @@ use crate::programs::{self, Programs};
 use crate::programs_of_tests;
 use crate::provenance::{self, KeyInputs, Provenance};
 use crate::same_sources;
+use crate::shared_files::SharedFiles;
 use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
@@ -107,18 +108,25 @@ pub(crate) fn build(
         if !compiled.success {
             return Ok(Build::Failed(failure_of(job, &compiled)));
         }
-        let program_error = if key_inputs.programs_of_tests {
-            programs_of_tests::build(job, &prepared, &mut compiled, &mut log)?
-        } else {
-            None
-        };
+        let entry = NewEntry::new(job, &key_inputs)?;
+        let artifacts = entry.artifacts(&prepared, &compiled);
+        // The programs of the tests are rarely out of date, but cargo takes a while to find that out.
+        let (collected, of_tests) = std::thread::scope(|scope| {
+            let collecting =
+                scope.spawn(|| artifacts.executables(&programs.built, &entry.runner, &entry.key));
+            let of_tests = programs_of_tests::build(job, &key_inputs, &prepared, &mut log);
+            (collecting.join(), of_tests)
+        });
+        let collected = collected.map_err(|_| anyhow::anyhow!("the copying of executables panicked"))?;
+        let of_tests = of_tests?;
+        compiled.messages.artifacts.extend(of_tests.artifacts);
         let check = check_sources(job, &prepared, &compiled)?;
         let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
             let failure = failure_of(job, &compiled);
-            let mut entry =
-                store_artifacts(job, tree, prepared, (compiled, programs, program_error), key_inputs, check)?;
+            let built = (compiled, programs, of_tests.error);
+            let mut entry = entry.finish(tree, prepared, built, collected?, key_inputs, check)?;
             let has_nothing = entry.provenance.executables.is_empty() && entry.provenance.unproven.is_empty();
             let is_failed = has_nothing && !entry.provenance.failed_targets.is_empty();
             if is_failed {
@@ -223,74 +231,107 @@ impl Remedy {
     }
 }
 
-/// Copies cargo's artifacts into the store.
-fn store_artifacts(
-    job: &Job<'_>,
-    tree: &BuildTree<'_>,
-    prepared: PreparedSource,
-    (compiled, programs, program_error): (Compiled, Programs, Option<String>),
-    key_inputs: KeyInputs,
-    check: Check,
-) -> anyhow::Result<Entry> {
-    let key = key_inputs.key();
-    let draft = Draft::new(&job.inputs.cache.store(), &key)?;
-    for (path, content) in &prepared.injection {
-        draft.add_injected(path, content)?;
+/// An entry of the store that gets cargo's artifacts.
+struct NewEntry<'a> {
+    job: &'a Job<'a>,
+    draft: Draft,
+    key: String,
+    shared: SharedFiles,
+    runner: Vec<String>,
+    target_folder: Utf8PathBuf,
+    is_affected: bool,
+}
+
+impl<'a> NewEntry<'a> {
+    fn new(job: &'a Job<'_>, key_inputs: &KeyInputs) -> anyhow::Result<Self> {
+        let store = job.inputs.cache.store();
+        let key = key_inputs.key();
+        let newest: Vec<Utf8PathBuf> = same_sources::newest(&store).into_iter().take(SHARING).collect();
+        Ok(Self {
+            job,
+            draft: Draft::new(&store, &key)?,
+            key,
+            shared: store::shared_files(&job.inputs.used_builds, &newest, &key_inputs.toolchain),
+            runner: runner(job)?,
+            target_folder: traced_sources::target_folder(job)?,
+            is_affected: key_inputs.affected,
+        })
     }
-    let runner = runner(job)?;
-    let newest: Vec<Utf8PathBuf> =
-        same_sources::newest(&job.inputs.cache.store()).into_iter().take(SHARING).collect();
-    let artifacts = Artifacts {
-        draft: &draft,
-        messages: &compiled.messages,
-        shared: &store::shared_files(&job.inputs.used_builds, &newest, &key_inputs.toolchain),
-        known: &job.inputs.known_files,
-        notes: compiled.notes.path(),
-        checkout: &job.inputs.checkout,
-        target: &traced_sources::target_folder(job)?,
-        allocators: prepared.allocators.as_ref(),
-        clean_env: job.inputs.plan.request.clean_env.as_ref(),
-        toolchain: &job.toolchain.version,
-        is_affected: key_inputs.affected,
-    };
-    let Collected { executables, unproven, failed, .. } =
-        artifacts.executables(&programs.built, &runner, &key, job.inputs.sink)?;
-    let companions = artifacts.companions(&executables)?;
-    let (mut local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
-    local_packages.extend(prepared.members.iter().cloned());
-    let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(&job.inputs.checkout).ok()?.to_owned());
-    let compiled_files = check.read.iter().filter_map(in_checkout).collect();
-    let watched = watched::find(&check.included, &compiled.messages, &job.inputs.checkout);
-    let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        read => Some(read?),
-    };
-    draft.finish(Provenance {
-        version: provenance::VERSION,
-        key,
-        commit: job.revision().commit.clone(),
-        key_inputs,
-        packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
-        lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
-        sources: check.digest,
-        executables,
-        unproven,
-        failed_targets: failed.into_iter().chain(programs.failed).collect(),
-        known_programs: programs.known,
-        companions,
-        program_error,
-        injected_hash: store::hash_of_injected(&prepared.injection),
-        injected: prepared.injection.into_keys().collect(),
-        runner,
-        target: compiled.target,
-        trace: prepared.tracing.facts,
-        left_out: compiled.messages.kept,
-        missing_submodules: tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect(),
-        local_packages,
-        outputs,
-        watched,
-        compiled: compiled_files,
-    })
+
+    fn artifacts<'b>(&'b self, prepared: &'b PreparedSource, compiled: &'b Compiled) -> Artifacts<'b> {
+        let inputs = self.job.inputs;
+        Artifacts {
+            draft: &self.draft,
+            messages: &compiled.messages,
+            shared: &self.shared,
+            known: &inputs.known_files,
+            notes: compiled.notes.path(),
+            checkout: &inputs.checkout,
+            target: &self.target_folder,
+            allocators: prepared.allocators.as_ref(),
+            clean_env: inputs.plan.request.clean_env.as_ref(),
+            toolchain: &self.job.toolchain.version,
+            is_affected: self.is_affected,
+        }
+    }
+
+    /// Copies what the executables need, and writes down where all this comes from.
+    fn finish(
+        self,
+        tree: &BuildTree<'_>,
+        prepared: PreparedSource,
+        (compiled, programs, program_error): (Compiled, Programs, Option<String>),
+        collected: Collected,
+        key_inputs: KeyInputs,
+        check: Check,
+    ) -> anyhow::Result<Entry> {
+        let Collected { executables, unproven, failed, absent_libraries } = collected;
+        for event in absent_libraries {
+            self.job.inputs.sink.emit(event);
+        }
+        for (path, content) in &prepared.injection {
+            self.draft.add_injected(path, content)?;
+        }
+        let artifacts = self.artifacts(&prepared, &compiled);
+        let companions = artifacts.companions(&executables)?;
+        let (mut local_packages, outputs) = (artifacts.local_packages(), artifacts.outputs());
+        local_packages.extend(prepared.members.iter().cloned());
+        let (checkout, revision) = (&self.job.inputs.checkout, self.job.revision());
+        let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(checkout).ok()?.to_owned());
+        let compiled_files = check.read.iter().filter_map(in_checkout).collect();
+        let watched = watched::find(&check.included, &compiled.messages, checkout);
+        let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            read => Some(read?),
+        };
+        let missing_submodules = tree.missing_submodules(revision);
+        self.draft.finish(Provenance {
+            version: provenance::VERSION,
+            key: self.key,
+            commit: revision.commit.clone(),
+            key_inputs,
+            packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
+            lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
+            sources: check.digest,
+            executables,
+            unproven,
+            failed_targets: failed.into_iter().chain(programs.failed).collect(),
+            known_programs: programs.known,
+            companions,
+            program_error,
+            injected_hash: store::hash_of_injected(&prepared.injection),
+            injected: prepared.injection.into_keys().collect(),
+            runner: self.runner,
+            target: compiled.target,
+            trace: prepared.tracing.facts,
+            left_out: compiled.messages.kept,
+            missing_submodules: missing_submodules.into_iter().map(|one| one.path).collect(),
+            local_packages,
+            outputs,
+            watched,
+            compiled: compiled_files,
+        })
+    }
 }
 
 fn warn_of_unwrapped_allocators(job: &Job<'_>, skipped: &SkippedEdits) {
