@@ -77,9 +77,8 @@ pub fn steps(
             continue;
         };
         let change = rule.change(observations, before, commit);
-        let runs = |commit| observations.samples(commit).map_or(0, <[i64]>::len);
-        let fewest = if runs(before) < runs(commit) { before } else { commit };
-        if change == HasChanged::Unclear && runs(fewest) < rule.most_runs {
+        let fewest = observations.fewest(before, commit);
+        if change == HasChanged::Unclear && rule.must_repeat(observations, fewest, rule.most_runs) {
             return Err(NextMeasurement::Repeat(fewest));
         }
         changes.push(Some(change));

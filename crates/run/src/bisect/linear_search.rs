@@ -228,7 +228,7 @@ impl LinearSearch<'_> {
     fn step(&self, low: usize, high: usize) -> Result<HistoryStep, NextMeasurement> {
         let (before, after) = (self.line[low], self.line[high]);
         for commit in [before, after] {
-            if self.runs(commit) < self.rule.most_runs.min(2) {
+            if self.must_repeat(commit, self.rule.most_runs.min(2)) {
                 return Err(NextMeasurement::Repeat(commit));
             }
         }
@@ -245,22 +245,22 @@ impl LinearSearch<'_> {
     /// Decides whether two measured commits differ; asks for more runs while that is unclear.
     fn change(&self, before: usize, after: usize) -> Result<HasChanged, NextMeasurement> {
         let change = self.rule.change(self.observations, before, after);
-        let fewest = if self.runs(before) < self.runs(after) { before } else { after };
-        if change == HasChanged::Unclear && self.runs(fewest) < self.rule.most_runs {
+        let fewest = self.observations.fewest(before, after);
+        if change == HasChanged::Unclear && self.must_repeat(fewest, self.rule.most_runs) {
             return Err(NextMeasurement::Repeat(fewest));
         }
         Ok(change)
     }
 
-    fn runs(&self, commit: usize) -> usize {
-        self.observations.samples(commit).map_or(0, <[i64]>::len)
+    fn must_repeat(&self, commit: usize, values: usize) -> bool {
+        self.rule.must_repeat(self.observations, commit, values)
     }
 
     /// Returns by how much an interval's ends differ. Both are measured.
     fn difference(&self, low: usize, high: usize) -> Result<i128, NextMeasurement> {
         let value = |position: usize| {
             let commit = self.line[position];
-            if self.runs(commit) < self.rule.least_runs(self.observations) {
+            if self.must_repeat(commit, self.rule.least_runs(self.observations)) {
                 return Err(NextMeasurement::Repeat(commit));
             }
             Ok(self.observations.median(commit).unwrap_or_default())
@@ -303,7 +303,7 @@ mod tests {
     }
 
     /// Searches, and takes each measurement from `figure`, which gives a commit's n-th run, or
-    /// `None` if it cannot be measured. Returns the answer and the number of measured commits.
+    /// `None` if it has no value. Returns the answer and the number of measured commits.
     fn searched(
         commits: usize,
         goal: SearchGoal,
@@ -313,6 +313,7 @@ mod tests {
         let line: Vec<usize> = (0..commits).collect();
         let mut observations = Observations::new(commits);
         let mut measured = 0;
+        let mut runs = vec![1; commits];
         for _ in 0..commits * 20 {
             match search(&line, goal, &observations, &rule(limit)) {
                 Ok(found) => return (found, measured),
@@ -328,8 +329,10 @@ mod tests {
                 }
                 Err(NextMeasurement::Repeat(commit)) => {
                     let mut samples = observations.samples(commit).unwrap().to_vec();
-                    samples.push(figure(commit, samples.len()).unwrap());
-                    assert!(samples.len() <= 10);
+                    samples.extend(figure(commit, runs[commit]));
+                    runs[commit] += 1;
+                    assert!(runs[commit] <= 10);
+                    observations.note_runs(commit, runs[commit]);
                     observations.record(commit, Observation::Samples(samples));
                 }
             }
@@ -387,6 +390,16 @@ mod tests {
             searched(9, SearchGoal::First, 2, |commit, _| (commit > 0).then_some(1)).0,
             Answer::Unmeasured
         );
+    }
+
+    #[test]
+    fn a_commit_whose_further_runs_have_no_value_is_given_up() {
+        let figure = |commit: usize, run: usize| (run == 0).then_some(if commit < 5 { 100 } else { 900 });
+        for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+            assert_eq!(steps(&searched(9, goal, 2, figure).0), [(4, 5)]);
+        }
+        let noisy = |commit: usize, run: usize| (run < 2).then(|| 100 + jitter(commit, run));
+        assert_eq!(searched(9, SearchGoal::First, 0, noisy).0, Answer::Unclear);
     }
 
     #[test]

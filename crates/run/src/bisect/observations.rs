@@ -17,6 +17,8 @@ pub enum Observation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
     commits: Vec<Option<Observation>>,
+    /// How often each commit ran, with or without a value.
+    runs: Vec<usize>,
 }
 
 /// Whether a metric changed by more than the threshold between two commits.
@@ -48,17 +50,23 @@ const NOISY_RUNS: usize = 3;
 impl Observations {
     /// Returns observations of this many commits, none of which was measured yet.
     pub fn new(commits: usize) -> Self {
-        Self { commits: vec![None; commits] }
+        Self { commits: vec![None; commits], runs: vec![0; commits] }
     }
 
     /// Adds commits that were not measured yet, up to this number.
     pub fn grow(&mut self, commits: usize) {
         self.commits.resize(commits.max(self.commits.len()), None);
+        self.runs.resize(self.commits.len(), 0);
     }
 
     /// Replaces what was observed of a commit.
     pub fn record(&mut self, commit: usize, observation: Observation) {
         self.commits[commit] = Some(observation);
+    }
+
+    /// Notes how often a commit ran. Some runs may have no value.
+    pub fn note_runs(&mut self, commit: usize, runs: usize) {
+        self.runs[commit] = runs;
     }
 
     /// Returns what was observed of a commit; `None` before it is measured.
@@ -72,6 +80,15 @@ impl Observations {
             Observation::Samples(samples) => Some(samples),
             Observation::Skipped => None,
         }
+    }
+
+    fn count(&self, commit: usize) -> usize {
+        self.samples(commit).map_or(0, <[i64]>::len)
+    }
+
+    /// Returns the one of two commits that has fewer values.
+    pub fn fewest(&self, before: usize, after: usize) -> usize {
+        if self.count(before) < self.count(after) { before } else { after }
     }
 
     /// Returns the median of a commit's values.
@@ -104,6 +121,12 @@ pub(crate) fn median(samples: &[i64]) -> Option<i64> {
 }
 
 impl ChangeRule {
+    /// Whether a commit must run again to have this many values. Runs without a value count, too, so that a commit
+    /// whose further runs all fail is given up.
+    pub fn must_repeat(&self, observations: &Observations, commit: usize, values: usize) -> bool {
+        observations.count(commit) < values && observations.runs[commit] < self.most_runs
+    }
+
     /// Decides whether the metric changed from one commit to another.
     pub fn change(&self, observations: &Observations, before: usize, after: usize) -> HasChanged {
         let Some(significance) = self.significance(observations, before, after) else {

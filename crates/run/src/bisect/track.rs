@@ -54,6 +54,7 @@ impl Track {
 
     /// Takes the figures of a commit's runs, or the reason why it has none.
     pub fn read(&mut self, commit: usize, runs: &[Run], query: &MetricQuery) {
+        self.observations.note_runs(commit, runs.len());
         let mut samples = Vec::new();
         let mut reason = None;
         for run in runs {
