@@ -87,10 +87,13 @@ impl Lineage {
         (0..way.len()).filter(|&index| is_suspect(index)).map(|index| way[index]).collect()
     }
 
-    /// Returns where two commits' histories fork: the latest commit that both contain.
+    /// Returns where two commits' histories fork: the latest commit that both contain. `good` is the latest one of the
+    /// edge, whose order is git's own.
     pub fn fork(&self, one: usize, other: usize) -> Option<usize> {
         let (of_one, of_other) = (self.ancestors(one), self.ancestors(other));
-        (0..self.parents.len()).rev().find(|&commit| of_one[commit] && of_other[commit])
+        let mut in_order =
+            (self.edge..self.parents.len()).rev().chain([self.good]).chain((0..self.edge).rev());
+        in_order.find(|&commit| of_one[commit] && of_other[commit])
     }
 
     /// Returns the commits whose history contains `good`, as far as they touch the searched paths.
@@ -155,6 +158,11 @@ mod tests {
         assert_eq!(old.fork(2, 3), Some(0));
         assert_eq!(old.way(0, 3), [0, 3]);
         assert_eq!(lineage(&[&[], &[0], &[]]).fork(1, 2), None);
+        // 1 is an older fork, and 7 merges a branch from `good`, which is 0.
+        let merges = [&[][..], &[], &[1], &[0, 2], &[3], &[0], &[5], &[4, 6]];
+        let young = Lineage { edge: 2, ..lineage(&merges) };
+        assert_eq!(young.fork(4, 6), Some(0));
+        assert_eq!(young.way(0, 6), [0, 5, 6]);
     }
 
     #[test]
