@@ -80,7 +80,9 @@ pub(crate) struct TimeLeft<'a> {
     /// The pause before each run.
     delay: Duration,
     /// The runs that are likely to follow those that were added.
-    pub later: HashMap<&'a CellId, u32>,
+    later: HashMap<&'a CellId, u32>,
+    /// The time that these take, as far as it is known.
+    time_later: Duration,
 }
 
 /// The runs of a cell, or of all.
@@ -136,7 +138,15 @@ impl<'a> TimeLeft<'a> {
             ended: Runs::default(),
             delay,
             later: HashMap::new(),
+            time_later: Duration::ZERO,
         }
+    }
+
+    /// Notes the runs that are likely to follow those that were added.
+    pub fn expect(&mut self, later: HashMap<&'a CellId, u32>) {
+        let of_cell = |(cell, runs): (&&CellId, &u32)| Some(self.cells.get(*cell)?.share()? * *runs);
+        self.time_later = later.iter().filter_map(of_cell).sum();
+        self.later = later;
     }
 
     /// Adds a run that is to come. So many run `beside` each other, this one included.
@@ -161,6 +171,8 @@ impl<'a> TimeLeft<'a> {
     pub fn end(&mut self, cell: &CellId, took: Duration) {
         self.ended.end(took);
         let Some(of_cell) = self.cells.get_mut(cell) else { return };
+        let later = self.later.get(cell).copied().unwrap_or_default();
+        self.time_later = self.time_later.saturating_sub(of_cell.share().unwrap_or_default() * later);
         if let Some(share) = of_cell.share() {
             self.known = self.known.saturating_sub(share.saturating_mul(of_cell.left));
         } else {
@@ -172,6 +184,7 @@ impl<'a> TimeLeft<'a> {
         of_cell.end(took);
         let share = of_cell.share().unwrap_or_default();
         self.known = self.known.saturating_add(share.saturating_mul(of_cell.left));
+        self.time_later = self.time_later.saturating_add(share * later);
     }
 
     /// Returns how long a run of this cell takes, if that is known.
@@ -189,9 +202,7 @@ impl<'a> TimeLeft<'a> {
             _ => average()?.mul_f64(self.unknown_share),
         };
         let delays = self.delay.saturating_mul(self.ended.left.saturating_sub(1));
-        let of_cell = |(cell, runs): (&&CellId, &u32)| Some(self.cells.get(*cell)?.share()? * *runs);
-        let later: Duration = self.later.iter().filter_map(of_cell).sum();
-        Some(self.known.saturating_add(unknown).saturating_add(delays).saturating_add(later))
+        Some(self.known.saturating_add(unknown).saturating_add(delays).saturating_add(self.time_later))
     }
 }
 
@@ -261,7 +272,7 @@ mod tests {
         for (runs, later) in looks.into_iter().zip(usual_after) {
             let of_test = |test: u32| &tests[test as usize % 3];
             (0..runs).for_each(|run| left.add(of_test(run), &PastTimes::default(), 1));
-            left.later = tests.iter().map(|test| (test, later * 3)).collect();
+            left.expect(tests.iter().map(|test| (test, later * 3)).collect());
             for run in 0..runs {
                 left.end(of_test(run), seconds(1));
                 done += 1;

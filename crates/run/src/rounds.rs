@@ -56,7 +56,7 @@ impl Runner<'_> {
                 let beside = if progress.alone.contains(cell) { 1 } else { progress.jobs };
                 progress.time_left.add(cell, &self.conditions.past, beside);
             }
-            progress.time_left.later = self.likely_later(&wanted, &progress);
+            progress.time_left.expect(self.likely_later(&wanted, &progress));
             self.conditions.devices.hold(&self.places(&pending)?)?;
             let (is_in_turn, mut is_complete) = (progress.jobs == 1, true);
             let place = |one: &Pending<'_>| (one.repeat, one.planned.revision);
@@ -131,6 +131,16 @@ impl Runner<'_> {
         }
     }
 
+    /// Returns the titles that tests of several targets have.
+    fn namesakes(&self) -> HashSet<&str> {
+        let mut tests = HashMap::new();
+        let cells = self.cells.iter().map(|planned| &planned.cell);
+        cells
+            .filter(|cell| *tests.entry(&*cell.title).or_insert(&cell.test) != &cell.test)
+            .map(|cell| &*cell.title)
+            .collect()
+    }
+
     /// Records the cells that do not run, and finds the runs that an earlier session finished.
     fn begin(&self) -> anyhow::Result<Progress<'_>> {
         let mut progress = Progress {
@@ -144,6 +154,7 @@ impl Runner<'_> {
             threaded: HashMap::new(),
             alone: self.alone()?,
             time_left: TimeLeft::new(self.conditions.delay.length()),
+            namesakes: self.namesakes(),
         };
         let mut rebuilt: BTreeMap<usize, usize> = BTreeMap::new();
         // Those of a saved baseline are among them.

@@ -97,6 +97,8 @@ pub(super) struct Progress<'a> {
     pub(super) total: usize,
     pub(super) finished: FinishedRuns,
     pub(super) time_left: TimeLeft<'a>,
+    /// The titles that tests of several targets have.
+    pub(super) namesakes: HashSet<&'a str>,
     /// The first runs of cells that the user interrupted.
     pub(super) cut_off: Vec<RunRecord>,
     /// The cells that did not go well beside others. Their further runs are alone.
@@ -119,19 +121,6 @@ pub(super) struct Pending<'a> {
 impl Runner<'_> {
     pub(super) fn run_folder(&self, planned: &PlannedCell, repeat: u32) -> Utf8PathBuf {
         self.folder.cell(self.plan, planned.revision, &planned.cell, repeat)
-    }
-
-    /// Returns the name of a cell's test, with its target if another target has a test of that name.
-    pub(super) fn shown_title(&self, cell: &CellId) -> String {
-        let is_namesake =
-            |other: &PlannedCell| other.cell.title == cell.title && other.cell.test != cell.test;
-        if !self.cells.iter().any(is_namesake) {
-            cell.title.clone()
-        } else if cell.title == cell.test.name {
-            cell.test.to_string()
-        } else {
-            format!("{} {}", cell.test, cell.title)
-        }
     }
 
     /// Returns the build and the executable of a cell.

@@ -367,9 +367,20 @@ impl Stretch<'_, '_, '_, '_> {
         devices.iter().filter(|_| is_spread).find_map(gone).map_or(Ok(()), Err)
     }
 
+    /// Returns the name of a cell's test, with its target if another target has a test of that name.
+    fn shown_title(&self, cell: &CellId) -> String {
+        if !self.progress.namesakes.contains(&*cell.title) {
+            cell.title.clone()
+        } else if cell.title == cell.test.name {
+            cell.test.to_string()
+        } else {
+            format!("{} {}", cell.test, cell.title)
+        }
+    }
+
     fn again(&mut self, run: usize) -> Ending<'static> {
         let planned = self.runs[run].planned;
-        let test = self.runner.shown_title(&planned.cell);
+        let test = self.shown_title(&planned.cell);
         let name = self.runner.plan.revisions[planned.revision].name.clone();
         self.runner.conditions.sink.emit(Event::RunRepeats { test, name });
         self.repeated += self.last_end.elapsed();
@@ -405,7 +416,7 @@ impl Stretch<'_, '_, '_, '_> {
     }
 
     fn emit_start(&self, planned: &PlannedCell, name: &str, running: usize) {
-        let (test, name) = (self.runner.shown_title(&planned.cell), name.to_owned());
+        let (test, name) = (self.shown_title(&planned.cell), name.to_owned());
         let Progress { done, total, .. } = *self.progress;
         let (index, left) = (done + running + 1, self.progress.time_left.left());
         self.runner.conditions.sink.emit(Event::RunStarted { test, name, index, total, left });
@@ -420,7 +431,7 @@ impl Stretch<'_, '_, '_, '_> {
         let busy = if self.progress.jobs > 1 { repeated + self.last_end.elapsed() } else { took };
         self.last_end = Instant::now();
         let name = self.runner.plan.revisions[planned.revision].name.clone();
-        let (test, ok) = (self.runner.shown_title(&planned.cell), outcome.status.is_ok());
+        let (test, ok) = (self.shown_title(&planned.cell), outcome.status.is_ok());
         let outcome = outcome.status.to_string();
         self.runner.conditions.sink.emit(Event::RunFinished {
             test,
