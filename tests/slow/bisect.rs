@@ -374,8 +374,8 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
         "--offline",
         "--env",
         &env,
-        "--find",
-        "first",
+        "--find=first",
+        "--repeat=3",
     ];
     let mut child = kept
         .command(&arguments)
@@ -384,8 +384,8 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
         .spawn()
         .expect("the program starts");
     let begun = Instant::now();
-    // The ends run twice each; then comes the search.
-    while runs_noted(&notes).len() < 5 {
+    // The ends run three times each; then comes the first run of another commit.
+    while runs_noted(&notes).len() < 7 {
         assert!(child.try_wait().expect("a child").is_none(), "it ended too early");
         assert!(begun.elapsed() < Duration::from_mins(5), "it takes too long");
         std::thread::sleep(Duration::from_millis(5));
@@ -418,8 +418,14 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
     assert_eq!(report.steps(), ["c13 → c14"], "{}", report.printed.everything());
     assert!(report.printed.stderr.contains("were measured before"), "{}", report.printed.everything());
     let runs = report.json["effort"]["runs"].as_u64().expect("a number");
-    let noted_at_end = runs_noted(&notes).len();
+    let noted = runs_noted(&notes);
+    let noted_at_end = noted.len();
     assert!(noted_at_end > at_kill);
+    let often = |number: &String| noted.iter().filter(|other| *other == number).count() >= 3;
+    assert!(
+        noted.iter().all(often),
+        "the commit that was running is measured as often as the others: {noted:?}"
+    );
     // The one that was running when the search was killed may have come to its end unseen.
     assert!((runs..=runs + 1).contains(&(noted_at_end as u64)), "{noted_at_end} runs, {runs} are reported");
     // Once more, there is nothing left to do.

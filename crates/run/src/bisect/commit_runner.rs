@@ -2,7 +2,7 @@
 //! Opening the same folder again restores them, so nothing is measured twice.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -156,10 +156,12 @@ impl<'a> CommitRunner<'a> {
             tracks: Vec::new(),
         };
         runner.begin_tracks();
-        // The good commit comes first: the other figures must have the same source as its own.
+        // The good commit comes first: the other figures must have the same source as its own. A commit without an
+        // effort was interrupted: it is measured again, with the runs that it has.
         let good = runner.record.lineage.good;
-        runner.read_runs(good)?;
-        for commit in (0..commits).filter(|commit| *commit != good) {
+        let all = std::iter::once(good).chain((0..commits).filter(|commit| *commit != good));
+        let efforts: BTreeSet<usize> = runner.record.efforts.iter().map(|effort| effort.commit).collect();
+        for commit in all.filter(|commit| efforts.contains(commit)) {
             runner.read_runs(commit)?;
         }
         Ok(runner)
