@@ -231,6 +231,18 @@ fn with_a_saved_baseline_only_tests_that_a_change_can_reach_run() {
 }
 
 #[test]
+fn a_file_whose_name_is_in_pieces_in_optimised_code_may_be_read() {
+    let mut workspace = Workspace::new();
+    let reading = "#[test]\nfn of_lonely() { let path = std::path::PathBuf::from(\"README.md\"); \
+        assert!(!std::fs::read(&path).unwrap().is_empty()); }\n";
+    workspace.repository.write("lonely/src/lib.rs", reading);
+    workspace.repository.write("lonely/README.md", "A package.\n");
+    workspace.repository.commit("read");
+    let (printed, report) = workspace.with("lonely/README.md", "Another text, longer.\n", &["--release"]);
+    assert_eq!(left_out(&report).1, "of_lonely", "{}", printed.everything());
+}
+
+#[test]
 fn a_memory_assertion_is_a_limit_and_is_checked() {
     let mut workspace = Workspace::new();
     let asserting = "#[test]\nfn of_lonely() { let (kept, used) = memprof::measure(\"keep\", || vec![1_u8; 64]); \

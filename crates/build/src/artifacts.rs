@@ -23,7 +23,7 @@ use crate::shared_files::SharedFiles;
 use crate::stand_in;
 use crate::store::{self, Content, Draft};
 use crate::test_listing::{self, Listing};
-use crate::texts::{Traits, texts};
+use crate::texts::{Texts, Traits};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
 use memprof_plan::listing::NotMeasured;
@@ -178,7 +178,7 @@ impl Artifacts<'_> {
             }
             Content::Read(bytes) => (
                 None,
-                Some(Traits::of_texts(&texts(bytes))),
+                Some(Traits::of_texts(&Texts::of(bytes), self.is_optimised())),
                 harness.then(|| TestBody::find(bytes, self.toolchain)),
             ),
         };
@@ -238,6 +238,13 @@ impl Artifacts<'_> {
             unknown_reach,
         });
         Ok(())
+    }
+
+    /// Whether the compiler optimises a package of the checkout.
+    fn is_optimised(&self) -> bool {
+        let own = self.messages.artifacts.iter().filter(|artifact| messages::is_path_package(artifact));
+        own.filter(|artifact| artifact.target.kind != [cargo_metadata::TargetKind::CustomBuild])
+            .any(|artifact| artifact.profile.opt_level != "0")
     }
 
     /// Copies a program, if it is proven to be this build.

@@ -1,28 +1,77 @@
 //! What an executable's code can refer to: its data, and the names of its functions.
 
 use memchr::memmem;
-use object::{Object as _, ObjectSection as _};
+use object::{Architecture, Object as _, ObjectSection as _, SectionKind};
 use serde::{Deserialize, Serialize};
 
-/// Returns the content of an executable without its debug information, which names functions and files that
-/// its code does not use. A file of an unknown format is returned whole.
-pub fn texts(executable: &[u8]) -> Vec<u8> {
-    let Ok(file) = object::File::parse(executable) else { return executable.to_vec() };
-    let is_debug = |name: &str| [".debug", ".zdebug", "__debug"].iter().any(|word| name.starts_with(word));
-    let mut texts = Vec::new();
-    for section in file.sections() {
-        let Ok(data) = section.data() else { return executable.to_vec() };
-        if !section.name().is_ok_and(is_debug) {
-            texts.extend_from_slice(data);
-            // What ends one section and begins the next is not one text.
-            texts.push(0);
+/// The content of an executable without its debug information, which names functions and files that its code does
+/// not use.
+#[derive(Debug)]
+pub struct Texts {
+    /// The code comes first.
+    bytes: Vec<u8>,
+    code: usize,
+    architecture: Architecture,
+}
+
+impl Texts {
+    /// Returns those of an executable. A file of an unknown format is taken whole.
+    pub fn of(executable: &[u8]) -> Self {
+        Self::of_sections(executable).unwrap_or_else(|| Self::whole(executable))
+    }
+
+    /// Takes all bytes.
+    pub fn whole(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), code: 0, architecture: Architecture::Unknown }
+    }
+
+    fn of_sections(executable: &[u8]) -> Option<Self> {
+        let file = object::File::parse(executable).ok()?;
+        let is_debug =
+            |name: &str| [".debug", ".zdebug", "__debug"].iter().any(|word| name.starts_with(word));
+        let mut texts = Self { bytes: Vec::new(), code: 0, architecture: file.architecture() };
+        for is_code in [true, false] {
+            let sections = file.sections().filter(|one| (one.kind() == SectionKind::Text) == is_code);
+            for section in sections.filter(|section| !section.name().is_ok_and(is_debug)) {
+                texts.bytes.extend_from_slice(section.data().ok()?);
+                // What ends one section and begins the next is not one text.
+                texts.bytes.push(0);
+            }
+            if is_code {
+                texts.code = texts.bytes.len();
+            }
+        }
+        Some(texts)
+    }
+
+    /// Whether a text is there.
+    pub fn has(&self, text: &[u8]) -> bool {
+        memmem::find(&self.bytes, text).is_some()
+    }
+
+    /// Whether optimised code may have a text of six bytes or more in pieces. Where it copies a text of less than 16
+    /// bytes, these are in the instructions: 9 bytes are a number of 8 and one of 1, and 11 are one of 8 and one of 4
+    /// that have a byte in common.
+    pub fn may_have_pieces_of(&self, text: &[u8]) -> bool {
+        let has = |part: &[u8]| memmem::find(&self.bytes[..self.code], part).is_some();
+        let length = text.len();
+        match self.architecture {
+            // The text may be the end of a longer one.
+            Architecture::X86_64 => {
+                has(&text[..length.min(8)])
+                    || has(&text[length.saturating_sub(8)..])
+                    || has(&text[..length.saturating_sub(2)])
+                    || length >= 6 && has(&text[..length - 4]) && has(&text[length - 4..])
+            }
+            // Numbers of 8 bytes are loaded from the text, which stays whole.
+            Architecture::Aarch64 => length < 8,
+            _ => length < 16,
         }
     }
-    texts
 }
 
 /// The version of the rules below. Stored traits of other rules are not used.
-const RULES: u32 = 3;
+const RULES: u32 = 4;
 
 /// Parts of symbols: `std::path::Path::parent` and `ancestors`, and the module that each executable with symbols has.
 const PARENTS: [&[u8]; 2] = [b"4Path6parent", b"9Ancestors"];
@@ -64,6 +113,8 @@ const HARNESS: [&[u8]; 2] = [b"common", b"7Command11capture_env"];
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Traits {
     rules: u32,
+    /// Whether its code is optimised, so that short texts may be there in pieces.
+    pub is_optimised: bool,
     /// Whether its tests may assert how much memory they need.
     pub asserts: bool,
     /// Whether it can find its way out of its package's folder: it has a text with `../`, or calls
@@ -77,18 +128,21 @@ pub struct Traits {
 
 impl Traits {
     /// Returns those of an executable with these texts.
-    pub fn of_texts(texts: &[u8]) -> Self {
-        let has = |text: &[u8]| memmem::find(texts, text).is_some();
+    pub fn of_texts(texts: &Texts, is_optimised: bool) -> Self {
+        let has = |text: &[u8]| texts.has(text);
         let has_symbols = has(PATHS);
+        let bytes = &texts.bytes[..];
         let climbs = PARENTS.iter().any(|text| has(text))
             || !has_symbols
-            || memmem::find_iter(texts, b"../").any(|at| !is_of_toolchain(texts, at));
+            || memmem::find_iter(bytes, b"../").any(|at| !is_of_toolchain(bytes, at));
+        let names = |text: &[u8]| has(text) || is_optimised && texts.may_have_pieces_of(text);
         Self {
             rules: RULES,
+            is_optimised,
             asserts: !has_symbols || FIGURES.iter().any(|figures| has(figures)),
             climbs,
-            explores: LISTING.iter().any(|text| has(text)) || may_start_programs(texts),
-            finds_programs: climbs || FINDING.iter().any(|text| has(text)) || names_deps(texts),
+            explores: LISTING.iter().any(|text| has(text)) || may_start_programs(bytes),
+            finds_programs: climbs || FINDING.iter().any(|text| names(text)) || names_deps(bytes),
         }
     }
 
@@ -148,31 +202,58 @@ fn is_of_toolchain(texts: &[u8], at: usize) -> bool {
 mod tests {
     use super::*;
 
+    fn traits(texts: &str) -> Traits {
+        Traits::of_texts(&Texts::whole(texts.as_bytes()), false)
+    }
+
     #[test]
     fn data_and_names_of_functions_are_there_and_another_file_is_whole() {
         let own = fs_err::read(std::env::current_exe().unwrap()).unwrap();
-        let found = texts(&own);
-        let has = |text: &str| memchr::memmem::find(&found, text.as_bytes()).is_some();
+        let found = Texts::of(&own);
+        let has = |text: &str| found.has(text.as_bytes());
         assert!(has("a text that only this test has") && has("data_and_names_of_functions_are_there"));
-        assert_eq!(texts(b"#!/bin/sh"), b"#!/bin/sh");
+        assert_eq!(Texts::of(b"#!/bin/sh").bytes, b"#!/bin/sh");
+    }
+
+    #[test]
+    fn a_short_text_is_found_by_the_numbers_in_optimised_code() {
+        // What a compiler makes of copying these texts at `-O`: `movabs rcx, imm64`, `mov dword ptr [rax + 7], imm32`.
+        let of = |numbers: &[&str]| {
+            let mut bytes = numbers.join("\0\0\0").into_bytes();
+            bytes.push(0);
+            let code = bytes.len();
+            bytes.extend(b"config.t and json are no instructions here");
+            Texts { bytes, code, architecture: Architecture::X86_64 }
+        };
+        for (text, whole, numbers) in [
+            ("README.md", "README.md", &["README.m", "d"][..]),
+            ("config.toml", "config.toml", &["config.t", "toml"]),
+            ("in.json", "data/in.json", &["data/in.", "json"]),
+            ("config.toml", "a/config.toml", &["a/config", "fig.toml"]),
+            ("a.toml", "data/a.toml", &["data/a.t", "toml"]),
+            ("ab.txt", "dir/ab.txt", &["dir/ab.t", "xt"]),
+        ] {
+            assert!(of(numbers).may_have_pieces_of(text.as_bytes()), "{text} in {whole}");
+            assert!(!of(&["CHANGES."]).may_have_pieces_of(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]
     fn an_executable_without_a_way_to_a_program_finds_none() {
-        let finds = |more: &str| Traits::of_texts(format!("3std4path {more}").as_bytes()).finds_programs;
+        let finds = |more: &str| traits(&format!("3std4path {more}")).finds_programs;
         assert!(!finds("a walk with arguments, 3env11current_exe, 7PathBuf3pop, /rust/deps/miniz"));
         for way in
             ["namedeps", "../target", "CARGO_BIN_EXE_", "_3std4pathNtB5_9Ancestors", "cargo run --bin "]
         {
             assert!(finds(way), "{way}");
         }
-        assert!(Traits::of_texts(b"without symbols").finds_programs);
+        assert!(traits("without symbols").finds_programs);
     }
 
     #[test]
     fn an_executable_explores_if_it_lists_folders_or_starts_a_program_beside_the_harness() {
         let harness = "3std3sys7process4unix6commonNtB4_7Command11capture_env";
-        let explores = |more: &str| Traits::of_texts(format!("{harness} {more}").as_bytes()).explores;
+        let explores = |more: &str| traits(&format!("{harness} {more}")).explores;
         for other in [
             "",
             "_3std7process7CommandECs3mSbOeLENLV_4test",
@@ -194,12 +275,12 @@ mod tests {
         ] {
             assert!(explores(way), "{way}");
         }
-        assert!(Traits::of_texts(b"without symbols").explores);
+        assert!(traits("without symbols").explores);
     }
 
     #[test]
     fn a_type_of_the_user_with_a_name_of_the_shim_is_no_assertion() {
-        let asserts = |more: &str| Traits::of_texts(format!("3std4path {more}").as_bytes()).asserts;
+        let asserts = |more: &str| traits(&format!("3std4path {more}")).asserts;
         assert!(!asserts("_ZN12clap_builder6output5usage5Usage3new17h"));
         for figures in
             ["_7memprof6shared5usageNtB2_5Usage12not_measured", "_ZN7memprof8recorder8requests4read17h"]
@@ -210,7 +291,7 @@ mod tests {
 
     #[test]
     fn traits_of_other_rules_are_not_used() {
-        let traits = Traits::of_texts(b"3std4path");
+        let traits = traits("3std4path");
         assert_eq!(traits.current(), Some(traits));
         assert!(!traits.asserts && !traits.climbs && !traits.finds_programs);
         assert_eq!(Traits { rules: RULES + 1, ..traits }.current(), None);

@@ -5,13 +5,13 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use memchr::memmem;
 
 use memprof_build::documentation::{FOLDERS, is_documentation, owner_of};
-use memprof_build::texts::Traits;
+use memprof_build::texts::{Texts, Traits};
 
-/// The longest name that is in nearly every executable by chance.
+/// The longest name that is in nearly every executable by chance, and the longest whose pieces are.
 const LONGEST_IN_ALL: usize = 3;
+const LONGEST_IN_OPTIMISED: usize = 5;
 
 /// An executable that is the same at all revisions.
 pub(crate) struct Reader<'a> {
@@ -21,8 +21,8 @@ pub(crate) struct Reader<'a> {
     pub packages: &'a BTreeSet<Utf8PathBuf>,
     traits: Option<Traits>,
     /// Reads the executable.
-    read: &'a dyn Fn() -> anyhow::Result<Vec<u8>>,
-    texts: OnceCell<Vec<u8>>,
+    read: &'a dyn Fn() -> anyhow::Result<Texts>,
+    texts: OnceCell<Texts>,
     /// Why it could not be read.
     failure: OnceCell<anyhow::Error>,
 }
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         package: &'a Utf8Path,
         packages: &'a BTreeSet<Utf8PathBuf>,
         traits: Option<Traits>,
-        read: &'a dyn Fn() -> anyhow::Result<Vec<u8>>,
+        read: &'a dyn Fn() -> anyhow::Result<Texts>,
     ) -> Self {
         let traits = traits.and_then(Traits::current);
         Self { package, packages, traits, read, texts: OnceCell::new(), failure: OnceCell::new() }
@@ -44,28 +44,41 @@ impl<'a> Reader<'a> {
         self.failure.into_inner().map_or(Ok(()), Err)
     }
 
-    fn texts(&self) -> &[u8] {
+    fn texts(&self) -> &Texts {
         self.texts.get_or_init(|| {
             (self.read)().unwrap_or_else(|error| {
                 let _ = self.failure.set(error);
-                Vec::new()
+                Texts::whole(&[])
             })
         })
     }
 
     fn traits(&self) -> Traits {
-        self.traits.unwrap_or_else(|| Traits::of_texts(self.texts()))
+        // Nobody knows how an earlier version's executable was compiled.
+        self.traits.unwrap_or_else(|| Traits::of_texts(self.texts(), true))
     }
 
     /// Whether the text is in the executable.
     pub fn mentions(&self, text: &str) -> bool {
-        memmem::find(self.texts(), text.as_bytes()).is_some()
+        self.texts().has(text.as_bytes())
+    }
+
+    /// Whether this file, folder or program may be named in the executable.
+    pub fn may_name(&self, name: &str) -> bool {
+        let has_pieces = || self.is_in_all(name) || self.texts().may_have_pieces_of(name.as_bytes());
+        self.mentions(name) || self.traits().is_optimised && has_pieces()
+    }
+
+    /// Whether a name is so short that every executable seems to have it.
+    fn is_in_all(&self, name: &str) -> bool {
+        let is_optimised = self.traits().is_optimised;
+        name.len() <= if is_optimised { LONGEST_IN_OPTIMISED } else { LONGEST_IN_ALL }
     }
 
     /// Whether it may start a program with this name that belongs to another package. A short name such as `rg`
     /// is in every executable, so there must be a way to find the program as well.
     pub fn may_start(&self, program: &str) -> bool {
-        self.mentions(program) && (program.len() > LONGEST_IN_ALL || self.traits().finds_programs)
+        self.may_name(program) && (!self.is_in_all(program) || self.traits().finds_programs)
     }
 
     /// Whether its tests may assert how much memory they need. Such an assertion is a limit, which a run checks.
@@ -86,11 +99,11 @@ impl<'a> Reader<'a> {
             let top = path.components().next().map(|first| first.as_str()).filter(|top| *top != name);
             let is_in_folder = top.is_some_and(|top| FOLDERS.contains(&top) && self.mentions(top));
             let extension = path.extension().map(|extension| format!(".{extension}"));
-            return is_in_folder || self.mentions(name) || extension.is_some_and(|end| self.mentions(&end));
+            return is_in_folder || self.may_name(name) || extension.is_some_and(|end| self.mentions(&end));
         }
         if owner.is_some_and(|owner| owner == self.package) {
             let stem = path.file_stem().unwrap_or_default();
-            let is_named = stem.len() <= LONGEST_IN_ALL || self.mentions(stem);
+            let is_named = self.is_in_all(stem) || self.may_name(stem);
             return !is_compiled || self.traits().explores || is_named;
         }
         let folder = owner.and_then(Utf8Path::file_name).unwrap_or_default();
@@ -98,12 +111,12 @@ impl<'a> Reader<'a> {
         // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
         // cargo.
         if path.extension() == Some("rs") && owner.is_some() {
-            return self.traits().explores || (self.climbs() || is_inside) && self.mentions(folder);
+            return self.traits().explores || (self.climbs() || is_inside) && self.may_name(folder);
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
-            return self.traits().explores || self.mentions(name);
+            return self.traits().explores || self.may_name(name);
         }
-        self.climbs() || is_inside && self.traits().explores || self.mentions(name) || self.mentions(folder)
+        self.climbs() || is_inside && self.traits().explores || self.may_name(name) || self.may_name(folder)
     }
 
     fn climbs(&self) -> bool {
@@ -130,11 +143,32 @@ mod tests {
         /rustc/59807616e/library/std/src/../../backtrace/src/lib.rs \
         compiler-builtins/src/math/../../../libm/src/lib.rs src/lib.rs";
 
-    fn may_read(bytes: &str, path: &str) -> bool {
-        let packages = ["", "crates/leaf", "crates/app", "crates/app/derive"];
+    fn traits(texts: &str, is_optimised: bool) -> Traits {
+        Traits::of_texts(&Texts::whole(texts.as_bytes()), is_optimised)
+    }
+
+    /// What is asked of an executable with these texts that belongs to a package.
+    fn ask<T>(package: &str, texts: &str, is_optimised: bool, ask: impl FnOnce(&Reader<'_>) -> T) -> T {
+        let packages = ["", "leaf", "crates/leaf", "crates/app", "crates/app/derive"];
         let packages = packages.into_iter().map(Utf8PathBuf::from).collect();
-        let read = || Ok(bytes.as_bytes().to_vec());
-        Reader::new(Utf8Path::new("crates/app"), &packages, None, &read).may_read(Utf8Path::new(path), false)
+        let read = || Ok(Texts::whole(texts.as_bytes()));
+        ask(&Reader::new(Utf8Path::new(package), &packages, Some(traits(texts, is_optimised)), &read))
+    }
+
+    fn may_read(texts: &str, path: &str) -> bool {
+        ask("crates/app", texts, false, |reader| reader.may_read(Utf8Path::new(path), false))
+    }
+
+    #[test]
+    fn a_short_name_may_be_in_pieces_in_optimised_code() {
+        let reads = |is_optimised, path| {
+            ask("crates/app", ORDINARY, is_optimised, |reader| reader.may_read(Utf8Path::new(path), false))
+        };
+        // Nothing is known of the pieces in a file of an unknown format.
+        for path in ["README.md", "crates/app/README.md", "crates/leaf/tests/in.json", "Cargo.lock"] {
+            assert!(!reads(false, path) && reads(true, path), "{path}");
+        }
+        assert!(!reads(true, "docs/architecture-overview.md"), "16 letters stay whole");
     }
 
     #[test]
@@ -185,11 +219,8 @@ mod tests {
 
     #[test]
     fn compiled_sources_of_its_own_package_are_read_by_programs_that_find_or_name_them() {
-        let packages = BTreeSet::from(["".into(), "leaf".into()]);
         let may_read = |texts: &str, path: &str, is_compiled| {
-            let read = || Ok(texts.as_bytes().to_vec());
-            let reader = Reader::new("".into(), &packages, None, &read);
-            reader.may_read(Utf8Path::new(path), is_compiled)
+            ask("", texts, false, |reader| reader.may_read(Utf8Path::new(path), is_compiled))
         };
         let other_test = "tests/decode.rs";
         assert!(!may_read(ORDINARY, other_test, true));
@@ -208,13 +239,9 @@ mod tests {
 
     #[test]
     fn a_test_with_figures_may_assert_them() {
-        let packages = BTreeSet::new();
-        let may_assert = |texts: &str| {
-            let read = || Ok(texts.as_bytes().to_vec());
-            Reader::new("".into(), &packages, None, &read).may_assert()
-        };
-        assert!(!may_assert(ORDINARY) && may_assert("without symbols"));
-        assert!(may_assert(&format!("{ORDINARY} _RNvNtNtCs1_7memprof6shared5usage5Usage")));
+        let asserts_nothing = |texts: &str| ask("", texts, false, |reader| !reader.may_assert());
+        assert!(asserts_nothing(ORDINARY) && !asserts_nothing("without symbols"));
+        assert!(!asserts_nothing(&format!("{ORDINARY} _RNvNtNtCs1_7memprof6shared5usage5Usage")));
     }
 
     #[test]
@@ -234,8 +261,8 @@ mod tests {
             assert!(may_read(ORDINARY, path), "{path}");
         }
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
-        let read = || Ok(ORDINARY.as_bytes().to_vec());
-        let reader = Reader::new(Utf8Path::new("app"), &packages, None, &read);
+        let read = || Ok(Texts::whole(ORDINARY.as_bytes()));
+        let reader = Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &read);
         assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
@@ -244,8 +271,7 @@ mod tests {
     fn an_executable_is_read_only_for_what_its_traits_do_not_say() {
         let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
         let read = || Err(anyhow::anyhow!("cannot be read"));
-        let traits = Some(Traits::of_texts(ORDINARY.as_bytes()));
-        let reader = || Reader::new(Utf8Path::new("app"), &packages, traits, &read);
+        let reader = || Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &read);
         let one = reader();
         assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));
         one.checked().unwrap();

@@ -14,7 +14,7 @@ use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
 use memprof_build::provenance::{Companion, Executable, KeyInputs, ListedTest, Provenance};
 use memprof_build::store::Entry;
-use memprof_build::texts::texts;
+use memprof_build::texts::Texts;
 use memprof_judge::results::build_facts;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::same_code::SameCode;
@@ -180,7 +180,7 @@ fn same_executables<'a>(
             continue;
         };
         let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
-        let read = || Ok(texts(&read(executable)?));
+        let read = || Ok(Texts::of(&read(executable)?));
         let reader = Reader::new(package, &packages, executable.traits, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
         if reader.may_assert() || reads_other {
@@ -315,7 +315,7 @@ fn reads_other_output(
         } else if is_of_another(path) {
             is_given(path) || reader.may_start(name)
         } else {
-            reader.mentions(name)
+            reader.may_name(name)
         }
     };
     let may_use =
@@ -335,6 +335,7 @@ fn differing<'m, V: PartialEq>(
 #[cfg(test)]
 mod tests {
     use memprof_build::provenance::samples;
+    use memprof_build::texts::Traits;
 
     use super::*;
 
@@ -360,13 +361,21 @@ mod tests {
         build
     }
 
+    /// The same build, with other texts in its executables.
+    fn build_with(texts: &str) -> Provenance {
+        let mut build = build();
+        let traits = Traits::of_texts(&Texts::whole(texts.as_bytes()), false);
+        build.executables.iter_mut().for_each(|executable| executable.traits = Some(traits));
+        build
+    }
+
     /// Returns the packages whose executable is the same if a build is changed in this way, with these files.
     fn same_if(change: impl FnOnce(&mut Provenance), files: &[&str]) -> String {
         same_of_texts(change, files, TEXTS)
     }
 
     fn same_of_texts(change: impl FnOnce(&mut Provenance), files: &[&str], texts: &str) -> String {
-        let (old, mut new) = (build(), build());
+        let (old, mut new) = (build_with(texts), build_with(texts));
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
@@ -376,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_changed_file_for_which_tests_with_the_same_code_run_is_named() {
-        let build = build();
+        let build = build_with(TEXTS);
         let of = |changed: &[&str]| {
             let changed = changed.iter().map(Utf8PathBuf::from).collect();
             let (for_all, others) = files_for_all(&[&build], changed);
