@@ -243,6 +243,20 @@ fn a_file_whose_name_is_in_pieces_in_optimised_code_may_be_read() {
 }
 
 #[test]
+fn a_file_may_be_read_through_a_symbolic_link() {
+    let mut workspace = Workspace::new();
+    let files =
+        "std::fs::read_dir(\"notes\").unwrap().flat_map(|f| std::fs::read(f.unwrap().path()).unwrap())";
+    workspace.repository.write("lonely/src/lib.rs", test("lonely", &format!("{files}.collect::<Vec<u8>>()")));
+    workspace.repository.write("granite/notes/a.txt", "12");
+    std::os::unix::fs::symlink("../granite/notes", workspace.root().join("lonely/notes")).unwrap();
+    workspace.repository.commit("link");
+    let (printed, report) = workspace.with("granite/notes/a.txt", "12345", &[]);
+    // The names of `app` and `granite` have `granite`, and `outer` leaves its folder.
+    assert_eq!(left_out(&report).1, "of_app of_granite of_lonely of_outer", "{}", printed.everything());
+}
+
+#[test]
 fn a_memory_assertion_is_a_limit_and_is_checked() {
     let mut workspace = Workspace::new();
     let asserting = "#[test]\nfn of_lonely() { let (kept, used) = memprof::measure(\"keep\", || vec![1_u8; 64]); \

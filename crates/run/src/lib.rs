@@ -21,6 +21,7 @@ mod home;
 pub mod kept_baseline;
 pub mod kept_build;
 pub mod left_out;
+mod linked_files;
 mod log_end;
 mod malloc_variables;
 pub mod merging;

@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::kept_build::KeptBuild;
 use crate::left_out::{LeftOut, Name, SameTests, remove};
+use crate::linked_files;
 use crate::read_files::{Reader, is_for_all};
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
@@ -134,7 +135,8 @@ fn unknown_reach(builds: &[&Provenance], baseline: usize) -> BTreeMap<String, us
     reasons
 }
 
-/// Returns the files that differ between the baseline and any candidate, by their paths on either side.
+/// Returns the files that differ between the baseline and any candidate, by their paths on either side and those of
+/// symbolic links to them.
 fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
     let baseline = &plan.revisions[plan.baseline];
     let mut paths = BTreeSet::new();
@@ -143,6 +145,8 @@ fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSe
             paths.extend(file.old.into_iter().chain(file.new).map(Utf8PathBuf::from));
         }
     }
+    let commits = plan.revisions.iter().map(|revision| &*revision.commit).collect();
+    linked_files::add(&mut paths, repository, &commits)?;
     Ok(paths)
 }
 

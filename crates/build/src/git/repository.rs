@@ -335,13 +335,7 @@ impl Repository {
         if mode & FILE_TYPE != REGULAR_FILE {
             return Ok(None);
         }
-        let content = self.answer(
-            |libgit2| Ok(libgit2.find_blob(git2::Oid::from_str(&blob)?)?.content().to_vec()),
-            || {
-                let read = self.reading().args(["cat-file", "blob", &blob]).run();
-                Ok(read.with_context(|| format!("could not read '{path}' at {commit}"))?.stdout)
-            },
-        )?;
+        let content = self.blob(&blob).with_context(|| format!("could not read '{path}' at {commit}"))?;
         ensure!(
             !content.starts_with(LFS_POINTER),
             "'{path}' at {commit} is a Git LFS pointer; copy the file itself from a checkout"
@@ -350,11 +344,17 @@ impl Repository {
     }
 
     /// Returns where a symbolic link at a commit leads; `None` if the path is no link.
-    pub(crate) fn link_target(&self, commit: &str, path: &str) -> anyhow::Result<Option<String>> {
+    pub fn link_target(&self, commit: &str, path: &str) -> anyhow::Result<Option<String>> {
         let Some((SYMBOLIC_LINK, blob)) = self.tree_entry(commit, path)? else { return Ok(None) };
-        let target = self.reading().args(["cat-file", "blob", &blob]).run();
-        let target = target.with_context(|| format!("could not read '{path}' at {commit}"))?;
-        Ok(Some(String::from_utf8_lossy(&target.stdout).into_owned()))
+        let target = self.blob(&blob).with_context(|| format!("could not read '{path}' at {commit}"))?;
+        Ok(Some(String::from_utf8_lossy(&target).into_owned()))
+    }
+
+    fn blob(&self, hash: &str) -> anyhow::Result<Vec<u8>> {
+        self.answer(
+            |libgit2| Ok(libgit2.find_blob(git2::Oid::from_str(hash)?)?.content().to_vec()),
+            || Ok(self.reading().args(["cat-file", "blob", hash]).run()?.stdout),
+        )
     }
 
     /// Returns the mode and hash of the entry at a path.
@@ -400,8 +400,22 @@ impl Repository {
     ///
     /// # Errors
     /// Git cannot read the commit.
-    pub(crate) fn links(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
-        Ok(self.listed(commit, "", "120000 ")?.into_iter().map(Utf8PathBuf::from).collect())
+    pub fn links(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
+        let links = self.answer(
+            |libgit2| {
+                let mut links = Vec::new();
+                let tree = libgit2.find_commit(git2::Oid::from_str(commit)?)?.tree()?;
+                tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+                    if entry.filemode().cast_unsigned() == SYMBOLIC_LINK {
+                        links.push(format!("{folder}{}", String::from_utf8_lossy(entry.name_bytes())));
+                    }
+                    git2::TreeWalkResult::Ok
+                })?;
+                Ok(links)
+            },
+            || self.listed(commit, "", "120000 "),
+        )?;
+        Ok(links.into_iter().map(Utf8PathBuf::from).collect())
     }
 
     /// Returns the paths in a folder of a commit whose mode and type contain this.
