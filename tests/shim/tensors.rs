@@ -65,6 +65,11 @@ fn a_naming_is_one_line_with_all_that_was_said() {
 }
 
 #[test]
+fn a_storage_may_have_any_number() {
+    assert_eq!(named().events("tensor")[4]["storage"], u64::MAX);
+}
+
+#[test]
 fn every_device_and_kind_has_a_name_of_its_own() {
     let record = named();
     let of = |line: &Value, field: &str| line[field].as_str().unwrap().to_owned();

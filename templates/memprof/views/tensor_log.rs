@@ -62,7 +62,8 @@ impl Recorder {
                     Device::Cpu => json.text("device", "cpu"),
                     device => json.text("device", Text::format(format_args!("{device}")).as_str()),
                 }
-                json.figure("storage", tensor.storage);
+                // The program's own number. It may use all 64 bits.
+                json.number("storage", format_args!("{}", tensor.storage));
                 json.figure("bytes", tensor.bytes);
                 if let Some(allocated) = tensor.allocated {
                     json.figure("allocated", allocated);
