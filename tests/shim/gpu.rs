@@ -420,6 +420,17 @@ fn memory_of_a_stream_or_pool_of_another_device_is_counted_on_that_one() {
 fn the_drivers_pool_has_a_frameworks_name_too_and_trimming_makes_no_context() {
     let run = program("late", &["pools"]).succeed();
     assert!(run.figures("not in use yet").is_empty());
+    assert_framework_has_the_drivers_pool(&run);
+}
+
+#[test]
+fn traced_calls_leave_the_peaks_of_the_drivers_pool_to_checkpoints_and_scopes() {
+    let run = program("late", &["pools-traced"]).succeed();
+    assert!(run.of_event("calls").any(|line| line["label"] == "late::traced"));
+    assert_framework_has_the_drivers_pool(&run);
+}
+
+fn assert_framework_has_the_drivers_pool(run: &Run) {
     let of_pool = |label: &str| {
         ["in_use", "in_use_peak", "reserved", "reserved_peak"]
             .map(|metric| run.figure(label, &format!("pool.framework.{metric}")).map(|bytes| bytes / MIB))

@@ -148,7 +148,8 @@ pub(crate) struct Calls {
     /// Whether lines are those of one call, and not of all.
     pub(crate) lines_per_call: bool,
     slots: Untracked<Slot>,
-    /// The peaks that a call reads. Each reading begins a new interval, so all of them are kept.
+    /// All peaks. Each reading begins a new interval for those that it has, so these are kept, also
+    /// if no column shows them.
     peaks: Untracked<Index>,
     /// How many of the catalogue's metrics were looked at for slots.
     considered: usize,
@@ -253,6 +254,9 @@ impl Calls {
             return;
         }
         for (index, metric) in catalogue.metrics().skip(self.considered) {
+            if let Kind::Peak { .. } = metric.kind {
+                self.peaks.push(index);
+            }
             if !self.columns.has(metric.name) {
                 continue;
             }
@@ -261,9 +265,6 @@ impl Calls {
                 Kind::Total => (index, None),
                 Kind::Level => continue,
             };
-            if family.is_some() {
-                self.peaks.push(index);
-            }
             if self.slots.len() < SLOTS {
                 let level_name = family.map(|_| catalogue.metric(level).name);
                 self.slots.push(Slot { index, level, family, name: metric.name, level_name });

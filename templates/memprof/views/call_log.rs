@@ -134,6 +134,7 @@ impl Recorder {
             source.appear(&mut self.catalogue);
             source.read(&mut values, Extent::Scopes);
         }
+        self.sources.follow_driver(&mut self.catalogue, &mut values);
         self.calls.follow(&self.catalogue);
         self.marks += 1;
         for index in self.calls.peaks() {
