@@ -286,3 +286,22 @@ fn traced_functions_and_lines_have_what_a_pool_handed_out() {
     // The most at the end of the line, in the second call.
     assert_eq!((of(61), of(62)), (1000 + 3000 + 5000, 1000 + 6000));
 }
+
+#[test]
+fn a_call_in_which_a_pool_is_first_watched_has_no_figures_of_it() {
+    let record = experiment("late pool", "1").env("MEMPROF_TRACE_COLUMNS", "heap,pool").succeed();
+    let [node, scope] = [nodes(&record)[0], record.events("scope")[0]];
+    for call in [node, scope] {
+        assert_eq!(call["label"], "traced::setup");
+        assert!(call["metrics"]["heap.consumed"].is_i64(), "{call}");
+        assert!(call["metrics"]["pool.arena.consumed"].is_null(), "{call}");
+    }
+    let lines = lines(&record);
+    let of =
+        |line: u64, metric: &str| &lines.iter().find(|one| one["line"] == line).unwrap()["metrics"][metric];
+    assert!(of(81, "pool.arena.grown").is_null(), "the line that watches it");
+    assert_eq!(
+        (of(82, "pool.arena.in_use"), of(82, "pool.arena.grown")),
+        (&Value::from(1 << 30), &Value::from(0))
+    );
+}

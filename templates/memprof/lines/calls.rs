@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     pub(crate) name: &'static str,
     /// The name of a peak's level.
     pub(crate) level_name: Option<&'static str>,
+    /// What the level was before it appeared: zero, or unknown.
+    is_zero_before: bool,
 }
 
 impl Slot {
@@ -48,15 +50,17 @@ impl Slot {
 #[derive(Clone, Copy)]
 pub(crate) struct Readings {
     values: [u64; SLOTS],
-    /// A bit for each slot that could not be read. A slot that appeared later was zero.
+    /// A bit for each slot that could not be read.
     missing: u32,
+    /// How many slots there were.
+    count: u32,
 }
 
 impl Readings {
-    const NONE: Self = Self { values: [0; SLOTS], missing: 0 };
+    const NONE: Self = Self { values: [0; SLOTS], missing: 0, count: 0 };
 
     fn from_values(values: &Values, slots: &[Slot]) -> Self {
-        let mut readings = Self::NONE;
+        let mut readings = Self { count: slots.len() as u32, ..Self::NONE };
         for (place, slot) in slots.iter().enumerate() {
             match values.get(slot.level) {
                 Some(value) => readings.values[place] = value,
@@ -66,8 +70,10 @@ impl Readings {
         readings
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<u64> {
-        if self.missing & (1 << place) == 0 { Some(self.values[place]) } else { None }
+    pub(crate) fn get(&self, place: usize, slot: &Slot) -> Option<u64> {
+        let is_known =
+            if place < self.count as usize { self.missing & (1 << place) == 0 } else { slot.is_zero_before };
+        if is_known { Some(self.values[place]) } else { None }
     }
 }
 
@@ -266,8 +272,10 @@ impl Calls {
                 Kind::Level => continue,
             };
             if self.slots.len() < SLOTS {
-                let level_name = family.map(|_| catalogue.metric(level).name);
-                self.slots.push(Slot { index, level, family, name: metric.name, level_name });
+                let of_level = catalogue.metric(level);
+                let level_name = family.map(|_| of_level.name);
+                let is_zero_before = of_level.is_zero_before;
+                self.slots.push(Slot { index, level, family, name: metric.name, level_name, is_zero_before });
             }
         }
         self.considered = catalogue.length();
@@ -469,7 +477,7 @@ impl Calls {
                 }
                 continue;
             }
-            let (before, after) = match (frame.start.get(number), values.get(slot.level)) {
+            let (before, after) = match (frame.start.get(number, slot), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => continue,
             };
@@ -535,7 +543,7 @@ impl Calls {
         known.nanoseconds += nanoseconds.saturating_sub(frame.line_nanoseconds);
         known.is_changed = true;
         for (number, slot) in self.slots.iter().enumerate() {
-            let (before, after) = match (frame.line_start.get(number), values.get(slot.level)) {
+            let (before, after) = match (frame.line_start.get(number, slot), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => continue,
             };

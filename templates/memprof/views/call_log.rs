@@ -176,7 +176,7 @@ impl Recorder {
                 }
                 continue;
             }
-            let (before, after) = match (call.start.get(place), values.get(slot.level)) {
+            let (before, after) = match (call.start.get(place, slot), values.get(slot.level)) {
                 (Some(before), Some(after)) => (before, after),
                 _ => continue,
             };
