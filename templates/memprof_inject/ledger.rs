@@ -289,11 +289,14 @@ impl Ledger {
         self.drop_blocks(|block| block.context == context && block.kind != Kind::Pooled);
     }
 
-    /// Ends a device's primary context with what was allocated outside the program's own contexts,
-    /// and with memory from pools.
+    /// Ends a device's primary context with what was allocated outside the program's own contexts.
+    /// Memory from pools stays here, too: pools belong to the device.
     pub(crate) fn end_primary_context(&mut self, device: u32) {
         let own_contexts = std::mem::take(&mut self.own_contexts);
-        self.drop_blocks(|block| block.owner == Some(device) && !own_contexts.contains(&block.context));
+        self.drop_blocks(|block| {
+            let is_own = own_contexts.contains(&block.context);
+            block.kind != Kind::Pooled && block.owner == Some(device) && !is_own
+        });
         self.own_contexts = own_contexts;
     }
 

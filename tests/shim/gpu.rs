@@ -237,10 +237,12 @@ fn what_ends_with_a_context_is_no_longer_live() {
     let run = program("late", &["reset"]).succeed();
     assert_eq!(run.figure("allocated", "gpu.0.live"), Some(13 * MIB));
     assert_eq!(run.figure("allocated", "gpu.host_pinned.live"), Some(MIB));
-    // The program's own second context outlives the primary one's reset.
-    assert_eq!(run.figure("reset", "gpu.0.live"), Some(5 * MIB));
+    // The program's own second context outlives the primary one's reset, and pools outlive both.
+    assert_eq!(run.figure("reset", "gpu.0.live"), Some(7 * MIB));
+    assert_eq!(run.figure("reset", "gpu.0.pool.used"), Some(2 * MIB));
     assert_eq!(run.figure("reset", "gpu.host_pinned.live"), Some(0));
-    assert_eq!(run.figure("destroyed", "gpu.0.live"), Some(0));
+    assert_eq!(run.figure("destroyed", "gpu.0.live"), Some(2 * MIB));
+    assert_eq!(run.figure("freed", "gpu.0.live"), Some(0));
 }
 
 #[test]
