@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::driver::{self, Home};
 use crate::ledger::{Kind, Place, Space};
 use crate::parameters::{
-    Allocate, Allocate32, AllocatePitch, AllocatePitch32, Array3Descriptor, ArrayDescriptor, Create,
-    CreateArray,
+    Allocate, Allocate32, AllocateAsync, AllocateFromPool, AllocatePitch, AllocatePitch32, Array3Descriptor,
+    ArrayDescriptor, Create, CreateArray,
 };
 
 /// What a call asked for, and what it got if it succeeded.
@@ -51,8 +51,20 @@ impl Allocation {
             Call::AllocatePitch => Self::on_device(pitched(parameters.cast(), succeeded), Kind::Direct),
             Call::AllocatePitch32 => Self::on_device(pitched_32(parameters.cast(), succeeded), Kind::Direct),
             Call::AllocateManaged => Self::on_device(span(parameters.cast(), succeeded), Kind::Managed),
-            Call::AllocateAsync => Self::from_current_pool(span(parameters.cast(), succeeded), succeeded),
-            Call::AllocateFromPool => Self::from_any_pool(span(parameters.cast(), succeeded), succeeded),
+            Call::AllocateAsync(zero) => {
+                let stream = (*parameters.cast::<AllocateAsync>()).stream;
+                if succeeded && is_captured(stream, zero) {
+                    return None;
+                }
+                Self::from_current_pool(span(parameters.cast(), succeeded), succeeded)
+            }
+            Call::AllocateFromPool(zero) => {
+                let stream = (*parameters.cast::<AllocateFromPool>()).stream;
+                if succeeded && is_captured(stream, zero) {
+                    return None;
+                }
+                Self::from_any_pool(span(parameters.cast(), succeeded), succeeded)
+            }
             Call::AllocateHost => Some(Self::on_host(span(parameters.cast(), succeeded))),
             Call::AllocateHost32 => {
                 Some(Self::on_host(span_32(parameters.cast::<Allocate32<u64>>(), succeeded)))
@@ -136,6 +148,12 @@ impl Allocation {
         let array = Self::on_device(Span { address, bytes }, Kind::Direct)?;
         Some(Self { space: Some(space), ..array })
     }
+}
+
+/// Whether a call on this stream only makes a node of a graph, which has memory once it is launched.
+/// Stream 0 means `zero`.
+fn is_captured(stream: u64, zero: u64) -> bool {
+    driver::is_captured(if stream == 0 { zero } else { stream })
 }
 
 /// What the driver wrote to `place`, or 0 if the call failed and it wrote nothing.

@@ -11,8 +11,10 @@ pub(crate) enum Call {
     AllocatePitch,
     AllocatePitch32,
     AllocateManaged,
-    AllocateAsync,
-    AllocateFromPool,
+    /// In order with a stream. The number is the stream that 0 means: `CU_STREAM_LEGACY` (1), or
+    /// `CU_STREAM_PER_THREAD` (2).
+    AllocateAsync(u64),
+    AllocateFromPool(u64),
     AllocateHost,
     AllocateHost32,
     CreateArray,
@@ -68,12 +70,12 @@ pub(crate) const CALLS: [(u32, Call); 38] = [
     (551, Call::Map),                   // cuMemMap
     (552, Call::Unmap),                 // cuMemUnmap
     (565, Call::Retain),                // cuMemRetainAllocationHandle
-    (598, Call::AllocateAsync),         // cuMemAllocAsync
-    (599, Call::AllocateAsync),         // cuMemAllocAsync_ptsz
+    (598, Call::AllocateAsync(1)),      // cuMemAllocAsync
+    (599, Call::AllocateAsync(2)),      // cuMemAllocAsync_ptsz
     (600, Call::Free),                  // cuMemFreeAsync
     (601, Call::Free),                  // cuMemFreeAsync_ptsz
-    (611, Call::AllocateFromPool),      // cuMemAllocFromPoolAsync
-    (612, Call::AllocateFromPool),      // cuMemAllocFromPoolAsync_ptsz
+    (611, Call::AllocateFromPool(1)),   // cuMemAllocFromPoolAsync
+    (612, Call::AllocateFromPool(2)),   // cuMemAllocFromPoolAsync_ptsz
     (10, Call::CreateContext),          // cuCtxCreate
     (235, Call::CreateContext),         // cuCtxCreate_v2
     (645, Call::CreateContext),         // cuCtxCreate_v3

@@ -28,6 +28,7 @@ struct Driver {
     context_device: Option<unsafe extern "C" fn(*mut c_int) -> Status>,
     pointer_attribute: Option<unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status>,
     primary_state: Option<unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> Status>,
+    stream_capture: Option<unsafe extern "C" fn(u64, *mut c_int) -> Status>,
 }
 
 static DRIVER: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
@@ -68,6 +69,7 @@ pub(crate) fn find() -> Result<(), &'static str> {
         context_device: function!("cuCtxGetDevice"),
         pointer_attribute: function!("cuPointerGetAttribute"),
         primary_state: function!("cuDevicePrimaryCtxGetState"),
+        stream_capture: function!("cuStreamIsCapturing"),
     };
     if driver.context_device.is_none() {
         return Err("libcuda.so.1 has no cuCtxGetDevice");
@@ -157,4 +159,17 @@ pub(crate) fn has_no_primary_context(device: c_int) -> bool {
         // SAFETY: as above.
         .map(|ask| unsafe { ask(device, &mut flags, &mut active) });
     asked == Some(SUCCESS) && active == 0
+}
+
+/// Whether the stream's calls are captured into a graph.
+pub(crate) fn is_captured(stream: u64) -> bool {
+    /// `CU_STREAM_LEGACY`, which cannot be captured.
+    const LEGACY: u64 = 1;
+    /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
+    const ACTIVE: c_int = 1;
+    let mut capture = 0;
+    let ask = driver().and_then(|driver| driver.stream_capture).filter(|_| stream != LEGACY);
+    // SAFETY: as above.
+    let asked = ask.map(|ask| unsafe { ask(stream, &mut capture) });
+    asked == Some(SUCCESS) && capture == ACTIVE
 }

@@ -21,6 +21,21 @@ pub(crate) struct Allocate32<A> {
     pub(crate) bytes: c_uint,
 }
 
+/// `cuMemAllocAsync_params`.
+#[repr(C)]
+pub(crate) struct AllocateAsync {
+    pub(crate) allocate: Allocate,
+    pub(crate) stream: u64,
+}
+
+/// `cuMemAllocFromPoolAsync_params`.
+#[repr(C)]
+pub(crate) struct AllocateFromPool {
+    pub(crate) allocate: Allocate,
+    pub(crate) pool: u64,
+    pub(crate) stream: u64,
+}
+
 /// `cuMemAllocPitch_v2_params`.
 #[repr(C)]
 pub(crate) struct AllocatePitch {
