@@ -123,7 +123,11 @@ pub struct ObservedChange<'a> {
 }
 
 impl ObservedChange<'_> {
+    /// A limit in another unit than the metric's covers no change.
     fn is_within(&self, limit: Limit) -> bool {
+        if limit.on(Unit::of_metric(self.metric)).is_err() {
+            return false;
+        }
         let baseline = i128::from(self.baseline.unwrap_or(0));
         let growth = i128::from(self.candidate) - baseline;
         match limit {
@@ -332,6 +336,22 @@ mod tests {
         assert_eq!(on(120, "2027-01-01"), Some(Expected { index: 0, has_expired: true }));
         let other = ObservedChange { metric: "cpu.peak", ..change(110) };
         assert_eq!(limits.expected(&other, "2026-01-01"), None);
+    }
+
+    #[test]
+    fn the_limit_of_an_expected_change_is_in_the_metrics_unit() {
+        let is_expected = |limit: Limit, metric: &'static str| {
+            let entry = Allowance { test: Some("t".into()), limit: Some(limit), ..Allowance::default() };
+            let change = ObservedChange { metric, ..change(140) };
+            limits(vec![], vec![entry]).expected(&change, "2026-01-01").is_some()
+        };
+        assert!(is_expected(Limit::Bytes(50), "heap.peak"));
+        assert!(is_expected(Limit::Nanoseconds(50), "time"));
+        assert!(is_expected(Limit::Plain(50), "heap.count"));
+        assert!(!is_expected(Limit::Nanoseconds(50), "heap.peak"), "50 ns are no bytes");
+        assert!(!is_expected(Limit::Plain(50), "heap.peak"));
+        assert!(!is_expected(Limit::Bytes(50), "heap.count"));
+        assert!(is_expected(Limit::Percent(40.0), "heap.count"), "a share of any unit");
     }
 
     #[test]
