@@ -424,6 +424,24 @@ proptest! {
 }
 
 #[test]
+fn an_upper_limit_of_a_renamed_checkpoint_has_the_candidates_label() {
+    let with = |label: &str, peak: i64| log("heap.peak", &[("start", MIB), (label, peak), ("done", MIB)]);
+    let code = |flag: &str, allow: Option<&str>| {
+        let allow = allow.into_iter().map(|text| values::allow(text).unwrap()).collect();
+        let judging = Judging { rules: vec![values::limit(flag).unwrap()], allow, ..Judging::default() };
+        let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |folder, repeat| {
+            let (old, new) = (with("loaded", 9 * MIB), with("weights loaded", 9 * MIB));
+            folder.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new)
+        });
+        code(&compare(&synthetic.results()))
+    };
+    let limit = "heap.peak=4MiB,checkpoint=weights loaded";
+    assert_eq!(code(limit, None), 1);
+    assert_eq!(code(limit, Some("checkpoint=weights loaded,reason=known")), 0);
+    assert_eq!(code("heap.peak=4MiB,checkpoint=loaded", None), 0, "a limit concerns the candidate alone");
+}
+
+#[test]
 fn memory_that_is_kept_is_reported_where_it_is_kept_first() {
     let with = |kept: i64| {
         let at = |live: i64, peak: i64| [("heap.live", live), ("heap.peak", peak)];

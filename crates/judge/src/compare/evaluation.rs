@@ -287,7 +287,7 @@ impl PairJudge<'_> {
         let column = self.view.column(metric);
         let rows = self.view.rows.iter().enumerate();
         let breaches = rows.filter(|(_, row)| self.is_judged(row, limits)).filter_map(|(index, row)| {
-            let limit = limits.at(self.label(row)).most?;
+            let limit = limits.at(self.label_of_candidate(row)?).most?;
             let value = column.candidate?.figure(row.candidate?)?.max;
             if i128::from(value) <= i128::from(limit) {
                 return None;
@@ -354,7 +354,7 @@ impl PairJudge<'_> {
 
     fn breach(&self, metric: &str, row: usize, baseline: Option<i64>, excess: Excess) -> Breach {
         let Excess { kind, value, limit } = excess;
-        let checkpoint = self.label(&self.view.rows[row]);
+        let checkpoint = self.label_of_candidate(&self.view.rows[row]).unwrap_or_default();
         let change =
             limits::ObservedChange { test: self.test, metric, checkpoint, baseline, candidate: value };
         let expected = self.limits.expected(&change, self.today);
