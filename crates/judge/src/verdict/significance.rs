@@ -104,7 +104,17 @@ fn level(samples: usize) -> f64 {
 /// A limit in percent refers to the smaller side. So exchanging the sides only exchanges regressed
 /// and improved.
 pub fn judge(baseline: &[i64], candidate: &[i64], thresholds: &Thresholds, noise: Noise) -> Significance {
-    let smaller = smaller_side(baseline, candidate);
+    judge_on(smaller_side(baseline, candidate), baseline, candidate, thresholds, noise)
+}
+
+/// Judges samples. A limit in percent refers to `smaller`.
+fn judge_on(
+    smaller: i128,
+    baseline: &[i64],
+    candidate: &[i64],
+    thresholds: &Thresholds,
+    noise: Noise,
+) -> Significance {
     let tight = limit(&thresholds.tight, smaller);
     let steadiness = Steadiness::from_figures(baseline, candidate, tight, noise);
     let samples = baseline.len().min(candidate.len());
@@ -149,11 +159,10 @@ pub(crate) fn judge_pairs(
     thresholds: &Thresholds,
     noise: Noise,
 ) -> Option<Significance> {
-    let pairs = || baseline.iter().zip(candidate);
-    let smaller = i64::try_from(smaller_side(baseline, candidate)).ok()?;
-    let changes: Option<Vec<i64>> = pairs().map(|(old, new)| new.checked_sub(*old)).collect();
-    let moved: Option<Vec<i64>> = changes?.iter().map(|change| smaller.checked_add(*change)).collect();
-    let judged = judge(&vec![smaller; baseline.len()], &moved?, thresholds, noise);
+    let changes = baseline.iter().zip(candidate).map(|(old, new)| new.checked_sub(*old));
+    let changes: Option<Vec<i64>> = changes.collect();
+    let smaller = smaller_side(baseline, candidate);
+    let judged = judge_on(smaller, &vec![0; baseline.len()], &changes?, thresholds, noise);
     let is_settled = judged.verdict == Verdict::Unchanged || judged.exact || judged.is_quiet;
     (baseline.len() == candidate.len() && is_settled).then_some(judged)
 }
@@ -329,6 +338,18 @@ mod tests {
         assert_eq!(verdict(&by([MIB, 2 * MIB, 3 * MIB, 4 * MIB])), None, "other input on one side");
         assert_eq!(judge_pairs(&old, &old[..3], &thresholds(), COUNTED), None);
         assert_eq!(judge_pairs(&[i64::MIN], &[i64::MAX], &thresholds(), COUNTED), None);
+    }
+
+    #[test]
+    fn the_percentage_of_pairs_refers_to_the_smaller_side() {
+        let percent = Thresholds::both(&Threshold { percent: Some(20.0), bytes: None });
+        let judged = |old: i64, new: i64| {
+            let judged = judge_pairs(&[old * MIB; 6], &[new * MIB; 6], &percent, COUNTED).unwrap();
+            (judged.verdict, judged.limit)
+        };
+        assert_eq!(judged(118, 100), (Verdict::Unchanged, 20 << 20));
+        assert_eq!(judged(100, 118), (Verdict::Unchanged, 20 << 20), "the other way round");
+        assert_eq!(judged(121, 100), (Verdict::Improved, 20 << 20));
     }
 
     #[test]
