@@ -135,7 +135,10 @@ pub fn diff(runs: &[Recorded; 2]) -> Diff {
     let packages = |version: &str| -> BTreeMap<String, BTreeSet<String>> {
         [("serde".to_owned(), [version.to_owned()].into())].into()
     };
-    Diff { changes: Some(changes), versions: Versions::of_lock_files([packages("1.0.0"), packages("1.0.1")]) }
+    Diff {
+        changes: Some(changes),
+        versions: Versions::default().with_lock_files([packages("1.0.0"), packages("1.0.1")]),
+    }
 }
 
 /// Returns the answer for a metric at `done`.

@@ -283,7 +283,7 @@ mod tests {
     fn class(side: Side, stack: &[&str]) -> Option<Class> {
         let frames: Vec<Frame> = stack.iter().map(|text| frame(text)).collect();
         let packages = |version: &str| [("d".to_owned(), [version.to_owned()].into())].into();
-        let versions = Versions::of_lock_files([packages("1.0.0"), packages("1.1.0")]);
+        let versions = Versions::default().with_lock_files([packages("1.0.0"), packages("1.1.0")]);
         let diff = Diff { changes: Some(changes(OLD, NEW)), versions };
         let facts: Vec<FrameFacts> = frames.iter().map(|frame| diff.facts(side, frame)).collect();
         diff.class(side, &frames.iter().collect::<Vec<_>>(), &facts.iter().collect::<Vec<_>>())

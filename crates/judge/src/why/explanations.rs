@@ -509,12 +509,11 @@ impl Reader<'_> {
         let used = [old, new].map(|side| used_paths(side.stacks.frames()));
         let changes = self.changed_files(candidate).ok().map(|files| files.used(&used));
         let packages = [self.comparison.baseline, candidate].map(|revision| self.packages(revision));
-        let versions = if let [Some(old), Some(new)] = packages {
-            Versions::of_lock_files([old, new])
-        } else {
-            let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
-            Versions::of_frames([&mut old, &mut new])
-        };
+        let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
+        let mut versions = Versions::of_frames([&mut old, &mut new]);
+        if let [Some(old), Some(new)] = packages {
+            versions = versions.with_lock_files([old, new]);
+        }
         Diff { changes, versions }
     }
 

@@ -320,7 +320,8 @@ pub(crate) mod tests {
     use crate::why::frame::Place;
 
     /// Returns a frame of `function@src/file.rs:7`, of `function@name-1.0.2/src/file.rs:7` in a
-    /// dependency, or of `function`, which is the standard library's.
+    /// dependency, of `function@name#commit/src/file.rs:7` in one from git, or of `function`, which is
+    /// the standard library's.
     pub(crate) fn frame(text: &str) -> Frame {
         let (function, at) = text.rsplit_once('@').unwrap_or((text, "std/lib.rs:1"));
         let (file, line) = at.split_once(':').unwrap();
@@ -328,8 +329,12 @@ pub(crate) mod tests {
             ("src" | "tests", _) => Place::Checkout(file.to_owned()),
             ("std", path) => Place::Std(path.to_owned()),
             (package, path) => {
-                let (name, version) = package.rsplit_once('-').unwrap();
-                Place::Registry { name: name.into(), version: version.into(), path: path.into() }
+                if let Some((name, rev)) = package.split_once('#') {
+                    Place::Git { name: name.into(), rev: rev.into(), path: path.into() }
+                } else {
+                    let (name, version) = package.rsplit_once('-').unwrap();
+                    Place::Registry { name: name.into(), version: version.into(), path: path.into() }
+                }
             }
         };
         Frame {

@@ -5,12 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::why::frame::{Frame, Place};
 use crate::why::hunks::Side;
 
-/// The versions of each package, by side. A package may have several.
+/// The versions of packages. A package may have several.
+type ByName = BTreeMap<String, BTreeSet<String>>;
+
+/// The versions of each package, by side.
 #[derive(Clone, Debug, Default)]
 pub struct Versions {
-    of: [BTreeMap<String, BTreeSet<String>>; 2],
+    packages: [ByName; 2],
     /// Whether packages that are missing are known to be missing.
     is_complete: bool,
+    /// The commits of the git repositories that stacks go through. Lock files name packages, and frames
+    /// name repositories.
+    commits: [ByName; 2],
 }
 
 /// A dependency whose version differs.
@@ -25,31 +31,36 @@ pub struct ChangedDependency {
 }
 
 impl Versions {
-    /// Takes all packages of both lock files. Git packages have their commit as version, and the
-    /// standard library may have the toolchain's under the name `std`.
-    pub fn of_lock_files(of: [BTreeMap<String, BTreeSet<String>>; 2]) -> Self {
-        Self { of, is_complete: true }
-    }
-
-    /// Takes the packages that stacks go through.
+    /// Takes the packages and the git repositories that stacks go through.
     pub(crate) fn of_frames(frames: [&mut dyn Iterator<Item = &Frame>; 2]) -> Self {
         let mut versions = Self::default();
-        for (of, frames) in versions.of.iter_mut().zip(frames) {
-            for (name, version) in frames.filter_map(|frame| package(frame)) {
-                of.entry(name.to_owned()).or_default().extend(version.map(str::to_owned));
+        for (side, frames) in frames.into_iter().enumerate() {
+            for frame in frames {
+                let Some((name, version)) = package(frame) else { continue };
+                let of = if is_of_git(frame) { &mut versions.commits } else { &mut versions.packages };
+                of[side].entry(name.to_owned()).or_default().extend(version.map(str::to_owned));
             }
         }
         versions
+    }
+
+    /// Takes all packages of both lock files. The standard library may have the toolchain's version under
+    /// the name `std`.
+    #[must_use]
+    pub fn with_lock_files(self, packages: [BTreeMap<String, BTreeSet<String>>; 2]) -> Self {
+        Self { packages, is_complete: true, ..self }
     }
 
     /// Returns how the version of a frame's package differs between the sides; `None` if it does
     /// not, or if it is unknown.
     pub fn change(&self, side: Side, frame: &Frame) -> Option<ChangedDependency> {
         let (name, version) = package(frame)?;
-        let [own, other] = [side as usize, 1 - side as usize].map(|side| self.of[side].get(name));
+        let (of, is_complete) =
+            if is_of_git(frame) { (&self.commits, false) } else { (&self.packages, self.is_complete) };
+        let [own, other] = [side as usize, 1 - side as usize].map(|side| of[side].get(name));
         let newest = |versions: Option<&BTreeSet<String>>| versions?.last().cloned();
         let own = version.map(str::to_owned).or_else(|| newest(own))?;
-        if other.is_some_and(|other| other.contains(&own)) || (other.is_none() && !self.is_complete) {
+        if other.is_some_and(|other| other.contains(&own)) || (other.is_none() && !is_complete) {
             return None;
         }
         let (own, other) = (Some(own), newest(other));
@@ -68,13 +79,17 @@ fn package(frame: &Frame) -> Option<(&str, Option<&str>)> {
     }
 }
 
+fn is_of_git(frame: &Frame) -> bool {
+    matches!(frame.place, Some(Place::Git { .. }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::why::stacks::tests::frame;
 
-    fn packages(of: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
-        let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    fn packages(of: &[(&str, &str)]) -> ByName {
+        let mut packages = ByName::new();
         for (name, version) in of {
             packages.entry((*name).to_owned()).or_default().insert((*version).to_owned());
         }
@@ -87,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_dependency_differs_if_the_other_side_lacks_its_version() {
-        let versions = Versions::of_lock_files([
+        let versions = Versions::default().with_lock_files([
             packages(&[("a", "1.0.0"), ("b", "1.0.0"), ("b", "2.0.0"), ("std", "1.94.0")]),
             packages(&[("a", "1.0.1"), ("b", "2.0.0"), ("c", "3.0.0"), ("std", "1.95.0")]),
         ]);
@@ -100,6 +115,24 @@ mod tests {
         assert_eq!(of("own::f@src/lib.rs:1"), None);
         let old = changed(&versions, Side::Baseline, "b::f@b-1.0.0/src/lib.rs:1");
         assert_eq!(old, Some((some("1.0.0"), some("2.0.0"))));
+    }
+
+    #[test]
+    fn a_git_dependency_differs_if_the_other_side_has_frames_of_other_commits_only() {
+        let locked = || packages(&[("candle-core", "0.9.1")]);
+        let change = |old: &[&str], new: &[&str]| {
+            let [old, new] = [old, new].map(|side| side.iter().map(|text| frame(text)).collect::<Vec<_>>());
+            let versions = Versions::of_frames([&mut old.iter(), &mut new.iter()]);
+            let versions = versions.with_lock_files([locked(), locked()]);
+            let change = versions.change(Side::Candidate, new.first()?)?;
+            assert_eq!(versions.change(Side::Baseline, old.first()?), Some(change.clone()));
+            Some((change.old?, change.new?))
+        };
+        let (first, second) = ("f@candle#6f0b7e2/src/lib.rs:1", "f@candle#aa17c03/src/lib.rs:1");
+        assert_eq!(change(&[first], &[first]), None);
+        assert_eq!(change(&["f@src/lib.rs:1"], &[first]), None, "the baseline has no stack through it");
+        let commits = ("6f0b7e2".to_owned(), "aa17c03".to_owned());
+        assert_eq!(change(&[first], &[second]), Some(commits));
     }
 
     #[test]
