@@ -68,6 +68,11 @@ pub fn is_compatible(one: &str, other: &str) -> bool {
     slot(one).is_some() && slot(one) == slot(other)
 }
 
+/// Returns the newest of a package's versions.
+pub fn newest(versions: &BTreeSet<String>) -> Option<&str> {
+    versions.iter().map(String::as_str).max_by_key(|version| Version::parse(version).ok())
+}
+
 /// Returns what differs between two lists of names and versions, by name.
 pub fn moved<'a>(
     old: impl IntoIterator<Item = (&'a str, &'a str)>,

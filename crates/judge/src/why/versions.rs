@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::why::frame::{Frame, Place};
 use crate::why::hunks::Side;
+use memprof_plan::lock_differences;
 
 /// The versions of packages. A package may have several.
 type ByName = BTreeMap<String, BTreeSet<String>>;
@@ -58,12 +59,22 @@ impl Versions {
         let (of, is_complete) =
             if is_of_git(frame) { (&self.commits, false) } else { (&self.packages, self.is_complete) };
         let [own, other] = [side as usize, 1 - side as usize].map(|side| of[side].get(name));
-        let newest = |versions: Option<&BTreeSet<String>>| versions?.last().cloned();
+        let newest = |of: Option<&BTreeSet<String>>| lock_differences::newest(of?).map(str::to_owned);
         let own = version.map(str::to_owned).or_else(|| newest(own))?;
         if other.is_some_and(|other| other.contains(&own)) || (other.is_none() && !is_complete) {
             return None;
         }
-        let (own, other) = (Some(own), newest(other));
+        let [old, new] = of.each_ref().map(|of| {
+            let versions = of.get(name).into_iter().flatten();
+            versions.map(|version| (name, version.as_str()))
+        });
+        let moved = lock_differences::moved(old, new).into_iter();
+        let mut pairs =
+            moved.map(|one| if side == Side::Baseline { (one.from, one.to) } else { (one.to, one.from) });
+        let own = Some(own);
+        let partner = pairs.find(|(version, _)| *version == own).and_then(|(_, partner)| partner);
+        // One of two versions has no partner if it is gone, or new, and the other stays.
+        let other = partner.or_else(|| newest(other));
         let (old, new) = if side == Side::Baseline { (own, other) } else { (other, own) };
         Some(ChangedDependency { name: name.to_owned(), old, new })
     }
@@ -115,6 +126,26 @@ mod tests {
         assert_eq!(of("own::f@src/lib.rs:1"), None);
         let old = changed(&versions, Side::Baseline, "b::f@b-1.0.0/src/lib.rs:1");
         assert_eq!(old, Some((some("1.0.0"), some("2.0.0"))));
+    }
+
+    #[test]
+    fn a_package_with_two_versions_moved_from_the_one_that_was_replaced() {
+        let versions = Versions::default().with_lock_files([
+            packages(&[("rand", "0.8.4"), ("rand", "0.9.0"), ("a", "0.9.0"), ("a", "0.10.0")]),
+            packages(&[
+                ("rand", "0.8.5"),
+                ("rand", "0.9.0"),
+                ("a", "0.9.0"),
+                ("a", "0.10.0"),
+                ("a", "1.0.0"),
+            ]),
+        ]);
+        let moved = |from: &str, to: &str| Some((Some(from.to_owned()), Some(to.to_owned())));
+        let candidate = |text: &str| changed(&versions, Side::Candidate, text);
+        assert_eq!(candidate("f@rand-0.8.5/src/lib.rs:1"), moved("0.8.4", "0.8.5"));
+        assert_eq!(candidate("f@a-1.0.0/src/lib.rs:1"), moved("0.10.0", "1.0.0"), "not by text");
+        let old = changed(&versions, Side::Baseline, "f@rand-0.8.4/src/lib.rs:1");
+        assert_eq!(old, moved("0.8.4", "0.8.5"));
     }
 
     #[test]
