@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::{Cell, Comparison};
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
@@ -18,6 +19,7 @@ use memprof_judge::why::reasons::Reason;
 use memprof_judge::why::versions::ChangedDependency;
 
 use memprof_judge::why::stored::StoredFile;
+use memprof_plan::rule::Judging;
 use memprof_report::github;
 use memprof_report::json::schema::Report;
 use memprof_report::options::{Format, Options, Rows};
@@ -265,6 +267,39 @@ fn tests_over_a_limit_have_a_cause_in_common() {
     assert_eq!(table.matches("at the peak, 200 KiB").count(), 1, "the worst test has all sites: {table}");
     let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
     assert_eq!(json["causes"]["entries"][0]["effect"], "limit");
+}
+
+#[test]
+fn a_scope_with_the_label_of_a_checkpoint_is_another_row() {
+    let log = |peak: i64| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+        let log = log.scope("parsed", &[("heap.consumed", KIB)]).checkpoint("parsed", &[("heap.peak", peak)]);
+        log.checkpoint("done", &[("heap.peak", KIB)])
+    };
+    let compared = |old: i64, judging: Judging| {
+        let synthetic = Synthetic::new(&["main", "pr/7"]).judging(judging);
+        let synthetic = ["a", "b"].into_iter().fold(synthetic, |synthetic, test| {
+            (0..2).fold(synthetic, |synthetic, repeat| {
+                let synthetic = synthetic.passed(test, 0, repeat, &log(old));
+                synthetic.passed(test, 1, repeat, &log(200 * KIB))
+            })
+        });
+        compare(&synthetic.results())
+    };
+    let mut of_parsed = difference(&[(9, 100 * KIB, changed(9))]);
+    of_parsed.checkpoints =
+        [0, 1].map(|_| Some(CheckpointName { label: "parsed".to_owned(), occurrence: 1 }));
+    let grown = compared(100 * KIB, Judging::default());
+    let why = explanations(vec![explained("a", 1, of_parsed.clone())]);
+    assert_eq!(shown(&grown, &causes(&grown, &why)), ["src/lib.rs:9 a::grow_9: a 100, b? 100"]);
+
+    let rules = vec![values::limit("heap.peak=150KiB").unwrap()];
+    let limited = compared(200 * KIB, Judging { rules, ..Judging::default() });
+    let limits = vec![ExplainedRow { difference: of_parsed, by_line: None, agreements: [None, None] }];
+    let of_limit = Explained { rows: Vec::new(), limits, ..explained("a", 1, difference(&[])) };
+    let options = Options { why: Some(Arc::new(explanations(vec![of_limit]))), ..Options::default() };
+    let table = rendered(Format::Table, &limited, &options);
+    assert!(table.contains("a  200 KiB  limit 150 KiB  at 'parsed'"), "{table}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
 use crate::why::callees::{self, Caller};
-use crate::why::chosen::{self, Alike, Groups, changed_rows, names};
+use crate::why::chosen::{self, Alike, Groups, changed_rows, names, row_at};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
 use crate::why::explanations::{Explained, ExplainedRow, Explanations};
@@ -345,8 +345,8 @@ fn of_rows(comparison: &Comparison, view: &PairView<'_>, cell: usize, explained:
 fn of_limits(view: &PairView<'_>, cell: usize, explained: &Explained) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     for difference in explained.limits.iter().map(ExplainedRow::sites) {
-        let at = |row: &Match| names(view, row)[1] == difference.checkpoints[1];
-        let Some(row) = view.rows.iter().position(at) else { continue };
+        let at = difference.checkpoints[1].as_ref();
+        let Some(row) = at.and_then(|at| row_at(view, at)) else { continue };
         let Some(share) = shares(difference).into_iter().next() else { continue };
         let (metric, whole) = (difference.metric.clone(), difference.whole());
         let moved = Moved { metric, row, amount: share.amount, whole };
@@ -373,8 +373,10 @@ fn same_change(
     let difference =
         |view: &PairView<'_>, row: &Match| Some(view.column(&moved.metric).at(row).delta?.difference);
     let own = &recorded.rows[moved.row];
-    let checkpoints = names(recorded, own);
-    let row = other.rows.iter().position(|row| names(other, row) == checkpoints)?;
+    // A scope may have the same label.
+    let name = |view: &PairView<'_>, row: &Match| (view.key(row).kind, names(view, row));
+    let name_of_own = name(recorded, own);
+    let row = other.rows.iter().position(|row| name(other, row) == name_of_own)?;
     let more = difference(other, &other.rows[row])? - difference(recorded, own)?;
     let more = i64::try_from(more).ok().filter(|more| *more == 0 || may_differ)?;
     let amount = moved.amount.checked_add(more)?;

@@ -8,6 +8,7 @@ use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::compare::matching::{Key, Match};
 use crate::compare::standing::{Standing, WorstChange, worst_change};
+use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::why::difference::CheckpointName;
 use memprof_plan::metric::{self, Unit};
@@ -289,6 +290,13 @@ pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>
             occurrence: key.occurrence,
         })
     })
+}
+
+/// Returns the index of the row with a checkpoint of the candidate. A scope may have the same label.
+pub(super) fn row_at(view: &PairView<'_>, at: &CheckpointName) -> Option<usize> {
+    let is_meant =
+        |row: &Match| view.key(row).kind == Kind::Point && names(view, row)[1].as_ref() == Some(at);
+    view.rows.iter().position(is_meant)
 }
 
 #[cfg(test)]

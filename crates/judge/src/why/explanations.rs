@@ -18,7 +18,7 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::{changed_rows, highest, names};
+use crate::why::chosen::{changed_rows, highest, names, row_at};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -401,8 +401,7 @@ impl Reader<'_> {
                 let name = CheckpointName { label: interval.label.clone(), occurrence: interval.occurrence };
                 match own.run().answer(&metric, &name, &self.inquiry.grouping) {
                     Ok(difference) => {
-                        let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&name));
-                        let figure = row.and_then(|row| view.column(&metric).at(row).candidate);
+                        let figure = candidate_figure(view, &metric, &name);
                         let agreement = agreement(&metric, &difference, 1, figure);
                         rows.push(ExplainedRow { difference, by_line: None, agreements: [None, agreement] });
                     }
@@ -433,8 +432,7 @@ impl Reader<'_> {
             let at = limit.checkpoint(&new.log)?;
             let difference = answer(&limit, &at, &self.inquiry.grouping).ok()?;
             let by_line = self.inquiry.by_line().and_then(|by_line| answer(&limit, &at, &by_line).ok());
-            let row = view.rows.iter().find(|row| names(view, row)[1].as_ref() == Some(&at));
-            let figure = row.and_then(|row| view.column(&limit.metric).at(row).candidate);
+            let figure = candidate_figure(view, &limit.metric, &at);
             let agreement = agreement(&limit.metric, &difference, 1, figure);
             Some(ExplainedRow { difference, by_line, agreements: [None, agreement] })
         };
@@ -585,6 +583,11 @@ fn ensure_whole(run: &Utf8Path) -> anyhow::Result<()> {
 pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
     let log = regular_file::open_within(path, log_file::MOST_OF_LOG).with_context(|| path.to_string())?;
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
+}
+
+/// The candidate's plain figure at a checkpoint.
+fn candidate_figure(view: &PairView<'_>, metric: &str, at: &CheckpointName) -> Option<Figure> {
+    view.column(metric).at(&view.rows[row_at(view, at)?]).candidate
 }
 
 /// Whether a side's recorded figure is that of the plain runs.
