@@ -31,13 +31,11 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     let mut results = stored::read(&folder)?;
     let metrics = &presentation.metrics();
     judge_by(&mut results, &arguments.judging, metrics)?;
-    let code = Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
+    Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
         context.console,
         &results,
         &folder,
-    )?;
-    let all_built = results.failed_builds.is_empty();
-    Ok(if all_built { code } else { code.worst(ExitCode::Incomplete) })
+    )
 }
 
 /// Writes the whole run to a folder of its own.

@@ -310,8 +310,8 @@ fn write(
     finished.with_context(|| format!("could not write {path}"))
 }
 
-/// The worst of the verdicts, of tests that failed or could not be compared, and of executables that
-/// cannot be measured. A test that only one side has is no fault, unless there is no other.
+/// The worst of the verdicts, of builds and tests that failed, of tests that could not be compared, and
+/// of executables that cannot be measured. A test that only one side has is no fault, unless there is no other.
 fn exit_code(comparison: &Comparison) -> ExitCode {
     let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
     let has_failed = |run: &usize| {
@@ -330,6 +330,7 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
     };
     let is_incomplete = alone.any(has_failed)
         || !comparison.not_measured.is_empty()
+        || !comparison.failed_builds.is_empty()
         || comparison.candidates().any(is_unanswered);
     let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
     code.worst(Conclusion::from_comparison(comparison).exit_code())

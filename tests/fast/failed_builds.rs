@@ -2,6 +2,7 @@
 
 use crate::reports::{MIB, at_width, rendered, table};
 use crate::support::synthetic::{Log, Synthetic};
+use crate::support::{Printed, tool};
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
 use memprof_report::github;
@@ -78,4 +79,18 @@ fn a_build_that_failed_shows_its_errors_and_its_log() {
     fs_err::write(folder.join("1-pr-1.log"), &errors).unwrap();
     let text = table(&compare(&synthetic.results()), &at_width(100));
     assert!(text.contains("     error line 19\n     … 20 more lines in builds/1-pr-1.log\n"), "{text}");
+}
+
+#[test]
+fn a_tree_that_does_not_compile_fails_the_list_of_tests_and_the_report() {
+    let errors = "error[E0425]: cannot find value `x` in this scope";
+    let synthetic = Synthetic::new(&["."]).builds(&json!({ "0": format!("build failed: {errors}") }));
+    let list = table(&compare(&synthetic.results()), &Options { is_test: true, ..Options::default() });
+    let told = format!("failures:\n\n ✗ . did not build\n     {errors}\n\ntest result: FAILED. 0 passed");
+    assert!(list.contains(&told), "{list}");
+    let mut report = tool();
+    report.arg("report").arg(&synthetic.folder().0);
+    let printed = Printed::of(report);
+    assert_eq!(printed.code, 3, "{}", printed.everything());
+    assert!(printed.stdout.contains(errors), "{}", printed.everything());
 }

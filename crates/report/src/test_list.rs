@@ -66,21 +66,16 @@ impl TestList<'_> {
         let tests: Vec<(&Cell, &Aggregate, TestResult)> =
             self.single.sides().map(|(cell, side)| (cell, side, self.result(cell, side))).collect();
         self.lines(&tests, page, out)?;
-        let not_measured = &self.single.comparison.not_measured;
         let failed: Vec<_> = tests.iter().filter(|(.., result)| *result == TestResult::Failed).collect();
-        if !failed.is_empty() || !not_measured.is_empty() {
+        if !failed.is_empty() || !troubles::of_whole(self.single.comparison).is_empty() {
             writeln!(out, "\nfailures:")?;
         }
         for (cell, side, _) in &failed {
             writeln!(out, "\n  {}", page.paint.apply(&titles::distinct_title(cell), Tone::Heading))?;
             self.failure(cell, side, page, out)?;
         }
-        for (_, executable) in not_measured {
-            let line = format!("not measured: {executable}: {}", executable.reason);
-            writeln!(out)?;
-            page.line(&line, "  ", Tone::Growth, out)?;
-        }
         writeln!(out)?;
+        page.whole_troubles(self.single.comparison, out)?;
         if !self.options.is_brief() {
             traced(self.single.comparison, self.options, out)?;
         }
@@ -204,7 +199,8 @@ impl TestList<'_> {
         let count = |wanted| tests.iter().filter(|(.., result)| *result == wanted).count();
         let [passed, failed, ignored] =
             [TestResult::Passed, TestResult::Failed, TestResult::Ignored].map(count);
-        let is_failed = failed + comparison.not_measured.len() + comparison.unchecked > 0;
+        let not_compiled = comparison.not_measured.len() + comparison.failed_builds.len();
+        let is_failed = failed + not_compiled + comparison.unchecked > 0;
         let result = if is_failed { TestResult::Failed } else { TestResult::Passed };
         let runs = comparison.runs.iter().filter_map(|run| run.record.outcome.wall_nanoseconds);
         let took = elapsed::shown(Duration::from_nanos(runs.fold(0, u64::saturating_add)));
