@@ -288,8 +288,11 @@ impl Submit<'_> {
     fn flags(&self) -> anyhow::Result<Vec<String>> {
         let presentation = &self.arguments.presentation;
         let mut flags = judging_flags(std::env::args());
-        if let Some(noise) = &self.arguments.judging.noise {
-            flags.extend(["--noise".to_owned(), current_directory()?.join(noise).into_string()]);
+        let judging = &self.arguments.judging;
+        for (flag, file) in [("--noise", judging.noise.clone()), ("--budget", judging.budget())] {
+            if let Some(file) = file {
+                flags.extend([flag.to_owned(), current_directory()?.join(file).into_string()]);
+            }
         }
         let metrics = presentation.metrics();
         if !metrics.is_empty() {

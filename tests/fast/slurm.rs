@@ -549,3 +549,14 @@ fn if_no_task_wrote_anything_the_nodes_may_not_see_the_folder() {
         ],
     );
 }
+
+#[test]
+fn the_shards_get_the_files_of_the_flags_by_their_whole_paths() {
+    let cluster = Cluster::new();
+    let submitted = cluster.submit(&["--budget", "limits/budget.json", "--noise", "noise.json", "--detach"]);
+    assert_eq!(submitted.code, 0, "{}", submitted.everything());
+    let folder = cluster.folder.path().canonicalize().expect("it is there");
+    let folder = folder.display();
+    let flags = format!("--noise {folder}/noise.json --budget {folder}/limits/budget.json ");
+    has(&cluster.read("my run/slurm/script.sh"), &[&flags]);
+}
