@@ -80,35 +80,34 @@ pub fn variable(text: &str) -> Result<Variable, String> {
 /// separated by commas.
 pub fn threshold(text: &str) -> Result<Rule, String> {
     rule(text, "heap.peak=5%", |rule, limit| {
-        if limit == "off" {
+        let is_off = limit == "off";
+        if is_off && rule.growth.is_none() {
             rule.growth = Some(Growth::Off);
             return Ok(());
         }
-        let unit = Unit::of_metric(&rule.metric);
-        let one = limit.parse::<Limit>()?.on(unit)?;
         let growth = rule.growth.get_or_insert_with(|| Growth::Within(Threshold::default()));
-        let Growth::Within(both) = growth else {
+        let (Growth::Within(both), false) = (growth, is_off) else {
             return Err("`off` cannot be combined with a limit".to_owned());
         };
-        both.percent = one.percent.or(both.percent);
-        both.bytes = one.bytes.or(both.bytes);
-        Ok(())
+        let one = limit.parse::<Limit>()?.on(Unit::of_metric(&rule.metric))?;
+        set(&mut both.percent, one.percent, limit)?;
+        set(&mut both.bytes, one.bytes, limit)
     })
 }
 
 /// Reads `--limit METRIC=SIZE`.
 pub fn limit(text: &str) -> Result<Rule, String> {
     rule(text, "heap.peak=8GiB", |rule, limit| {
-        rule.limit = Some(absolute(limit, &rule.metric)?);
-        Ok(())
+        let size = absolute(limit, &rule.metric)?;
+        set(&mut rule.limit, Some(size), limit)
     })
 }
 
 /// Reads `--leak METRIC=SIZE`.
 pub fn leak(text: &str) -> Result<Rule, String> {
     let rule = rule(text, "heap.live=64KiB", |rule, limit| {
-        rule.leak = Some(absolute(limit, &rule.metric)?);
-        Ok(())
+        let size = absolute(limit, &rule.metric)?;
+        set(&mut rule.leak, Some(size), limit)
     })?;
     if rule.checkpoint.is_some() {
         return Err("a leak compares `done` with `start`, so it takes no checkpoint".to_owned());
@@ -136,8 +135,8 @@ fn rule(
     for piece in rest.split(',') {
         match piece.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
             None => take(&mut rule, piece.trim())?,
-            Some(("test", expression)) => rule.test = Some(expression_text(expression)?),
-            Some(("checkpoint", label)) => rule.checkpoint = Some(label.to_owned()),
+            Some(("test", expression)) => set(&mut rule.test, Some(expression_text(expression)?), piece)?,
+            Some(("checkpoint", label)) => set(&mut rule.checkpoint, Some(label.to_owned()), piece)?,
             Some((key, _)) => {
                 return Err(format!(
                     "unknown key '{key}'; {}",
@@ -147,6 +146,15 @@ fn rule(
         }
     }
     Ok(rule)
+}
+
+/// Sets a part of a value to what `text` says. Of two, one would be lost.
+fn set<T>(part: &mut Option<T>, value: Option<T>, text: &str) -> Result<(), String> {
+    if part.is_some() && value.is_some() {
+        return Err(format!("'{}' is the second of its kind: leave one out", text.trim()));
+    }
+    *part = value.or(part.take());
+    Ok(())
 }
 
 fn expression_text(text: &str) -> Result<String, String> {
@@ -174,12 +182,12 @@ pub fn allow(text: &str) -> Result<Allowance, String> {
         match key.trim() {
             "metric" => {
                 metric_name::check_pattern(value).map_err(|error| format!("{error}; {}", error.help))?;
-                allowance.metric = Some(value.to_owned());
+                set(&mut allowance.metric, Some(value.to_owned()), piece)?;
             }
-            "test" => allowance.test = Some(expression_text(value)?),
-            "checkpoint" => allowance.checkpoint = Some(value.to_owned()),
-            "limit" => allowance.limit = Some(value.parse()?),
-            "until" => allowance.until = Some(quantity::day(value)?),
+            "test" => set(&mut allowance.test, Some(expression_text(value)?), piece)?,
+            "checkpoint" => set(&mut allowance.checkpoint, Some(value.to_owned()), piece)?,
+            "limit" => set(&mut allowance.limit, Some(value.parse()?), piece)?,
+            "until" => set(&mut allowance.until, Some(quantity::day(value)?), piece)?,
             other => {
                 return Err(format!(
                     "unknown key '{other}'; {}",
@@ -302,7 +310,9 @@ mod tests {
         assert_eq!(threshold("time=off").unwrap().growth, Some(Growth::Off));
         assert!(threshold("heap.peek=5%").unwrap_err().contains("did you mean 'heap.peak'?"));
         assert!(threshold("heap.count=1MiB").is_err());
-        assert!(threshold("heap.peak=off,5%").unwrap_err().contains("cannot be combined"));
+        for both in ["heap.peak=off,5%", "heap.peak=5%,off", "heap.peak=off,off"] {
+            assert!(threshold(both).unwrap_err().contains("cannot be combined"), "{both}");
+        }
     }
 
     #[test]
@@ -320,6 +330,17 @@ mod tests {
         assert_eq!(leak("heap.live=0").unwrap().leak, Some(0));
         assert!(limit("heap.peak=5%").unwrap_err().contains("is a percentage"));
         assert!(leak("heap.live=0,checkpoint=done").unwrap_err().contains("no checkpoint"));
+    }
+
+    #[test]
+    fn no_part_of_a_rule_is_given_twice() {
+        let twice = |read: Result<(), String>| read.unwrap_err().contains("is the second of its kind");
+        let rules = ["heap.peak=10%,5%", "heap.peak=1MiB,5%,2MiB", "heap.peak=5%,test=a,test=b"];
+        assert!(rules.iter().all(|rule| twice(threshold(rule).map(drop))));
+        assert!(twice(limit("heap.peak=1MiB,checkpoint=a,checkpoint=b").map(drop)));
+        assert!(twice(limit("heap.peak=1MiB,2MiB").map(drop)) && twice(leak("heap.live=0,1KiB").map(drop)));
+        assert!(twice(allow("metric=heap.peak,metric=time,reason=why").map(drop)));
+        assert!(!twice(threshold("heap.peak=bad").map(drop)));
     }
 
     #[test]
