@@ -71,7 +71,9 @@ impl NewRun {
         pairs::check(request, &mut plan)?;
         if plan.request.settings.pairs.is_empty() {
             let kept = usize::from(execution.baseline_run.is_some());
-            refuse_unchecked(&request.judging, plan.revisions.len() + kept)?;
+            // The thresholds of a baseline to save are for later comparisons.
+            let saved = usize::from(execution.save_baseline.is_some());
+            refuse_unchecked(&request.judging, plan.revisions.len() + kept + saved)?;
             merge_same(&mut plan, sink);
         }
         overlay_packages::complete(&mut plan, repository, sink)?;
