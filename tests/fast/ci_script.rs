@@ -327,6 +327,22 @@ fn on_gitlab_the_note_is_posted_and_the_token_is_in_no_argument() {
 }
 
 #[test]
+fn shards_that_are_finished_are_merged_whatever_their_verdicts_are() {
+    for (of_shards, merged) in [(0, true), (1, true), (2, false), (3, true), (4, true), (101, false)] {
+        let fakes = Fakes::new();
+        fakes.program("cargo-memprof", &format!("case $1 in run) exit {of_shards} ;; merge) exit 9 ;; esac"));
+        let path = format!("{}:{}", fakes.path().display(), std::env::var("PATH").unwrap());
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/ci/shards.sh");
+        let ran = Command::new("bash").args([script, "2", "main"]).env("PATH", path).output().unwrap();
+        assert_eq!(ran.status.code(), Some(if merged { 9 } else { of_shards }), "{}", said(&ran));
+        assert_eq!(fakes.calls().len(), if merged { 4 } else { 2 }, "{:?}", fakes.calls());
+    }
+    assert!(
+        include_str!("../../docs/ci.md").contains("case $code in 0 | 1 | 3 | 4) ;; *) exit $code ;; esac")
+    );
+}
+
+#[test]
 fn the_action_calls_the_script_by_its_steps_and_knows_its_variables() {
     let action = include_str!("../../action.yml");
     let scripts = [
