@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use hmac_sha256::Hash as Sha256;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
+use memprof_plan::program::ProgramCall;
+use memprof_plan::resolved::CellId;
+use memprof_plan::target_kind::TargetKind;
 use memprof_report::options::{Format, Options};
 use regex::Regex;
 use serde_json::Value;
@@ -195,6 +198,51 @@ fn one_revision_has_a_page() {
     assert!(text(&page).contains("<h1>memory of 1 test in main"), "{}", text(&page));
     assert!(text(&page).contains("<td class=\"n\">3.00 MiB</td>"), "{}", text(&page));
     assert_eq!(figures(&data(&page)["tests"][0]["series"]["heap.peak"][0]), [Some(MIB), Some(3 * MIB)]);
+}
+
+/// The refs below the title and the command of the section on the environment, with this baseline.
+fn refs_and_command(synthetic: &Synthetic, baseline: usize, change: fn(&mut CellId)) -> (String, String) {
+    let mut results = synthetic.results();
+    results.plan.baseline = baseline;
+    results.runs.iter_mut().for_each(|run| change(&mut run.record.cell));
+    let page = page(&compare(&results));
+    let tags = Regex::new("<[^>]+>").unwrap();
+    let between = |start: &str, end: &str| {
+        let after = text(&page).split_once(start).unwrap().1;
+        tags.replace_all(after.split_once(end).unwrap().0, "").into_owned()
+    };
+    (between("<p class=\"refs\">", "</p>"), between("To repeat it</h3>", "<h3>"))
+}
+
+#[test]
+fn the_page_and_its_command_go_from_the_baseline_to_the_candidates() {
+    let log = Log::new().checkpoint("done", &readings(MIB, MIB, 1, 0));
+    let synthetic =
+        [0, 1, 2].into_iter().fold(Synthetic::new(&["pr/1", "pr/2", "main"]), |synthetic, side| {
+            synthetic.passed("reads", side, 0, &log)
+        });
+    let (refs, command) = refs_and_command(&synthetic, 2, |_| {});
+    assert!(refs.starts_with("main ") && refs.contains(" → pr/1 ") && refs.contains(", pr/2 "), "{refs}");
+    assert!(command.contains("cargo memprof main pr/1 pr/2 --exact "), "{command}");
+}
+
+#[test]
+fn the_command_repeats_a_program_and_has_no_wrong_tests() {
+    let log = Log::new().checkpoint("done", &readings(MIB, MIB, 1, 0));
+    let one = Synthetic::new(&["main", "pr/1"]).passed("reads", 0, 0, &log).passed("reads", 1, 0, &log);
+    let as_program: fn(&mut CellId) = |cell| {
+        cell.test.kind = TargetKind::Bin;
+        cell.program = Some(ProgramCall { args: vec!["--fast".to_owned()], stdin: None });
+    };
+    let command = refs_and_command(&one, 0, as_program).1;
+    assert!(command.contains("cargo memprof main pr/1 --bin "), "{command}");
+    assert!(command.contains(" --arg=--fast") && !command.contains("--exact"), "{command}");
+    let two = one.passed("writes", 0, 0, &log).passed("writes", 1, 0, &log);
+    let none = "What was asked is in plan.json";
+    assert!(refs_and_command(&two, 0, as_program).1.starts_with(none));
+    let with_value = |cell: &mut CellId| cell.params = vec![("batch".to_owned(), "8".to_owned())];
+    assert!(refs_and_command(&two, 0, with_value).1.starts_with(none));
+    assert!(refs_and_command(&two, 0, |_| {}).1.contains("reads --exact"));
 }
 
 #[test]

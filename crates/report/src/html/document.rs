@@ -25,7 +25,6 @@ use crate::text;
 use crate::troubles;
 use crate::why::explained;
 use memprof_judge::compare::comparison::Comparison;
-use memprof_plan::resolved::Revision;
 use memprof_support::labels::one_line;
 
 /// So many changed tests are unfolded.
@@ -94,9 +93,10 @@ fn header(
         header #top {
             h1 { (title) }
             p.refs {
-                @for (index, revision) in comparison.revisions.iter().enumerate() {
-                    @if index > 0 { @if index == 1 { " → " } @else { ", " } }
-                    (reference(index, revision))
+                (reference(comparison, comparison.baseline))
+                @for (number, candidate) in comparison.candidates().enumerate() {
+                    @if number == 0 { " → " } @else { ", " }
+                    (reference(comparison, candidate))
                 }
                 @if let [answer] = answers && let Some(runs) = answer.runs() { " · " (runs) }
             }
@@ -123,7 +123,8 @@ fn header(
     }
 }
 
-fn reference(index: usize, revision: &Revision) -> Markup {
+fn reference(comparison: &Comparison, index: usize) -> Markup {
+    let revision = &comparison.revisions[index];
     let short = revision.short();
     html! {
         b class=(format!("ref r{index}")) { (one_line(&revision.name)) }

@@ -1,6 +1,7 @@
 //! The machine, the revisions, and the command that repeats the comparison.
 
 use std::ffi::OsStr;
+use std::iter;
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use crate::answer::end_of_range;
 use crate::html::shell;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_plan::resolved::CellId;
 use memprof_support::labels::one_line;
 use memprof_support::process::shell_quoted;
 
@@ -73,27 +75,32 @@ pub(super) fn section(comparison: &Comparison) -> Markup {
     }
 }
 
-/// The command with the refs, the flags that a search takes too, and the tests if they are few. Pairs
-/// of tests within a revision have none.
+/// The command with the baseline, the candidates, the flags that a search takes too, and the tests if
+/// they are few. Pairs of tests within a revision, tests with parameters and several programs have none.
 fn command(comparison: &Comparison) -> Option<String> {
-    if comparison.cells.iter().any(|cell| cell.origins.is_some()) {
-        return None;
-    }
-    let refs = comparison.revisions.iter();
-    let refs = refs.map(|one| if one.working_tree { ".".to_owned() } else { end_of_range(one) });
+    let quoted = |word: &str| shell_quoted(OsStr::new(word));
+    let revisions = iter::once(comparison.baseline).chain(comparison.candidates());
+    let revisions = revisions.map(|index| &comparison.revisions[index]);
+    let refs =
+        revisions.map(|one| if one.working_tree { ".".to_owned() } else { quoted(&end_of_range(one)) });
     let mut words: Vec<String> = refs.collect();
-    let mut tests: Vec<String> = comparison.cells.iter().map(|cell| cell.id.full_name()).collect();
-    tests.dedup();
-    if tests.len() <= MOST_TESTS {
-        words.extend(tests.into_iter().flat_map(|test| ["--exact".to_owned(), test]));
+    let ids: Vec<&CellId> = comparison.cells.iter().map(|cell| &cell.id).collect();
+    if let [id] = ids[..]
+        && let Some(call) = &id.program
+    {
+        words.push(call.flags(id.test.kind, &id.test.binary, &id.title, &id.params));
+    } else if ids.iter().any(|id| id.program.is_some() || !id.params.is_empty())
+        || comparison.cells.iter().any(|cell| cell.origins.is_some())
+    {
+        return None;
+    } else if ids.len() <= MOST_TESTS {
+        words.extend(ids.iter().map(|id| format!("--exact {}", quoted(&id.full_name()))));
     }
     if let Some(search) = &comparison.search {
-        let thresholds = search.thresholds.iter();
-        words.extend(thresholds.flat_map(|rule| ["--threshold".to_owned(), rule.clone()]));
-        words.extend(search.words.iter().cloned());
+        words.extend(search.thresholds.iter().map(|rule| format!("--threshold {}", quoted(rule))));
+        words.extend(search.words.iter().map(|word| quoted(word)));
     }
-    let quoted: Vec<String> = words.iter().map(|word| shell_quoted(OsStr::new(word))).collect();
-    Some(format!("cargo memprof {}", quoted.join(" ")))
+    Some(format!("cargo memprof {}", words.join(" ")))
 }
 
 /// Lists the values of nested objects by their path.
