@@ -4,6 +4,7 @@ use crate::support::synthetic::{Log, Synthetic, readings};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
+use memprof_plan::rule::Judging;
 use memprof_report::github;
 use memprof_report::options::{Format, Options, Rows, View};
 use serde_json::{Value, json};
@@ -75,6 +76,23 @@ fn candidate_log(repeat: i64) -> Log {
         .scope("decoder", &scope_readings(-12 * MIB, 1_900 * KIB))
         .checkpoint("kv cache warmed", &readings(10_240 * MIB, 10_300 * MIB, 40_400, 901))
         .checkpoint("done", &readings(8_388 * MIB, 8_480 * MIB, 49_102, 1_650))
+}
+
+#[test]
+fn a_new_test_that_fails_is_a_failed_case_and_no_skipped_one() {
+    let log = Log::new().checkpoint("start", &[("heap.peak", MIB)]);
+    let rules = vec![cargo_memprof::arguments::values::limit("heap.peak=1KiB").unwrap()];
+    let synthetic = Synthetic::new(&["main", "pr/1"])
+        .judging(Judging { rules, ..Judging::default() })
+        .failed("fails", 0, Status::NotInThisRef, "", None)
+        .failed("fails", 1, Status::Failed { exit_code: 101 }, "boom", None)
+        .failed("large", 0, Status::NotInThisRef, "", None)
+        .passed("large", 1, 0, &log)
+        .passed("gone", 0, 0, &log)
+        .failed("gone", 1, Status::NotInThisRef, "", None);
+    let junit = rendered(Format::Junit, &compare(&synthetic.results()), &Options::default());
+    assert!(junit.contains("tests=\"3\" failures=\"2\" errors=\"0\" skipped=\"1\""), "{junit}");
+    assert_eq!(junit.matches("<skipped").count(), 1, "{junit}");
 }
 
 #[test]

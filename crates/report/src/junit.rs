@@ -210,10 +210,15 @@ impl Case {
         }
     }
 
+    /// Returns why the case is skipped. One that failed is not: a new test may fail, too.
+    fn skipped(&self) -> Option<&String> {
+        self.skipped.as_ref().filter(|_| self.failures.is_empty())
+    }
+
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let (class, name) = (escape(&self.class), escape(&self.name));
         writeln!(out, "    <testcase classname=\"{class}\" name=\"{name}\" time=\"{:.3}\">", self.seconds)?;
-        if let Some(reason) = &self.skipped {
+        if let Some(reason) = self.skipped() {
             writeln!(out, "      <skipped message=\"{}\"/>", escape(reason))?;
         }
         if let Some(first) = self.failures.first().and_then(|lines| lines.first()) {
@@ -254,7 +259,7 @@ fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
     for case in cases {
         tests += 1;
         failures += usize::from(!case.failures.is_empty());
-        skipped += usize::from(case.skipped.is_some());
+        skipped += usize::from(case.skipped().is_some());
     }
     format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\"")
 }
