@@ -89,8 +89,10 @@ fn a_limit_that_holds_passes_and_one_that_was_not_checked_does_not() {
     for rule in ["gpu.0.peak=4MiB", "heap.peak=99MiB,checkpoint=dnoe"] {
         let comparison = limited(vec![values::limit(rule).unwrap()]);
         assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete, "{rule}");
-        let table = shown(Format::Table, &comparison);
-        assert!(table.contains("was not checked: no test has a figure for it"), "{table}");
+        for format in [Format::Table, Format::Markdown] {
+            let text = shown(format, &comparison);
+            assert!(text.contains("was not checked: no test has a figure for it"), "{text}");
+        }
     }
     // A rule for tests that were not selected has nothing to check.
     assert_eq!(code(values::limit("gpu.0.peak=4MiB,test=bwd").unwrap()), ExitCode::Success);
@@ -166,6 +168,28 @@ fn of_very_many_tests_the_largest_are_shown() {
     assert!(text.contains("memory of 900 tests") && text.contains("… 860 more tests with less"), "{text}");
     assert!(text.contains("test_899") && text.contains("test_860 ") && !text.contains("test_859 "), "{text}");
     assert!(shown(true).lines().count() > 900);
+}
+
+#[test]
+fn a_comment_on_very_many_tests_says_how_many_are_left_out() {
+    let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(MIB, 7));
+    let padding = "a".repeat(120);
+    let synthetic = (0..400).fold(Synthetic::new(&["main"]), |synthetic, number| {
+        let failed = Status::Failed { exit_code: 101 };
+        synthetic.passed(&format!("{padding}_{number}"), 0, 0, &log).failed(
+            &format!("fails_{number}"),
+            0,
+            failed,
+            &padding,
+            None,
+        )
+    });
+    let comment = shown(Format::Markdown, &compare(&synthetic.results()));
+    assert!(comment.chars().count() < 65_000, "{}", comment.chars().count());
+    let failure = format!("\nfails\\_0: main failed (exit code 101)\n<pre>{padding}</pre>\n");
+    assert!(comment.contains(&failure), "{comment}");
+    assert!(comment.contains("more failures left out: the comment is full."), "{comment}");
+    assert!(comment.contains("rows left out: the comment is full;"), "{comment}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::tensors::comment as tensor_comment;
 use crate::text;
 use crate::titles;
 use crate::trace::markdown as traced;
-use crate::troubles::{self, MOST_NAMES};
+use crate::troubles::{self, MOST_NAMES, Trouble};
 use crate::why::explained;
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::compare::matching::{Match, RowChange};
@@ -69,8 +69,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
     let failures = failures(comparison, &answers, options);
     let notes = notes(comparison, &causes, &filter, options);
     let tensors = tensor_comment::write(comparison, &ChosenDevices::from_options(options));
-    let taken = [&failures, &notes, &tensors].iter().map(|text| text.chars().count()).sum::<usize>();
-    comment.room = MOST_CHARACTERS.saturating_sub(RESERVE + comment.characters() + taken);
+    comment.reserve(&[&failures, &notes, &tensors]);
     let several = sections.len() > 1;
     comment.text.push_str(&failures);
     for section in &sections {
@@ -103,9 +102,15 @@ struct CandidateSection {
 }
 
 /// A line of a table, with its rank among others.
-struct TableLine {
+pub(super) struct TableLine {
     rank: (u8, f64),
     text: String,
+}
+
+impl TableLine {
+    pub(super) fn unranked(text: String) -> Self {
+        Self { rank: (0, 0.0), text }
+    }
 }
 
 impl CandidateSection {
@@ -169,7 +174,7 @@ impl CandidateSection {
                     Some(rank) => self.changed.push(TableLine { rank, text }),
                     None if has_all_rows && !options.only_changed => {
                         self.rest_is_compared &= cells.delta.is_some();
-                        self.rest.push(TableLine { rank: (0, 0.0), text });
+                        self.rest.push(TableLine::unranked(text));
                     }
                     None => {}
                 }
@@ -230,8 +235,8 @@ fn table_row(view: &PairView, row: &Match, metric: &str, cells: &RowCells) -> St
 
 /// The comment as it grows.
 #[derive(Default)]
-struct Comment {
-    text: String,
+pub(super) struct Comment {
+    pub(super) text: String,
     /// The number of characters that tables may still add.
     room: usize,
     rows_left_out: usize,
@@ -252,6 +257,12 @@ impl Comment {
 
     fn characters(&self) -> usize {
         self.text.chars().count()
+    }
+
+    /// Leaves tables the room that the text so far and these texts do not take.
+    pub(super) fn reserve(&mut self, others: &[&str]) {
+        let taken: usize = others.iter().map(|text| text.chars().count()).sum();
+        self.room = MOST_CHARACTERS.saturating_sub(RESERVE + self.characters() + taken);
     }
 
     fn head(&mut self, answers: &[Answer], causes: &CauseSheet<'_>, options: &Options) {
@@ -377,7 +388,7 @@ impl Comment {
     }
 
     /// Adds a table with as many rows as fit; no table if not even one row fits.
-    fn rows(&mut self, head: &str, rows: &[TableLine], foot: &str) {
+    pub(super) fn rows(&mut self, head: &str, rows: &[TableLine], foot: &str) {
         let mut needed = head.chars().count() + foot.chars().count();
         let fitting = rows
             .iter()
@@ -398,7 +409,7 @@ impl Comment {
     }
 
     /// Says how much did not fit.
-    fn left_out(&mut self) {
+    pub(super) fn left_out(&mut self) {
         if self.blocks_left_out > 0 {
             let blocks = counted(self.blocks_left_out, "block");
             _ = write!(self.text, "\n_{blocks} of traced functions left out: the comment is full._\n");
@@ -411,24 +422,55 @@ impl Comment {
     }
 }
 
-/// Returns what went wrong, each cause once, with the first lines of its message.
-fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> String {
-    let mut text = String::new();
-    let mut left_out = 0;
-    let mut add = |entry: String| {
-        if text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
-            left_out += 1;
-        } else {
-            text.push_str(&entry);
+/// What went wrong, as far as it fits.
+pub(super) struct FailureList {
+    text: String,
+    left_out: usize,
+}
+
+impl FailureList {
+    /// Returns what went wrong apart from single tests.
+    pub(super) fn of_whole(comparison: &Comparison) -> Self {
+        let mut list = Self { text: String::new(), left_out: 0 };
+        for trouble in troubles::of_whole(comparison) {
+            list.add(format!("\n✗ {}\n", escape(&trouble.headline)), &trouble);
         }
-    };
-    for trouble in troubles::of_whole(comparison) {
-        let mut entry = format!("\n✗ {}\n", escape(&trouble.headline));
+        list
+    }
+
+    /// Adds a headline with the first lines of the message.
+    pub(super) fn add(&mut self, headline: String, trouble: &Trouble) {
+        let mut entry = headline;
         if !trouble.details.is_empty() {
             _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
         }
-        add(entry);
+        if let Some(figures) = &trouble.figures {
+            _ = write!(entry, "\n{}\n", escape(figures));
+        }
+        self.add_line(&entry);
     }
+
+    /// Adds lines, if they fit.
+    pub(super) fn add_line(&mut self, entry: &str) {
+        if self.text.chars().count() + entry.chars().count() > MOST_OF_FAILURES {
+            self.left_out += 1;
+        } else {
+            self.text.push_str(entry);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        if self.left_out > 0 {
+            let failures = counted(self.left_out, "more failure");
+            _ = write!(self.text, "\n_{failures} left out: the comment is full._\n");
+        }
+        self.text
+    }
+}
+
+/// Returns what went wrong, each cause once, with the first lines of its message.
+fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> String {
+    let mut failures = FailureList::of_whole(comparison);
     let mut seen = HashSet::new();
     let headline = |event: &str, tests: &[String]| {
         let tests = match tests {
@@ -442,36 +484,28 @@ fn failures(comparison: &Comparison, answers: &[Answer], options: &Options) -> S
         // The baseline's failure is the same for all candidates.
         let mut is_new = |event: &String, tests: &Vec<String>| seen.insert((event.clone(), tests.clone()));
         for (trouble, tests) in quoted.iter().filter(|(trouble, tests)| is_new(&trouble.headline, tests)) {
-            let mut entry = headline(&trouble.headline, tests);
-            if !trouble.details.is_empty() {
-                _ = writeln!(entry, "<pre>{}</pre>", html(&trouble.details.join("\n")));
-            }
-            if let Some(figures) = &trouble.figures {
-                _ = write!(entry, "\n{}\n", escape(figures));
-            }
-            add(entry);
+            failures.add(headline(&trouble.headline, tests), trouble);
         }
         has_others |= !others.is_empty();
         others
             .iter()
             .filter(|(event, tests)| is_new(event, tests))
-            .for_each(|(event, tests)| add(headline(event, tests)));
+            .for_each(|(event, tests)| failures.add_line(&headline(event, tests)));
     }
     let without_reason = answers.iter().flat_map(Answer::without_reason).collect::<Vec<_>>();
     if !without_reason.is_empty() {
-        add(format!("\n✗ {}: no figure may be compared\n", escape(&some(&without_reason, MOST_NAMES))));
+        let tests = escape(&some(&without_reason, MOST_NAMES));
+        failures.add_line(&format!("\n✗ {tests}: no figure may be compared\n"));
     }
-    if left_out > 0 {
-        let failures = counted(left_out, "more failure");
-        _ = write!(text, "\n_{failures} left out: the comment is full._\n");
-    }
+    let mut text = failures.finish();
     if has_others {
         text.push_str("\n_`--rows all` shows the other messages._\n");
     }
     text
 }
 
-fn notes(
+/// Returns the notes as a list.
+pub(super) fn notes(
     comparison: &Comparison,
     causes: &CauseSheet<'_>,
     filter: &MetricFilter,
@@ -496,7 +530,7 @@ fn notes(
 }
 
 /// Escapes text in a `<pre>`, where forges link nothing.
-pub(super) fn html(text: &str) -> Cow<'_, str> {
+fn html(text: &str) -> Cow<'_, str> {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").into()
 }
 

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::frame::{Foot, tone_of};
-use crate::markdown::{MARKER, html};
+use crate::markdown::{self, Comment, FailureList, MARKER, TableLine};
 use crate::markdown_text::{code, code_in_cell, escape};
 use crate::options::Options;
 use crate::page::{Group, Page, Text, Tone};
@@ -30,9 +31,6 @@ const MOST_TABLES: usize = 5;
 
 /// Metrics of the table of tests, beside the peaks, if the user chose none.
 const OF_TESTS: [&str; 2] = ["heap.count", "time"];
-
-/// At most this many executables that cannot be measured are named in a comment.
-const MOST_LINES: usize = 10;
 
 /// The number of metrics in one group of columns.
 const METRICS_OF_GROUP: usize = 4;
@@ -164,42 +162,44 @@ impl Single<'_> {
     pub fn markdown(&self, options: &Options, out: &mut dyn Write) -> io::Result<()> {
         let filter = MetricFilter::new(options);
         let metrics = self.metrics_of_tests(&filter);
-        writeln!(
-            out,
-            "{MARKER}\n### {}\n",
-            self.headline_with(&code(&self.revision.name), &code(&self.revision.short()))
-        )?;
-        let heads = metrics.iter().map(|metric| code(&metric.name)).collect::<Vec<_>>();
-        writeln!(out, "| test | {} |", heads.join(" | "))?;
-        writeln!(out, "| --- |{}", " ---: |".repeat(metrics.len()))?;
-        for (cell, side) in self.sides().filter(|(_, side)| is_measured(side)) {
+        let headline = self.headline_with(&code(&self.revision.name), &code(&self.revision.short()));
+        let mut comment = Comment::default();
+        comment.text = format!("{MARKER}\n### {headline}\n");
+        let mut failures = FailureList::of_whole(self.comparison);
+        for finding in self.findings() {
+            let line = format!("{} {}: {}", finding.sign, finding.test(), finding.sentence());
+            failures.add_line(&format!("\n{}\n", escape(&line)));
+        }
+        for view in self.comparison.alone() {
+            for limit in limits::sentences(&view, options) {
+                let title = code(&titles::distinct_title(view.cell));
+                failures.add_line(&format!("\n{title}: {}\n", escape(&limit)));
+            }
+        }
+        for trouble in self.troubles() {
+            failures.add(format!("\n{}\n", escape(&trouble.headline)), &trouble);
+        }
+        let failures = failures.finish();
+        let causes = CauseSheet::new(self.comparison, options);
+        let notes = markdown::notes(self.comparison, &causes, &filter, options);
+        comment.reserve(&[&failures, &notes]);
+        let heads = metrics.iter().map(|metric| code(&metric.name)).collect::<Vec<_>>().join(" | ");
+        let head = format!("\n| test | {heads} |\n| --- |{}\n", " ---: |".repeat(metrics.len()));
+        let row = |(cell, side): (&Cell, &Aggregate)| {
             let shown = |metric: &&Metric| match of_test(side, metric) {
                 Some(value) => text::figure(value, metric.unit),
                 None => text::NONE.to_owned(),
             };
             let figures: Vec<String> = metrics.iter().map(shown).collect();
             let title = format!("{}{}", mark(cell, side), titles::distinct_title(cell));
-            writeln!(out, "| {} | {} |", code_in_cell(&title), figures.join(" | "))?;
-        }
-        for finding in self.findings() {
-            let line = format!("{} {}: {}", finding.sign, finding.test(), finding.sentence());
-            writeln!(out, "\n{}", escape(&line))?;
-        }
-        for view in self.comparison.alone() {
-            for limit in limits::sentences(&view, options) {
-                writeln!(out, "\n{}: {}", code(&titles::distinct_title(view.cell)), escape(&limit))?;
-            }
-        }
-        for trouble in troubles::of_whole(self.comparison).iter().take(MOST_LINES) {
-            writeln!(out, "\n✗ {}", escape(&trouble.headline))?;
-            if !trouble.details.is_empty() {
-                writeln!(out, "<pre>{}</pre>", html(&trouble.details.join("\n")))?;
-            }
-        }
-        for trouble in self.troubles() {
-            writeln!(out, "\n{}", escape(&trouble.headline))?;
-        }
-        Ok(())
+            TableLine::unranked(format!("| {} | {} |\n", code_in_cell(&title), figures.join(" | ")))
+        };
+        let rows: Vec<TableLine> = self.sides().filter(|(_, side)| is_measured(side)).map(row).collect();
+        comment.rows(&head, &rows, "");
+        comment.text.push_str(&failures);
+        comment.text.push_str(&notes);
+        comment.left_out();
+        out.write_all(comment.text.as_bytes())
     }
 
     /// `memory of 3 tests in main 4f1c2aa, 1 not measured`.
@@ -236,6 +236,8 @@ impl Single<'_> {
             let troubles = troubles::side_troubles(self.comparison, self.revision, side);
             let named = move |mut trouble: Trouble| {
                 trouble.headline = format!("{title}: {}", trouble.headline);
+                // They say what is compared, which is nothing here.
+                trouble.figures = None;
                 trouble
             };
             troubles.into_iter().map(named).collect::<Vec<_>>()
