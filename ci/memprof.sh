@@ -51,10 +51,11 @@ measure() {
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     rm -f "$output"/memory.{md,html,json,xml,code}
     code=0
+    # The table has a file, too, so that a file of MEMPROF_ARGUMENTS gets the format of its extension.
     # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
     cargo memprof "$@" ${clean:+"$clean"} \
-        --output "$output/memory.md" --output "$output/memory.html" \
-        --output "$output/memory.json" --output "$output/memory.xml" --with-source \
+        --output "$output/memory.md" --output "$output/memory.html" --output "$output/memory.json" \
+        --output "$output/memory.xml" --output /dev/stdout --with-source \
         --format markdown --format html --format json --format junit --format table \
         ${MEMPROF_ARGUMENTS:-} || code=$?
 }

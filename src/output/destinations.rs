@@ -103,6 +103,16 @@ mod tests {
     }
 
     #[test]
+    fn a_table_with_a_file_leaves_the_next_file_its_extension() {
+        let formats = [Format::Json, Format::Table];
+        let shown = shown(&formats, &["a.json", "/dev/stdout", "b.sarif"]).unwrap();
+        assert_eq!(
+            shown[1..],
+            [(Format::Table, Some("/dev/stdout".into())), (Format::Sarif, Some("b.sarif".into()))]
+        );
+    }
+
+    #[test]
     fn an_unclear_format_is_an_error() {
         assert!(shown(&[], &["report"]).unwrap_err().contains("has no known extension"));
         assert!(shown(&[Format::Csv, Format::Json], &[]).unwrap_err().contains("standard output"));

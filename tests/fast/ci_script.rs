@@ -85,7 +85,10 @@ fn a_pull_request_is_compared_with_its_merge_base_and_the_code_is_kept_for_later
     assert!(output.status.success(), "{}", said(&output));
     let call = fakes.calls().pop().unwrap();
     assert!(call.starts_with("cargo memprof --refs base=1111,pull=2222 --output out/memory.md"), "{call}");
-    assert!(call.ends_with("-k memory --release"), "{call}");
+    // The formats are for these files, not for one of the arguments.
+    let files = "--output out/memory.xml --output /dev/stdout --with-source";
+    let formats = "--format markdown --format html --format json --format junit --format table";
+    assert!(call.ends_with(&format!("{files} {formats} -k memory --release")), "{call}");
     assert_eq!(fakes.run("verdict", &[]).status.code(), Some(1));
     assert_eq!(fakes.run("verdict", &[("MEMPROF_PASS", "4")]).status.code(), Some(1));
     assert_eq!(fakes.run("verdict", &[("MEMPROF_PASS", "1 4")]).status.code(), Some(0));
