@@ -10,10 +10,22 @@ use memprof_support::labels;
 /// A zero-width space. Escaping is not enough: `&#64;name` mentions as well as `@name` does.
 const BREAK: &str = "&#8203;";
 
-/// What GitHub and GitLab link: addresses, references such as `@name`, `#1` and `!1`, and hashes of
-/// commits. A break goes behind the first group.
+/// Names of emoji that are usual in paths: `sync::lock::waits` has `:lock:`. Others are rarer than people
+/// who copy a path, so these stay whole.
+const EMOJI: &str = "100|1234|a|abc|anchor|art|b|back|bank|battery|bell|book|bookmark|books|bricks|bucket|bug|calendar|\
+                     camera|chains|chart|clipboard|computer|date|dna|door|email|end|envelope|fire|free|gear|gem|hammer|\
+                     hand|hash|hook|hourglass|id|infinity|key|label|ledger|link|lock|loop|m|mag|mailbox|mask|memo|mirror|\
+                     mouse|new|notebook|o|octopus|ok|on|package|pencil|phone|pill|pushpin|question|radio|recycle|repeat|\
+                     rewind|ring|robot|rocket|runner|satellite|scroll|shell|shield|ship|snake|star|symbols|thread|top|\
+                     train|tv|unlock|up|v|vs|warning|watch|wave|wheel|window|wrench|x|zap|\
+                     zero|one|two|three|four|five|six|seven|eight|nine";
+
+/// What GitHub and GitLab link or draw: addresses, references such as `@name`, `#1` and `!1`, hashes of
+/// commits, and emoji. A break goes behind the first group.
 static LINKED: LazyLock<Regex> = LazyLock::new(|| {
+    let emoji = format!("(:)(?:{EMOJI}):");
     let patterns = [
+        &*emoji,
         r"(:)//",
         r"\b((?i:www))\.",
         r"(@)",
@@ -115,6 +127,9 @@ mod tests {
             ("done #2", "done #|2"),
             ("bart::tests::forward of f32 [24, 1024]", "bart::tests::forward of f32 [24, 1024]"),
             ("mail@", "mail@|"),
+            ("sync::lock::waits", "sync::|lock::waits"),
+            ("a::key::one::tests::lock", "a::|key::|one::tests::lock"),
+            ("src/lib.rs:10:5: no, src/lib.rs:100:5", "src/lib.rs:10:5: no, src/lib.rs:|100:5"),
         ];
         for (text, broken) in cases {
             let shown = html(text).replace(BREAK, "|");
