@@ -1,8 +1,8 @@
 //! Whole runs of revisions that need care: allocators, submodules, configuration, broken workspaces.
 
-use crate::support::csv::{kept, memprof, values};
+use crate::support::csv::{command, kept, memprof, values};
 use crate::support::zoo::ZooRepository;
-use crate::support::{TestRepository, assert_same_bytes, every_byte, home, isolated, succeed};
+use crate::support::{Printed, TestRepository, assert_same_bytes, every_byte, home, isolated, succeed};
 
 #[test]
 fn an_allocator_that_cannot_be_wrapped_is_told_with_its_place_and_the_reason() {
@@ -240,4 +240,52 @@ fn an_external_overlay_measures_a_package_whose_workspace_does_not_load() {
     assert_eq!(thousands(grown(&["-p", "engine", "--all-features"]).1), 4_000);
     let (without_usual, _) = grown(&["-p", "engine", "--no-default-features"]);
     assert_eq!(without_usual / 1_000_000, 11);
+}
+
+#[test]
+fn a_build_is_made_again_if_a_package_outside_or_a_variable_changed() {
+    let mut repository = TestRepository::new();
+    let outside = repository.beside("outside");
+    let manifest =
+        |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    std::fs::create_dir_all(outside.join("src")).expect("the folder is new");
+    std::fs::write(outside.join("Cargo.toml"), manifest("outside")).expect("written");
+    let size = |size: &str| {
+        std::fs::write(outside.join("src/lib.rs"), format!("pub const SIZE: usize = {size};\n"))
+            .expect("written");
+    };
+    size("1000");
+    let dependency = format!("[dependencies]\noutside = {{ path = {outside:?} }}\n");
+    repository.write("Cargo.toml", manifest("app") + &dependency);
+    let body = "let more = option_env!(\"MORE\").map_or(0, str::len);\n\
+        let built = env!(\"BUILT\").len();\n\
+        std::mem::forget(vec![1_u8; outside::SIZE + more + built]);";
+    repository.write("src/lib.rs", format!("#[test]\nfn keeps() {{\n{body}\n}}\n"));
+    let script = "println!(\"cargo:rerun-if-env-changed=SCRIPT\");\n\
+        println!(\"cargo:rustc-env=BUILT={}\", std::env::var(\"SCRIPT\").unwrap_or_default());";
+    repository.write("build.rs", format!("fn main() {{\n{script}\n}}\n"));
+    repository.commit("Start");
+    let home = home();
+    let run = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = command(repository.root(), home.path(), arguments);
+        command.env_remove("MORE").env_remove("SCRIPT").envs(variables.iter().copied());
+        Printed::of(command)
+    };
+    let figure = |variables: &[(&str, &str)]| {
+        let printed = run(variables, &["test", "--offline", "--repeat", "1", "--format", "csv"]);
+        let kept = kept(&values(&printed));
+        assert_eq!(kept.len(), 1, "{}", printed.everything());
+        (*kept.values().next().unwrap(), printed.stderr.contains("built before"))
+    };
+    assert_eq!(figure(&[]), (1000, false));
+    assert_eq!(figure(&[]), (1000, true));
+    size("3000");
+    assert_eq!(figure(&[]), (3000, false));
+    let more = [("MORE", "1234567")];
+    assert_eq!(figure(&more), (3007, false));
+    assert_eq!(figure(&more), (3007, true));
+    assert_eq!(figure(&[("SCRIPT", "123")]), (3003, false));
+    let refused = run(&more, &["run", "--resume"]);
+    assert!(refused.stderr.contains("variables that the code reads differ"), "{}", refused.everything());
+    assert_eq!(figure(&[]), (3000, false));
 }

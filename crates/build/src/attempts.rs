@@ -16,6 +16,7 @@ use crate::failure::{BuildFailure, Fault};
 use crate::freshness::{self, Check, SourceRecords};
 use crate::inserted_checkpoints;
 use crate::job::Job;
+use crate::outside_inputs::OutsideInputs;
 use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
@@ -300,6 +301,9 @@ impl<'a> NewEntry<'a> {
         let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(checkout).ok()?.to_owned());
         let compiled_files = check.read.iter().filter_map(in_checkout).collect();
         let watched = watched::find(&check.included, &compiled.messages, checkout);
+        let own = [checkout.as_path(), self.job.inputs.cache.folder()];
+        let (environment, known) = (self.job.environment(), &self.job.inputs.known_files);
+        let outside = OutsideInputs::of_build(&compiled.messages, &check, own, &environment, known);
         let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             read => Some(read?),
@@ -330,6 +334,7 @@ impl<'a> NewEntry<'a> {
             outputs,
             watched,
             compiled: compiled_files,
+            outside: Some(outside),
         })
     }
 }

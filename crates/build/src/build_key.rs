@@ -14,7 +14,6 @@ use crate::job::Job;
 use crate::line_tables;
 use crate::provenance::KeyInputs;
 use crate::{inserted_checkpoints, shim, started_programs, traced_sources, typed_names};
-use memprof_plan::clean_env::{Child, own_variables};
 use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_support::regular_file::followed;
 
@@ -83,12 +82,9 @@ fn affects_builds(name: &str) -> bool {
 /// Returns the variables that affect a build: those that the user gave, and those that cargo, rustc
 /// and common build scripts read.
 pub(crate) fn build_environment(job: &Job<'_>) -> BTreeMap<String, String> {
-    let clean_env = job.inputs.plan.request.clean_env.as_ref();
-    let mut environment: BTreeMap<String, String> = own_variables()
-        .filter(|(name, _)| affects_builds(name))
-        .filter(|(name, value)| clean_env.is_none_or(|clean| clean.passes(Child::Build, name, value)))
-        .collect();
-    environment.extend(job.requested_environment());
+    let requested = job.requested_environment();
+    let mut environment = job.environment();
+    environment.retain(|name, _| affects_builds(name) || requested.contains_key(name));
     environment
 }
 

@@ -1,7 +1,7 @@
 //! One call of cargo. It builds a checkout through our compiler wrapper. Instead of running the
 //! tests, it calls our runner for each test executable, which only notes how cargo would run it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -27,7 +27,6 @@ use crate::trace::dependency_copies::EditedCopy;
 use crate::traced_sources;
 use crate::typed_names;
 use crate::wrapper;
-use memprof_plan::clean_env::{Child, own_variables};
 use memprof_support::event::Event;
 use memprof_support::process::Command;
 use memprof_support::redaction;
@@ -250,14 +249,8 @@ fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
 
 /// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
 fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
-    let inherited = own_variables().filter(|(name, value)| {
-        let clean_env = job.inputs.plan.request.clean_env.as_ref();
-        clean_env.is_none_or(|clean_env| clean_env.passes(Child::Build, name, value))
-    });
-    let given: BTreeMap<String, String> = inherited
-        .chain(job.requested_environment())
-        .chain([("CARGO_TERM_COLOR".to_owned(), "never".to_owned())])
-        .collect();
+    let mut given = job.environment();
+    given.insert("CARGO_TERM_COLOR".to_owned(), "never".to_owned());
     let given = noting_runner::GivenEnvironment::from_variables(&given);
     Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Check {
     pub included: BTreeSet<Utf8PathBuf>,
     /// All sources that exist.
     pub read: BTreeSet<Utf8PathBuf>,
+    /// The variables that the code of any crate reads.
+    pub variables: BTreeSet<String>,
 }
 
 impl SourceRecords {
@@ -61,15 +63,24 @@ impl SourceRecords {
         let mut stale = BTreeSet::new();
         let mut all = BTreeMap::new();
         let (mut included, mut read) = (BTreeSet::new(), BTreeSet::new());
-        for artifact in artifacts.iter().filter(|artifact| messages::is_path_package(artifact)) {
-            let Some(dep_info) = dep_info(artifact) else {
+        let mut variables = BTreeSet::new();
+        for artifact in artifacts {
+            let dep_info = dep_info(artifact);
+            if !messages::is_path_package(artifact) {
+                let text = dep_info.and_then(|path| followed::text(path).ok()).unwrap_or_default();
+                variables.extend(variables_in(&text));
+                continue;
+            }
+            let Some(dep_info) = dep_info else {
                 // Every path crate has a dep-info file. If it is not found, nothing is proven.
                 stale.insert(artifact.target.src_path.clone());
                 continue;
             };
             let package = messages::package_folder(artifact);
             let mut sources = BTreeMap::new();
-            for file in parse_dep_info(&followed::text(&dep_info)?) {
+            let text = followed::text(&dep_info)?;
+            variables.extend(variables_in(&text));
+            for file in parse_dep_info(&text) {
                 let path =
                     [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
                 let hash = match &path {
@@ -96,7 +107,7 @@ impl SourceRecords {
             }
         }
         let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
-        Ok(Check { stale, digest, included, read })
+        Ok(Check { stale, digest, included, read, variables })
     }
 }
 
@@ -223,6 +234,12 @@ fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
     files
 }
 
+/// Returns the variables that the code reads: `# env-dep:NAME=VALUE`, or without a value if it is not set.
+fn variables_in(dep_info: &str) -> impl Iterator<Item = String> {
+    let lines = dep_info.lines().filter_map(|line| line.strip_prefix("# env-dep:"));
+    lines.map(|line| line.split('=').next().unwrap_or_default().to_owned())
+}
+
 /// Sets the files' modification time to now, so that cargo compiles them again.
 pub(crate) fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
     for file in files {
@@ -262,5 +279,7 @@ mod tests {
         let text = "t/a.d: src/lib.rs src/my\\ mod.rs\n\nt/a: src/lib.rs src/my\\ mod.rs\n\nsrc/lib.rs:\n\n# env-dep:X=1\n";
         let files: Vec<_> = parse_dep_info(text).into_iter().collect();
         assert_eq!(files, ["src/lib.rs", "src/my mod.rs"]);
+        let variables: Vec<_> = variables_in("# env-dep:X=1=2\n# checksum:a\n# env-dep:Y\n").collect();
+        assert_eq!(variables, ["X", "Y"]);
     }
 }

@@ -16,11 +16,13 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
 use crate::inject::patch::Patch;
 use crate::known_files::KnownFiles;
+use crate::provenance::Provenance;
 use crate::provided_side::ProvidedSide;
 use crate::selected_targets::{self, RevisionTexts};
 use crate::store::{self, Stored};
 use crate::trace::instrument::Patterns;
 use memprof_plan::checkpoint_at::CheckpointAt;
+use memprof_plan::clean_env::{Child, own_variables};
 use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_plan::resolved::{Plan, Revision};
 use memprof_plan::side;
@@ -152,6 +154,22 @@ impl<'a> Job<'a> {
         let mut environment = request.env.clone();
         environment.extend(request.refs.get(self.index).map(|wanted| wanted.env.clone()).unwrap_or_default());
         environment
+    }
+
+    /// Returns the variables that its builds inherit, and those that the user gave.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let clean_env = self.inputs.plan.request.clean_env.as_ref();
+        let passes = |name: &str, value: &str| {
+            clean_env.is_none_or(|clean_env| clean_env.passes(Child::Build, name, value))
+        };
+        let inherited = own_variables().filter(|(name, value)| passes(name, value));
+        inherited.chain(self.requested_environment()).collect()
+    }
+
+    /// Whether all is as it was for a stored build that cargo tracks besides the inputs of its key.
+    pub(crate) fn is_current(&self, build: &Provenance) -> bool {
+        let outside = build.outside.as_ref();
+        outside.is_some_and(|outside| outside.are_current(&self.environment(), &self.inputs.known_files))
     }
 
     /// Returns the features of all revisions, of this revision and of the tests, each once.

@@ -37,6 +37,7 @@ mod lockfile_resolver;
 mod memory_crate;
 pub mod notebook;
 mod noting_runner;
+pub mod outside_inputs;
 mod own_program;
 mod patched_source;
 pub mod prepared_source;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::harness_library::HarnessLibrary;
 use crate::noting_runner::LIBRARY_PATHS;
+use crate::outside_inputs::OutsideInputs;
 use crate::texts::Traits;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::symbols::test_body::TestBody;
@@ -182,6 +183,9 @@ pub struct Provenance {
     /// The files of the checkout that the compiler read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub compiled: BTreeSet<Utf8PathBuf>,
+    /// What else cargo tracks. Absent in builds of earlier versions, which are made again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideInputs>,
 }
 
 impl Provenance {
@@ -453,6 +457,7 @@ pub mod samples {
             outputs: BTreeMap::new(),
             watched: None,
             compiled: BTreeSet::new(),
+            outside: None,
         }
     }
 }

@@ -20,11 +20,14 @@ pub(crate) fn judged(job: &Job<'_>, mut entry: Box<Entry>) -> Box<Entry> {
     entry
 }
 
-/// Returns a stored build, if nothing is missing in it that may be there by now.
+/// Returns a stored build, if nothing is missing in it that may be there by now, and nothing changed that cargo
+/// tracks. A session goes on with a build that it has.
 pub(crate) fn complete(job: &Job<'_>, entry: Box<Entry>) -> Option<Box<Entry>> {
     let is_whole = entry.provenance.missing_submodules.is_empty();
     let lacks_nothing = is_whole && !entry.lacks_libraries() && !entry.lacks_secrets();
-    let entry = lacks_nothing.then(|| judged(job, entry))?;
+    let is_usable = lacks_nothing
+        && (job.inputs.used_builds.contains(&entry.folder) || job.is_current(&entry.provenance));
+    let entry = is_usable.then(|| judged(job, entry))?;
     let lacks_selected = entry.selected_failures().next().is_some();
     (!lacks_selected).then_some(entry)
 }

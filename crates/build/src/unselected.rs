@@ -42,7 +42,7 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
         let Stored::Complete(entry) = store::find_in(&folder) else { continue };
         let build = &entry.provenance;
         let all = KeyInputs { selected: None, ..build.key_inputs.clone() };
-        if !has_same_settings(&all, wanted) {
+        if !has_same_settings(&all, wanted) || !job.is_current(build) {
             continue;
         }
         // Git may have removed the tree of a commit that nobody uses any more.

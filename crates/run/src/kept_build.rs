@@ -18,8 +18,11 @@ impl KeptBuild<'_> {
     /// Returns the build, if the store still has it.
     pub(crate) fn stored(&self, store: &Utf8Path) -> Option<Build> {
         match store::find(store, &self.provenance.key) {
-            Stored::Complete(entry) => Some(Build::Done(entry)),
-            Stored::Absent | Stored::Damaged(_) => None,
+            // A build of the same key may have been made from other files outside of the repository.
+            Stored::Complete(entry) if entry.provenance.outside == self.provenance.outside => {
+                Some(Build::Done(entry))
+            }
+            Stored::Complete(_) | Stored::Absent | Stored::Damaged(_) => None,
         }
     }
 }

@@ -47,11 +47,14 @@ pub(crate) fn check(
 /// Returns what differs between two builds, by their facts; `None` if it is one build, or if there was
 /// none.
 fn differences(known: &BuildFacts, now: &BuildFacts) -> Option<String> {
-    if known.get(Fact::Key)? == now.get(Fact::Key)? {
-        return None;
-    }
-    let words: Vec<&str> = known.differing(now, Purpose::Continue).map(|(_, words)| words).collect();
+    let has_same_key = known.get(Fact::Key)? == now.get(Fact::Key)?;
+    let is_known = known.get(Fact::Outside).is_some() && now.get(Fact::Outside).is_some();
+    let differing = known.differing(now, Purpose::Continue);
+    let differing =
+        differing.filter(|(fact, _)| if *fact == Fact::Outside { is_known } else { !has_same_key });
+    let words: Vec<&str> = differing.map(|(_, words)| words).collect();
     Some(match words.as_slice() {
+        [] if has_same_key => return None,
         [] => "an option of the build differs".to_owned(),
         [one] if !one.ends_with('s') || one.ends_with("RUSTFLAGS") => format!("{one} differs"),
         _ => format!("{} differ", words.join(" and ")),
@@ -121,6 +124,11 @@ mod tests {
             differences(&old, &build(facts))
         };
         assert_eq!(with("a", Fact::Profile, "release"), None, "the key decides");
+        assert_eq!(with("a", Fact::Outside, "1"), None, "an earlier version did not note it");
+        let noted = |text| build(BTreeMap::from([(Fact::Key, "a"), (Fact::Outside, text)]));
+        assert_eq!(differences(&noted("1"), &noted("1")), None);
+        let said = "packages outside of the repository, or variables that the code reads differ";
+        assert_eq!(differences(&noted("1"), &noted("2")).unwrap(), said);
         assert_eq!(with("b", Fact::Configuration, "2").unwrap(), "cargo's configuration differs");
         assert_eq!(with("b", Fact::Environment, "").unwrap(), "the build's variables differ");
         assert_eq!(with("b", Fact::Profile, "dev").unwrap(), "an option of the build differs");

@@ -32,6 +32,7 @@ use memprof_build::checkout::kept;
 use memprof_build::checkout::size_limit;
 use memprof_build::failure::{BuildFailure, Fault};
 use memprof_build::git::repository::Repository;
+use memprof_build::outside_inputs::OutsideInputs;
 use memprof_build::provenance::{KeyInputs, Provenance};
 use memprof_build::store;
 use memprof_judge::results::build_facts::{self, BuildFacts, Fact, FailureFacts, StoredBuild};
@@ -342,6 +343,7 @@ fn facts(provenance: &Provenance) -> BuildFacts {
         (Fact::Shim, Some(shim.clone())),
         (Fact::Environment, Some(hashes_of(&inputs.environment))),
         (Fact::Configuration, Some(inputs.configuration.clone())),
+        (Fact::Outside, provenance.outside.as_ref().map(OutsideInputs::hash)),
         (Fact::Overlay, (!inputs.overlay.is_empty()).then(|| hashes_of(&inputs.overlay))),
         (Fact::Flags, environment.get("RUSTFLAGS").map(|flags| redaction::setting(flags).into_owned())),
     ];

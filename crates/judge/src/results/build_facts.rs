@@ -37,6 +37,9 @@ pub enum Fact {
     /// The variables, a line each: `RUSTC 0123456789abcdef`.
     Environment,
     Configuration,
+    /// The hash of what else cargo tracks: files outside of the repository, and variables. Builds with the same key may
+    /// differ in it. Absent in runs of earlier versions.
+    Outside,
     /// The overlay's files, a line each, like the variables.
     Overlay,
     /// `RUSTFLAGS`.
@@ -59,7 +62,7 @@ pub enum Purpose {
 use Purpose::{Continue, Keep, Merge, Report};
 
 /// What must be equal for which purpose, in the order and with the words of messages.
-const FACTS: [(Fact, &str, &[Purpose]); 13] = [
+const FACTS: [(Fact, &str, &[Purpose]); 14] = [
     (Fact::Toolchain, "the toolchain", &[Continue, Keep, Merge, Report]),
     (Fact::Profile, "the profile", &[Continue, Keep, Merge, Report]),
     (Fact::Features, "the features", &[Continue, Keep, Merge, Report]),
@@ -72,6 +75,7 @@ const FACTS: [(Fact, &str, &[Purpose]); 13] = [
     (Fact::Configuration, "cargo's configuration", &[Continue, Keep]),
     (Fact::Overlay, "the overlay's files", &[Continue, Keep]),
     (Fact::Sources, "the sources", &[Continue, Merge]),
+    (Fact::Outside, "packages outside of the repository, or variables that the code reads", &[Continue]),
     (Fact::Commit, "the commit", &[Merge]),
 ];
 
