@@ -1,6 +1,8 @@
 //! Revisions are checked out beside the user's repository, which does not notice.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -245,6 +247,22 @@ fn changes_that_the_user_hid_from_git_are_part_of_the_working_tree() {
     assert_eq!(read(&path.join("src/lib.rs")), "// assumed unchanged\n");
     assert_eq!(read(&path.join("src/same.rs")), "// skipped\n");
     assert!(user.git(["ls-files", "-v"]).contains("h src/lib.rs"), "the user's marks stay");
+}
+
+#[test]
+fn names_that_are_not_utf8_are_part_of_the_working_tree() {
+    let mut user = package();
+    let name = |name: &'static [u8]| Path::new(OsStr::from_bytes(name));
+    let (tracked, new) = (name(b"tracked\xe9.txt"), name(b"new\xe9.txt"));
+    std::fs::write(user.root().join(tracked), "before\n").unwrap();
+    user.commit("tracked");
+    let hide = ["update-index", "--assume-unchanged"].map(OsStr::new).into_iter();
+    user.git(hide.chain([tracked.as_os_str()]));
+    std::fs::write(user.root().join(tracked), "hidden\n").unwrap();
+    std::fs::write(user.root().join(new), "new\n").unwrap();
+    let path = Setting::new(&user).check_out(".");
+    let read = |name: &Path| std::fs::read_to_string(path.as_std_path().join(name)).unwrap();
+    assert_eq!((read(tracked), read(new)), ("hidden\n".to_owned(), "new\n".to_owned()));
 }
 
 #[test]

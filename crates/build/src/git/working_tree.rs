@@ -3,6 +3,10 @@
 //! Git uses a temporary copy of the user's index, which does not change by a byte. Equal content on
 //! an equal `HEAD` gives an equal commit.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use anyhow::{Context, ensure};
 use camino::Utf8Path;
 
@@ -94,16 +98,16 @@ impl TemporaryIndex<'_> {
     /// exists. The user builds what is on the disk.
     fn see_hidden_changes(&self) -> anyhow::Result<()> {
         let listed = self.git(&["ls-files", "-v", "-z"]).run()?;
-        let mut assumed = String::new();
-        let mut skipped = String::new();
-        for entry in nul_separated(&listed.stdout) {
-            let Some((tag, path)) = entry.split_once(' ') else { continue };
-            let there = || self.repository.root().join(path).symlink_metadata().is_ok();
-            if tag.starts_with(|letter: char| letter.is_ascii_lowercase()) {
-                assumed.extend([path, "\0"]);
+        let root = self.repository.root().as_std_path();
+        let (mut assumed, mut skipped) = (Vec::new(), Vec::new());
+        for entry in listed.stdout.split_inclusive(|byte| *byte == 0) {
+            let [tag, b' ', item @ ..] = entry else { continue };
+            let there = || root.join(without_nul(item)).symlink_metadata().is_ok();
+            if tag.is_ascii_lowercase() {
+                assumed.extend_from_slice(item);
             }
-            if tag.eq_ignore_ascii_case("S") && there() {
-                skipped.extend([path, "\0"]);
+            if tag.eq_ignore_ascii_case(&b'S') && there() {
+                skipped.extend_from_slice(item);
             }
         }
         for (mark, paths) in [("--no-assume-unchanged", assumed), ("--no-skip-worktree", skipped)] {
@@ -119,11 +123,10 @@ impl TemporaryIndex<'_> {
     fn add_everything(&self, sink: &dyn Sink) -> anyhow::Result<()> {
         self.git(&["add", "--update"]).run()?;
         let others = self.git(&["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
-        let (nested, files): (Vec<_>, Vec<_>) =
-            nul_separated(&others.stdout).into_iter().partition(|path| path.ends_with('/'));
-        let paths: String = files.iter().flat_map(|path| [path.as_str(), "\0"]).collect();
-        self.git(&["update-index", "--add", "-z", "--stdin"]).input(paths).run()?;
-        for path in nested {
+        let items = others.stdout.split_inclusive(|byte| *byte == 0);
+        let (nested, files): (Vec<_>, Vec<_>) = items.partition(|item| item.ends_with(b"/\0"));
+        self.git(&["update-index", "--add", "-z", "--stdin"]).input(files.concat()).run()?;
+        for path in nul_separated(&nested.concat()) {
             sink.emit(Event::Warning {
                 message: format!(
                     "'{path}' is a nested repository and not a submodule; '.' does not include it"
@@ -133,6 +136,11 @@ impl TemporaryIndex<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the path of an item of `-z` output. It may not be UTF-8.
+fn without_nul(item: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(item.strip_suffix(b"\0").unwrap_or(item)))
 }
 
 /// Warns about submodules with uncommitted changes. The tree contains only a submodule's commit.
