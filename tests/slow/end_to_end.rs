@@ -2,7 +2,9 @@
 
 use crate::support::csv::{command, kept, memprof, values};
 use crate::support::zoo::ZooRepository;
-use crate::support::{Printed, TestRepository, assert_same_bytes, every_byte, home, isolated, succeed};
+use crate::support::{
+    Printed, TestRepository, assert_same_bytes, every_byte, home, home_at, isolated, succeed,
+};
 
 #[test]
 fn an_allocator_that_cannot_be_wrapped_is_told_with_its_place_and_the_reason() {
@@ -288,4 +290,15 @@ fn a_build_is_made_again_if_a_package_outside_or_a_variable_changed() {
     let refused = run(&more, &["run", "--resume"]);
     assert!(refused.stderr.contains("variables that the code reads differ"), "{}", refused.everything());
     assert_eq!(figure(&[]), (3000, false));
+}
+
+#[test]
+fn the_path_of_the_cache_may_have_a_space() {
+    let repository = ZooRepository::of("single");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let home = home_at(folder.path().join("big disk"));
+    let arguments =
+        ["--refs", "old,new", "--offline", "-k", "keeps_through", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(&repository.root(), &home, &arguments);
+    assert_eq!(kept(&values(&printed)).len(), 2, "{}", printed.everything());
 }

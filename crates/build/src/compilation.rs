@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
+use camino::Utf8Path;
 
 use crate::adapters;
 use crate::build_key::build_environment;
@@ -92,7 +93,9 @@ pub(crate) fn compile(
     let mut done = Compiled::before(job, prepared)?;
     note_environment(job, done.notes.path())?;
     let shims = Shims::for_job(job, prepared, target.as_deref())?;
-    let command = cargo(job, call, prepared, &config, &shims, done.notes.path())?;
+    let links = own_program::links(job.inputs.cache)?;
+    let runner = own_program::Runner::in_folder(&links)?;
+    let command = cargo(job, call, prepared, &config, &shims, (&links, &runner.path, done.notes.path()))?;
     writeln!(log, "$ {command}")?;
     done.copies.remove_others(&traced_sources::target_folder(job)?)?;
     let missing = shims.missing()?;
@@ -186,12 +189,11 @@ fn cargo(
     prepared: &PreparedSource,
     config: &CargoConfig,
     shims: &Shims<'_>,
-    notes: &Path,
+    (links, runner, notes): (&Utf8Path, &Utf8Path, &Path),
 ) -> anyhow::Result<Command> {
     let (inputs, toolchain) = (job.inputs, job.toolchain);
     let Shims { target, shim, of_host, has_memory_crate } = shims;
     let (target, has_memory_crate) = (*target, *has_memory_crate);
-    let links = own_program::links(inputs.cache)?;
     let with_host = |mut wrapping: wrapper::WrapperShim| {
         wrapping.has_target = target.is_some();
         wrapping.in_build = of_host.as_ref().map(|shim| shim.in_build(&wrapping));
@@ -204,21 +206,20 @@ fn cargo(
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());
-    let note = links.join(wrapper::NOTE_NAME);
     let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest);
     let is_shared = matches!(job.lockfile, Lockfile::Given(_));
     let arguments = member_versions::added(&call.arguments, &lock, is_shared, metadata);
     let command = toolchain
         .cargo()
         .current_dir(inputs.workspace())
-        .args(configuration::with_runner(&arguments, triple, &note)?)
+        .args(configuration::with_runner(&arguments, triple, runner)?)
         .arg("--manifest-path")
         .arg(&prepared.manifest)
         .envs(job.requested_environment())
         .envs(line_tables::variable(job)?)
         .envs(typed_names::variable(job, &build_environment(job))?)
         .env("RUSTC_WORKSPACE_WRAPPER", links.join(call.wrapper))
-        .env(command::runner_variable(triple), &note)
+        .env(command::runner_variable(triple), runner)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)
         .env("CARGO_TERM_COLOR", "never");

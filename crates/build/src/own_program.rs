@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
+use tempfile::TempDir;
 
 use crate::checkout::cache::Cache;
 use crate::shim;
@@ -44,6 +45,28 @@ pub(crate) fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     remove_others(&folder, |name| name == copy || !name.starts_with(COPY))?;
     remove_unlinked(&cache.programs())?;
     Ok(folder)
+}
+
+/// The program as cargo's runner.
+pub(crate) struct Runner {
+    /// Without whitespace, at which cargo splits it.
+    pub path: Utf8PathBuf,
+    /// The folder of a link, if the cache's own path has whitespace.
+    _link: Option<TempDir>,
+}
+
+impl Runner {
+    /// Takes the runner among these links.
+    pub(crate) fn in_folder(links: &Utf8Path) -> anyhow::Result<Self> {
+        let path = links.join(wrapper::NOTE_NAME);
+        if !path.as_str().contains(char::is_whitespace) {
+            return Ok(Self { path, _link: None });
+        }
+        let folder = tempfile::tempdir_in("/tmp")?;
+        let link = paths::utf8(folder.path().join(wrapper::NOTE_NAME))?;
+        fs_err::os::unix::fs::symlink(path, &link)?;
+        Ok(Self { path: link, _link: Some(folder) })
+    }
 }
 
 /// The copy's name begins with this, and ends with its hash.

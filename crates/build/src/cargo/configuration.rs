@@ -221,7 +221,7 @@ fn of_host(target: String, host: &str) -> String {
 }
 
 /// Returns cargo's arguments with our runner in place of a runner that `--config` sets for the
-/// target. Such a runner would win over the variable that names ours.
+/// target. Such a runner would win over the variable that names ours. The path of ours has no whitespace.
 pub(crate) fn with_runner(
     arguments: &[String],
     triple: &str,
@@ -249,19 +249,9 @@ pub(crate) fn with_runner(
         }
         kept.extend([argument.clone(), value.clone()]);
         if let Some(of_file) = runner_in(&followed::text(file)?) {
-            // The last runner wins, as long as both are strings or both are lists. Cargo splits
-            // strings at spaces.
-            let ours = if of_file.is_array() {
-                format!("[{:?}]", runner.as_str())
-            } else if runner.as_str().contains(char::is_whitespace) {
-                let message = format!(
-                    "--config {value} sets target.{triple}.runner to a string, and {runner} has a space"
-                );
-                let help = "write the file's runner as a list: runner = [\"PROGRAM\"]";
-                return Err(UserError::new(message).help(help).into());
-            } else {
-                format!("{:?}", runner.as_str())
-            };
+            // The last runner wins, as long as both are strings or both are lists.
+            let ours = format!("{:?}", runner.as_str());
+            let ours = if of_file.is_array() { format!("[{ours}]") } else { ours };
             kept.extend([argument.clone(), format!("target.{triple}.runner={ours}")]);
         }
     }
