@@ -45,7 +45,7 @@ impl RepositoryFacts {
         let workspace = repository.root().join(&place.workspace);
         let toolchain =
             Toolchain { pinned: None, directory: workspace.clone(), version: String::new(), clean_env: None };
-        let packages = checkout_edits::metadata(&toolchain, &workspace.join("Cargo.toml"))
+        let packages = checkout_edits::metadata(&toolchain, &workspace.join("Cargo.toml"), &workspace)
             .map(|metadata| metadata.packages.iter().map(|package| package.name.to_string()).collect())
             .unwrap_or_default();
         let lock = place.workspace.join("Cargo.lock");

@@ -302,3 +302,18 @@ fn the_path_of_the_cache_may_have_a_space() {
     let printed = memprof(&repository.root(), &home, &arguments);
     assert_eq!(kept(&values(&printed)).len(), 2, "{}", printed.everything());
 }
+
+#[test]
+fn unstable_keys_of_a_repository_count_whenever_cargo_reads_its_manifests() {
+    let mut repository = TestRepository::new();
+    let package = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    repository.write("Cargo.toml", format!("{package}[profile.dev]\ncodegen-backend = \"llvm\"\n"));
+    repository.write(".cargo/config.toml", "[unstable]\ncodegen-backend = true\n");
+    repository.write("src/lib.rs", "#[test]\nfn keeps() { std::mem::forget(vec![1_u8; 1000]); }\n");
+    repository.commit("Start");
+    let home = home();
+    let mut command = command(repository.root(), home.path(), &["test", "--offline", "--format", "csv"]);
+    command.env("RUSTC_BOOTSTRAP", "1");
+    let printed = Printed::of(command);
+    assert_eq!(kept(&values(&printed)).values().collect::<Vec<_>>(), [&1000], "{}", printed.everything());
+}

@@ -206,7 +206,7 @@ fn cargo(
         ..with_host(shim.wrapping(config.workspace_wrapper()))
     };
     let triple = target.unwrap_or(toolchain.host());
-    let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest);
+    let metadata = || checkout_edits::metadata(toolchain, &prepared.manifest, &inputs.workspace());
     let is_shared = matches!(job.lockfile, Lockfile::Given(_));
     let arguments = member_versions::added(&call.arguments, &lock, is_shared, metadata);
     let command = toolchain

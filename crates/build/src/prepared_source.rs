@@ -132,7 +132,7 @@ fn prepare_workspace(
 ) -> anyhow::Result<PreparedSource> {
     let checkout = &job.inputs.checkout;
     let manifest = job.inputs.workspace().join("Cargo.toml");
-    let metadata = checkout_edits::metadata(job.toolchain, &manifest)?;
+    let metadata = checkout_edits::metadata(job.toolchain, &manifest, &job.inputs.workspace())?;
     let allocators = own_allocator::find(&metadata, checkout, &skipped.allocators)?;
     injection.extend(allocators.write(checkout, injected)?);
     let outside = NamedDependencies::find(job, &manifest)?;
@@ -187,7 +187,7 @@ fn prepare_external_crate(
     let mut copies = Vec::new();
     let mut beyond_members = false;
     if !inputs.patterns.is_empty() || job.checkpoints().next().is_some() {
-        let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest)?;
+        let metadata = checkout_edits::metadata(job.toolchain, &laid.manifest, &job.inputs.workspace())?;
         let outside = NamedDependencies::find(job, &laid.manifest)?;
         let checkpoints = inserted_checkpoints::insert(job, &metadata, &outside.checkpoints, injected)?;
         injection.extend(checkpoints.files);

@@ -92,7 +92,7 @@ pub(crate) fn build(
             .help("leave out --overlay-mode external (`mode: external`), or the program")
             .into());
     }
-    let metadata = checkout_edits::metadata(job.toolchain, &prepared.manifest)?;
+    let metadata = checkout_edits::metadata(job.toolchain, &prepared.manifest, &job.inputs.workspace())?;
     let mut found = Vec::new();
     for (program, package) in requested {
         match find(&metadata, &prepared.manifest, program, &packages(job, package))? {

@@ -34,7 +34,8 @@ pub(crate) fn traced(job: &Job<'_>, metadata: &Metadata, dropped: &Dropped) -> a
 
 /// Returns the paths of all functions in the current checkout.
 pub(crate) fn all_functions(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
-    let metadata = checkout_edits::metadata(job.toolchain, &job.inputs.workspace().join("Cargo.toml"))?;
+    let workspace = job.inputs.workspace();
+    let metadata = checkout_edits::metadata(job.toolchain, &workspace.join("Cargo.toml"), &workspace)?;
     let all = TraceRequest { functions: vec!["**".to_owned()], ..TraceRequest::default() };
     let found = search(job, &metadata, &Patterns::parse(&all)?, &Dropped::new())?;
     Ok(found.facts.functions.into_iter().map(|function| function.path).collect())

@@ -245,12 +245,16 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         return manifest.canonicalize_utf8().context("the workspace's manifest");
     }
     // Cargo tells its subcommands its own path. That is not rustup's proxy, which reads the
-    // toolchain file and may begin a download. The root folder has no toolchain file.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // toolchain file and may begin a download. The root folder has no toolchain file. Cargo's own
+    // configuration may have `[unstable]` keys without which it cannot read the manifest.
+    let (cargo, folder) = match std::env::var_os("CARGO") {
+        Some(cargo) => (cargo, manifest.parent().context("a manifest has a folder")?),
+        None => ("cargo".into(), Utf8Path::new("/")),
+    };
     let located = Command::new(cargo)
         .args(["locate-project", "--workspace", "--message-format", "plain", "--manifest-path"])
         .arg(manifest)
-        .current_dir("/")
+        .current_dir(folder)
         .capture()
         .context("could not find the cargo workspace")?;
     if !located.status.success() {

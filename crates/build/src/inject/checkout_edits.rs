@@ -37,12 +37,14 @@ pub(crate) fn with_lines(root: &[u8]) -> Vec<u8> {
 }
 
 /// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is
-/// used. Roots of targets have no `..`, which `path = "../base/src/root.rs"` brings in.
-pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path) -> anyhow::Result<Metadata> {
+/// used. Cargo is called in `folder`, whose configuration it reads. Roots of targets have no `..`, which
+/// `path = "../base/src/root.rs"` brings in.
+pub fn metadata(toolchain: &Toolchain, manifest: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<Metadata> {
     let command = toolchain
         .cargo()
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path"])
-        .arg(manifest);
+        .arg(manifest)
+        .current_dir(folder);
     let output = command.run()?;
     let mut metadata: Metadata = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("cannot read what `{command}` printed"))?;
@@ -68,8 +70,9 @@ pub(crate) fn lay_overlay(
     if files.is_empty() {
         return Ok(injection);
     }
-    let manifest = checkout.join(workspace).join("Cargo.toml");
-    let before = metadata(toolchain, &manifest)?;
+    let workspace = checkout.join(workspace);
+    let manifest = workspace.join("Cargo.toml");
+    let before = metadata(toolchain, &manifest, &workspace)?;
     for file in files {
         let folder = match &file.package {
             Some(name) => package_folder(&before, name, checkout)?,
@@ -79,7 +82,7 @@ pub(crate) fn lay_overlay(
         injected.write(checkout, &path, &file.content)?;
         injection.insert(path, file.content.clone());
     }
-    let after = metadata(toolchain, &manifest)?;
+    let after = metadata(toolchain, &manifest, &workspace)?;
     for (manifest, entries) in missing_test_entries(&after, &injection, checkout) {
         let relative = manifest.strip_prefix(checkout).unwrap_or(&manifest).to_owned();
         let mut text = followed::text(&manifest)?;

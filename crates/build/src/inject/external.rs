@@ -121,7 +121,8 @@ pub(crate) fn lay_out(
     // Cargo and rustup look for `.cargo/config.toml` and the toolchain file from the folder that
     // cargo is called in, and that stays the repository's workspace.
     let manifest = paths.folder.join("Cargo.toml");
-    checkout_edits::metadata(toolchain, &manifest).context("cargo cannot read the external crate")?;
+    checkout_edits::metadata(toolchain, &manifest, &workspace)
+        .context("cargo cannot read the external crate")?;
     Ok(ExternalCrate { manifest, not_carried: not_carried(&root_manifest, lock_file.is_some()) })
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn own_crates(
             continue;
         }
         // The package may be in a workspace of its own, whose other members are not used.
-        let Ok(metadata) = checkout_edits::metadata(toolchain, &manifest) else {
+        let Ok(metadata) = checkout_edits::metadata(toolchain, &manifest, &folder) else {
             // That workspace may not load: `mode: external` is for such revisions.
             let (library, dependencies) = read_manifest(&manifest, checkout)?;
             crates.extend(library);
