@@ -1,5 +1,7 @@
 //! Whole runs of revisions that need care: allocators, submodules, configuration, broken workspaces.
 
+use std::path::Path;
+
 use crate::support::csv::{command, kept, memprof, values};
 use crate::support::zoo::ZooRepository;
 use crate::support::{
@@ -316,4 +318,34 @@ fn unstable_keys_of_a_repository_count_whenever_cargo_reads_its_manifests() {
     command.env("RUSTC_BOOTSTRAP", "1");
     let printed = Printed::of(command);
     assert_eq!(kept(&values(&printed)).values().collect::<Vec<_>>(), [&1000], "{}", printed.everything());
+}
+
+#[test]
+fn configuration_above_the_repository_ranks_as_with_cargo() {
+    let mut repository = TestRepository::with("outer/inner/repository", &[]);
+    let inner = repository.beside("");
+    let write = |folder: &Path, text: &str| {
+        std::fs::create_dir_all(folder.join(".cargo")).expect("the folder can be made");
+        std::fs::write(folder.join(".cargo/config.toml"), text).expect("written");
+    };
+    let home_of_cargo = inner.join("../..");
+    write(&home_of_cargo, "env.OWN = '900'\n");
+    write(&inner.join(".."), "env.ABOVE = '800'\n");
+    write(&inner, "env.ABOVE = '100'\ntarget.'cfg(unix)'.runner = 'env RUNNER=1234567'\n");
+    repository.write(".cargo/config.toml", "env.OWN = '20'\n");
+    repository.write("Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    let size = |name: &str| format!("env!(\"{name}\").parse::<usize>().unwrap()");
+    let body = format!(
+        "let size = {} + {} + std::env::var(\"RUNNER\").map_or(0, |text| text.len());\n\
+         std::mem::forget(vec![1_u8; size]);",
+        size("ABOVE"),
+        size("OWN"),
+    );
+    repository.write("src/lib.rs", format!("#[test]\nfn keeps() {{\n{body}\n}}\n"));
+    repository.commit("Start");
+    let home = home();
+    let mut command = command(repository.root(), home.path(), &["test", "--offline", "--format", "csv"]);
+    command.env("CARGO_HOME", home_of_cargo.join(".cargo"));
+    let printed = Printed::of(command);
+    assert_eq!(kept(&values(&printed)).values().collect::<Vec<_>>(), [&127], "{}", printed.everything());
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use camino::Utf8Path;
 
 use crate::cargo::{command, configuration, toolchain};
-use crate::cargo_call::configuration_above;
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::inject::patch;
@@ -123,7 +122,7 @@ fn has_external_overlay(job: &Job<'_>) -> bool {
 fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
     let build = &job.options();
     let features = job.features();
-    let mut arguments = if !job.wants_tests() {
+    if !job.wants_tests() {
         // The arguments that name the package matter, too: they decide where the program is searched.
         let packages =
             build.settings.packages.iter().flat_map(|package| ["--package".to_owned(), package.clone()]);
@@ -138,9 +137,7 @@ fn arguments(job: &Job<'_>, target: &Utf8Path) -> Vec<String> {
         command::test_argv(&build, &features, target)
     } else {
         command::test_argv(build, &features, target)
-    };
-    arguments.extend(configuration_above(job.inputs));
-    arguments
+    }
 }
 
 /// Returns a hash of the configuration files outside the revision.

@@ -2,7 +2,7 @@
 
 use camino::Utf8Path;
 
-use crate::job::{Inputs, Job};
+use crate::job::Job;
 use memprof_plan::request::BuildOptions;
 use memprof_support::process::Command;
 
@@ -20,15 +20,5 @@ pub(crate) fn in_checkout(
     if options.settings.offline {
         cargo = cargo.arg("--offline");
     }
-    cargo = options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]));
-    cargo.args(configuration_above(inputs))
-}
-
-/// Returns the arguments with which cargo reads the configuration above the user's repository. By
-/// itself, it looks above the checkout.
-pub(crate) fn configuration_above(inputs: &Inputs<'_>) -> Vec<String> {
-    let above = inputs.repository.root().parent().into_iter().flat_map(Utf8Path::ancestors);
-    let outside = above.filter(|folder| !inputs.checkout.starts_with(folder));
-    let files = outside.map(|folder| folder.join(".cargo/config.toml")).filter(|file| file.exists());
-    files.flat_map(|file| ["--config".to_owned(), file.to_string()]).collect()
+    options.config.iter().fold(cargo, |cargo, setting| cargo.args(["--config", setting]))
 }

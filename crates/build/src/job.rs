@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::Utf8PathBuf;
 use cargo_platform::Cfg;
 
-use crate::cargo::configuration::CargoConfig;
+use crate::cargo::configuration::{self, CargoConfig};
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
@@ -90,6 +90,18 @@ impl Inputs<'_> {
     /// Returns the folder of the workspace in the checkout.
     pub fn workspace(&self) -> Utf8PathBuf {
         self.checkout.join(&self.plan.workspace)
+    }
+
+    /// Returns the configuration files above the user's repository, the outermost first: with `--config`, the last
+    /// one wins. By itself, cargo looks above the checkout, and in its home.
+    fn configuration_above(&self) -> impl Iterator<Item = String> {
+        let above = self.repository.root().ancestors().skip(1);
+        let outside = above.filter(|folder| !self.checkout.starts_with(folder)).collect::<Vec<_>>();
+        let home = configuration::home().and_then(|home| home.canonicalize().ok());
+        let folders = outside.into_iter().rev().map(|folder| folder.join(".cargo"));
+        let others = folders.filter(move |folder| folder.as_std_path().canonicalize().ok() != home);
+        let files = others.map(|folder| folder.join("config.toml")).filter(|file| file.exists());
+        files.map(Utf8PathBuf::into_string)
     }
 
     /// Returns the overlay's files of a mode.
@@ -186,10 +198,12 @@ impl<'a> Job<'a> {
         features
     }
 
-    /// Returns cargo's options: the common ones with those of the ref, and what its dependencies need.
+    /// Returns cargo's options: the common ones with those of the ref, what its dependencies need, and the
+    /// configuration above the repository.
     pub fn options(&self) -> BuildOptions {
         let request = &self.inputs.plan.request;
         let mut options = side::build_options(request, request.refs.get(self.index));
+        options.config.splice(..0, self.inputs.configuration_above());
         options.config.extend(self.side().into_iter().flat_map(|side| side.patches.iter().cloned()));
         options
     }

@@ -13,7 +13,6 @@ use cargo_metadata::{Artifact, CrateType, Metadata};
 use crate::cargo::command;
 use crate::cargo::errors;
 use crate::cargo::manifest::target_kind;
-use crate::cargo_call::configuration_above;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::{BuildFailure, Fault};
 use crate::freshness;
@@ -141,7 +140,6 @@ fn arguments(job: &Job<'_>, program: &Found) -> anyhow::Result<Vec<String>> {
     let mut arguments = command::run_argv(&job.options(), &job.features(), &target);
     let flag = format!("--{}", program.kind.as_str());
     arguments.extend(["--package".to_owned(), program.package.clone(), flag, program.name.clone()]);
-    arguments.extend(configuration_above(job.inputs));
     Ok(arguments)
 }
 

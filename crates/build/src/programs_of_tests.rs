@@ -6,7 +6,6 @@ use std::io::Write;
 use cargo_metadata::Artifact;
 
 use crate::cargo::command;
-use crate::cargo_call::configuration_above;
 use crate::compilation::{self, CargoCall};
 use crate::failure::BuildFailure;
 use crate::job::Job;
@@ -34,8 +33,7 @@ pub(crate) fn build(
         return Ok(ProgramsOfTests::default());
     }
     let target = traced_sources::target_folder(job)?;
-    let mut arguments = command::programs_argv(&job.options(), &job.features(), &target);
-    arguments.extend(configuration_above(job.inputs));
+    let arguments = command::programs_argv(&job.options(), &job.features(), &target);
     let call = CargoCall { arguments, wrapper: job.wrapper()?, unselected: BTreeSet::new() };
     let built = compilation::compile(job, &call, prepared, log)?;
     let mut error = None;
