@@ -1,4 +1,5 @@
-//! The driver's calls that allocate and free, and their numbers.
+//! The driver's calls that allocate and free, those that begin and end the capture of a stream
+//! into a graph, and their numbers.
 //!
 //! The numbers are from `cupti_driver_cbid.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12` 12.4.127) and
 //! 13.0 (`nvidia-cuda-cupti` 13.0.85), which agree: CUPTI gives new calls new numbers and keeps the
@@ -33,12 +34,18 @@ pub(crate) enum Call {
     CreateContext,
     DestroyContext,
     ResetPrimaryContext,
+    BeginCapture,
+    EndCapture,
+    DestroyStream,
 }
 
 /// Calls that may be unknown to CUPTI without an error in the figures: those of CUDA 3, which no
-/// 64-bit program can use, and those that make and end contexts, which each driver has in one
-/// version.
-const DISPENSABLE: [u32; 15] = [29, 31, 33, 37, 271, 10, 235, 645, 757, 11, 322, 387, 389, 544, 545];
+/// 64-bit program can use, those that make and end contexts, which each driver has in one version,
+/// and those that captures need.
+const DISPENSABLE: [u32; 25] = [
+    29, 31, 33, 37, 271, 10, 235, 645, 757, 11, 322, 387, 389, 544, 545, 495, 496, 497, 498, 539, 540, 720,
+    721, 127, 326,
+];
 
 /// Whether the figures would be too low if CUPTI did not know the call. A CUPTI from before CUDA
 /// 11.2 lacks the calls of memory pools.
@@ -47,7 +54,7 @@ pub(crate) fn must_be_seen(number: u32) -> bool {
 }
 
 /// `CUPTI_DRIVER_TRACE_CBID_…`
-pub(crate) const CALLS: [(u32, Call); 38] = [
+pub(crate) const CALLS: [(u32, Call); 48] = [
     (29, Call::Allocate32),             // cuMemAlloc
     (31, Call::AllocatePitch32),        // cuMemAllocPitch
     (33, Call::Free32),                 // cuMemFree
@@ -86,4 +93,14 @@ pub(crate) const CALLS: [(u32, Call); 38] = [
     (389, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxReset
     (544, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxRelease_v2
     (545, Call::ResetPrimaryContext),   // cuDevicePrimaryCtxReset_v2
+    (495, Call::BeginCapture),          // cuStreamBeginCapture
+    (496, Call::BeginCapture),          // cuStreamBeginCapture_ptsz
+    (497, Call::EndCapture),            // cuStreamEndCapture
+    (498, Call::EndCapture),            // cuStreamEndCapture_ptsz
+    (539, Call::BeginCapture),          // cuStreamBeginCapture_v2
+    (540, Call::BeginCapture),          // cuStreamBeginCapture_v2_ptsz
+    (720, Call::BeginCapture),          // cuStreamBeginCaptureToGraph
+    (721, Call::BeginCapture),          // cuStreamBeginCaptureToGraph_ptsz
+    (127, Call::DestroyStream),         // cuStreamDestroy
+    (326, Call::DestroyStream),         // cuStreamDestroy_v2
 ];

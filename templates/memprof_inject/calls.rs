@@ -8,12 +8,16 @@ use std::os::raw::{c_int, c_void};
 use crate::allocation::Allocation;
 use crate::call::Call;
 use crate::driver;
-use crate::ledger::{Block, Place, Space};
+use crate::ledger::{Block, Capture, Place, Space};
 use crate::parameters::{Free, Map, Retain, Unmap};
-use crate::state::{self, with_ledger};
+use crate::state::{self, with_captures, with_ledger};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 const OUT_OF_MEMORY: c_int = 2;
+
+/// `CU_STREAM_PER_THREAD`. It and the numbers below mean default streams. A thread's capture of its
+/// default stream is not followed: the shim learns of it from the driver.
+const LAST_SPECIAL_STREAM: u64 = 2;
 
 /// What the shim must learn about a call.
 pub(crate) enum Outcome {
@@ -29,12 +33,12 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Counts what a call frees, before the driver does it.
+/// Counts what a call frees, and notes a capture that it begins, before the driver does it.
 ///
 /// # Safety
 ///
 /// The parameters are those of this call.
-pub(crate) unsafe fn enter(call: Call, parameters: *const c_void, correlation: u32) {
+pub(crate) unsafe fn enter(call: Call, parameters: *const c_void, correlation: u32, context: u64) {
     let (space, address) = match call {
         Call::Free | Call::FreeHost => (Space::Memory, (*parameters.cast::<Free>()).address),
         Call::Free32 => (Space::Memory, u64::from(*parameters.cast::<u32>())),
@@ -43,6 +47,19 @@ pub(crate) unsafe fn enter(call: Call, parameters: *const c_void, correlation: u
         Call::Release => {
             let handle = (*parameters.cast::<Free>()).address;
             with_ledger(|ledger| ledger.begin_release(correlation, handle));
+            return;
+        }
+        Call::BeginCapture => {
+            let stream = (*parameters.cast::<Free>()).address;
+            if stream > LAST_SPECIAL_STREAM {
+                let capture = Capture { stream, context, owner: driver::current_device() };
+                with_captures(|ledger| ledger.begin_capture(capture));
+            }
+            return;
+        }
+        Call::DestroyStream => {
+            let stream = (*parameters.cast::<Free>()).address;
+            with_captures(|ledger| ledger.end_capture(stream));
             return;
         }
         _ => return,
@@ -83,6 +100,12 @@ pub(crate) unsafe fn exit(
         | Call::Release => {
             with_ledger(|ledger| ledger.end_free(correlation, succeeded));
         }
+        Call::BeginCapture | Call::EndCapture => {
+            let stream = (*parameters.cast::<Free>()).address;
+            if !driver::is_captured(stream) {
+                with_captures(|ledger| ledger.end_capture(stream));
+            }
+        }
         _ if succeeded => note(call, parameters),
         _ => {}
     }
@@ -115,13 +138,13 @@ unsafe fn note(call: Call, parameters: *const c_void) {
         }
         Call::DestroyContext => {
             let context = (*parameters.cast::<Free>()).address;
-            with_ledger(|ledger| ledger.end_context(context));
+            with_captures(|ledger| ledger.end_context(context));
         }
         Call::ResetPrimaryContext => {
             let device = *parameters.cast::<c_int>();
             if driver::has_no_primary_context(device) {
                 if let Ok(ordinal) = u32::try_from(device) {
-                    with_ledger(|ledger| ledger.end_primary_context(ordinal));
+                    with_captures(|ledger| ledger.end_primary_context(ordinal));
                 }
             }
         }

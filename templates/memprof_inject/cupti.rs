@@ -1,5 +1,5 @@
 //! CUPTI: loads it from the path that the shim hands over, and subscribes to the driver's
-//! allocation and free calls.
+//! allocation and free calls, and to those of captures.
 //!
 //! Layouts and numbers are from `cupti_callbacks.h` of CUPTI 12.4 (`nvidia-cuda-cupti-cu12`
 //! 12.4.127) and 13.0 (`nvidia-cuda-cupti` 13.0.85), which agree.
@@ -135,7 +135,7 @@ extern "C" fn called(_user: *mut c_void, domain: c_int, number: u32, data: *cons
     let data = unsafe { &*data };
     if data.site == ENTER {
         // SAFETY: as above.
-        unsafe { calls::enter(call, data.parameters, data.correlation) };
+        unsafe { calls::enter(call, data.parameters, data.correlation, data.context as u64) };
         return;
     }
     if data.return_value.is_null() {

@@ -1,5 +1,5 @@
 //! What is allocated through the driver on each device, and the peak. Sizes are the requested
-//! bytes.
+//! bytes. Also the streams that are being captured into graphs.
 //!
 //! Pure: it does not know CUPTI, and the caller holds a lock.
 
@@ -51,6 +51,15 @@ pub(crate) struct Block {
     pub(crate) site: u32,
 }
 
+/// A stream that is being captured into a graph. It ends with its context.
+#[derive(Clone, Copy)]
+pub(crate) struct Capture {
+    pub(crate) stream: u64,
+    /// As for a [`Block`].
+    pub(crate) context: u64,
+    pub(crate) owner: Option<u32>,
+}
+
 /// Bytes now, and the peak since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Level {
@@ -100,6 +109,7 @@ pub(crate) struct Ledger {
     leaving: Map<u32, Leaving>,
     /// Contexts that the program made itself. None of them is a primary context.
     own_contexts: Vec<u64>,
+    captures: Vec<Capture>,
     /// What the next mark means for the intervals of call stacks; `None` if they go on.
     at_next_mark: Option<AtNextMark>,
 }
@@ -286,6 +296,7 @@ impl Ledger {
     /// stays.
     pub(crate) fn end_context(&mut self, context: u64) {
         self.own_contexts.retain(|own| *own != context);
+        self.captures.retain(|capture| capture.context != context);
         self.drop_blocks(|block| block.context == context && block.kind != Kind::Pooled);
     }
 
@@ -297,7 +308,22 @@ impl Ledger {
             let is_own = own_contexts.contains(&block.context);
             block.kind != Kind::Pooled && block.owner == Some(device) && !is_own
         });
+        self.captures
+            .retain(|capture| capture.owner != Some(device) || own_contexts.contains(&capture.context));
         self.own_contexts = own_contexts;
+    }
+
+    pub(crate) fn begin_capture(&mut self, capture: Capture) {
+        self.end_capture(capture.stream);
+        self.captures.push(capture);
+    }
+
+    pub(crate) fn end_capture(&mut self, stream: u64) {
+        self.captures.retain(|capture| capture.stream != stream);
+    }
+
+    pub(crate) fn capture_count(&self) -> usize {
+        self.captures.len()
     }
 
     fn drop_blocks(&mut self, ends: impl Fn(&Block) -> bool) {

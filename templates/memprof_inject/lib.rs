@@ -6,8 +6,8 @@
 //! executable listen at the `rendezvous`. It has its own allocator (`own_memory`) and its own
 //! standard library, so its memory is in no figure.
 //!
-//! * `ledger`: what is allocated, and the peaks; pure. `site_figures`, with `untracked`: the same for
-//!   each call stack, in runs that record them.
+//! * `ledger`: what is allocated, the peaks, and the captured streams; pure. `site_figures`, with
+//!   `untracked`: what is allocated by each call stack, in runs that record them.
 //! * `call`: the driver's calls and their numbers; `calls`: what each does to the ledger; `allocation`:
 //!   what a call allocates; `parameters`: their layout.
 //! * `cupti`: loading it and subscribing; `state`: what its callbacks share; `driver`: questions to the

@@ -57,7 +57,8 @@ pub(crate) struct AllocatePitch32 {
 }
 
 /// `cuMemFree_v2_params`. Those of `cuMemFreeAsync`, `cuMemFreeHost`, `cuMemRelease`,
-/// `cuArrayDestroy`, `cuMipmappedArrayDestroy` and `cuCtxDestroy` begin the same way.
+/// `cuArrayDestroy`, `cuMipmappedArrayDestroy`, `cuCtxDestroy`, `cuStreamDestroy`, and the calls that
+/// begin and end a capture begin the same way.
 #[repr(C)]
 pub(crate) struct Free {
     pub(crate) address: u64,

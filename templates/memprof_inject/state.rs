@@ -31,6 +31,16 @@ pub(crate) fn with_ledger<T>(work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
     ledger.as_mut().map(work)
 }
 
+/// Works on the ledger where a capture may begin or end, and tells the shim how many there are then.
+pub(crate) fn with_captures(work: impl FnOnce(&mut Ledger)) {
+    with_ledger(|ledger| {
+        work(ledger);
+        if let Some(rendezvous) = rendezvous() {
+            rendezvous.tell_captures(ledger.capture_count());
+        }
+    });
+}
+
 /// The site of the allocation that is being counted; 0 if the run does not record call stacks.
 pub(crate) fn current_site() -> u32 {
     rendezvous().and_then(Rendezvous::current_site).unwrap_or(0)

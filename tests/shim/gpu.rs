@@ -460,9 +460,32 @@ fn a_checkpoint_waits_for_a_device_in_use_unless_told_not_to() {
     assert_eq!(waits(program("late", &["not-current"]).env("MEMPROF_SYNC", "0")), "0");
 }
 
+/// For a blocking stream, another one and a thread's own: whether captures of it stay valid.
+fn valid_captures(program: Program) -> Vec<bool> {
+    let run = program.succeed();
+    let valid: Vec<&str> = run.stdout().split_whitespace().collect();
+    assert_eq!(valid.len(), 36, "{}", run.stdout());
+    valid.chunks(12).map(|of_stream| of_stream.iter().all(|valid| *valid == "true")).collect()
+}
+
 #[test]
-fn a_checkpoint_leaves_a_graph_that_is_being_recorded_valid() {
-    assert_eq!(program("late", &["capture"]).succeed().stdout().trim(), "true");
+fn whatever_is_measured_leaves_a_graph_that_is_being_recorded_valid() {
+    assert_eq!(valid_captures(program("late", &["capture"])), [true, true, true]);
+    let does_not_wait = program("late", &["capture"]).env("MEMPROF_SYNC", "0");
+    assert_eq!(valid_captures(does_not_wait), [true, true, true]);
+}
+
+#[test]
+fn without_cupti_only_captures_of_blocking_streams_are_known() {
+    let without = |program: Program| program.env_remove("CUDA_INJECTION64_PATH");
+    assert_eq!(valid_captures(without(program("late", &["capture"]))), [true, false, true]);
+    let does_not_wait = without(program("late", &["capture"])).env("MEMPROF_SYNC", "0");
+    assert_eq!(valid_captures(does_not_wait), [true, true, true]);
+}
+
+#[test]
+fn a_checkpoint_waits_again_after_a_capture_however_it_ended() {
+    assert_eq!(program("late", &["captures-end"]).succeed().stdout().trim(), "0 1 1 1 1");
 }
 
 #[test]

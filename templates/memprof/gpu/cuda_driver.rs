@@ -19,6 +19,10 @@ type Context = *mut c_void;
 type MemoryPool = *mut c_void;
 
 const SUCCESS: Status = 0;
+/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`.
+const CAPTURE_IMPLICIT: Status = 906;
+/// `CU_STREAM_LEGACY`.
+const LEGACY_STREAM: u64 = 1;
 
 /// `CUmemPool_attribute`.
 const RESERVED_NOW: c_int = 5;
@@ -43,6 +47,7 @@ pub(crate) struct Driver {
     primary_retain: unsafe extern "C" fn(*mut Context, DeviceHandle) -> Status,
     primary_release: unsafe extern "C" fn(DeviceHandle) -> Status,
     capture_mode: Option<unsafe extern "C" fn(*mut c_int) -> Status>,
+    stream_capture: Option<unsafe extern "C" fn(u64, *mut c_int) -> Status>,
     default_pool: Option<unsafe extern "C" fn(*mut MemoryPool, DeviceHandle) -> Status>,
     pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
     set_pool_attribute: Option<unsafe extern "C" fn(MemoryPool, c_int, *mut c_void) -> Status>,
@@ -66,6 +71,19 @@ pub(crate) struct Pool(MemoryPool);
 
 // SAFETY: the driver accepts it from any thread.
 unsafe impl Send for Pool {}
+
+/// Gives the thread its own capture mode back when dropped.
+pub(crate) struct RelaxedCaptures {
+    exchange: unsafe extern "C" fn(*mut c_int) -> Status,
+    mode: c_int,
+}
+
+impl Drop for RelaxedCaptures {
+    fn drop(&mut self) {
+        // SAFETY: the type is the driver's, which writes the mode of before.
+        unsafe { (self.exchange)(&mut self.mode) };
+    }
+}
 
 /// The driver, once found; never freed.
 static FOUND: AtomicPtr<Driver> = AtomicPtr::new(std::ptr::null_mut());
@@ -158,6 +176,7 @@ impl Driver {
             primary_release: function!(library, "cuDevicePrimaryCtxRelease_v2")
                 .or_else(|| function!(library, "cuDevicePrimaryCtxRelease"))?,
             capture_mode: function!(library, "cuThreadExchangeStreamCaptureMode"),
+            stream_capture: function!(library, "cuStreamIsCapturing"),
             default_pool: function!(library, "cuDeviceGetDefaultMemPool"),
             pool_attribute: function!(library, "cuMemPoolGetAttribute"),
             set_pool_attribute: function!(library, "cuMemPoolSetAttribute"),
@@ -223,21 +242,32 @@ impl Driver {
     }
 
     fn synchronise_all(&self) {
-        self.beside_captures(|| {
-            let current = self.current_device();
-            if current.is_some() {
-                // SAFETY: as above. An error here comes from the program's earlier work, and the
-                // program will get it again.
-                unsafe { (self.synchronise)() };
-            }
-            for ordinal in 0..self.device_count() {
-                if let Some(device) = self.device(ordinal) {
-                    if current != Some(device) && self.has_primary_context(device) {
-                        self.synchronise_primary(device);
-                    }
+        let _relaxed = self.relax_captures();
+        let current = self.current_device();
+        if current.is_some() {
+            self.synchronise_current();
+        }
+        for ordinal in 0..self.device_count() {
+            if let Some(device) = self.device(ordinal) {
+                if current != Some(device) && self.has_primary_context(device) {
+                    self.synchronise_primary(device);
                 }
             }
-        });
+        }
+    }
+
+    /// Waits for the current context, unless one of its blocking streams is being captured. The driver
+    /// tells nothing of other streams: see [`crate::gpu::rendezvous::Rendezvous::is_capturing`].
+    fn synchronise_current(&self) {
+        let mut capture = 0;
+        // SAFETY: as above. An error of the wait comes from the program's earlier work, and the program
+        // will get it again.
+        unsafe {
+            let asked = self.stream_capture.map(|ask| ask(LEGACY_STREAM, &mut capture));
+            if asked != Some(CAPTURE_IMPLICIT) {
+                (self.synchronise)();
+            }
+        }
     }
 
     /// Releases what the default pools of the devices in use hold and nobody uses.
@@ -246,33 +276,29 @@ impl Driver {
             Some(trim) => trim,
             None => return,
         };
-        self.beside_captures(|| {
-            let current = self.current_device();
-            for ordinal in 0..self.device_count() {
-                let device = self.device(ordinal);
-                let is_in_use =
-                    |device: &DeviceHandle| current == Some(*device) || self.has_primary_context(*device);
-                let pool = device.filter(is_in_use).and_then(|device| self.default_pool(device).ok());
-                if let Some(pool) = pool {
-                    // SAFETY: as above. A pool that cannot be trimmed keeps what it holds.
-                    unsafe { trim(pool.0, 0) };
-                }
+        let _relaxed = self.relax_captures();
+        let current = self.current_device();
+        for ordinal in 0..self.device_count() {
+            let device = self.device(ordinal);
+            let is_in_use =
+                |device: &DeviceHandle| current == Some(*device) || self.has_primary_context(*device);
+            let pool = device.filter(is_in_use).and_then(|device| self.default_pool(device).ok());
+            if let Some(pool) = pool {
+                // SAFETY: as above. A pool that cannot be trimmed keeps what it holds.
+                unsafe { trim(pool.0, 0) };
             }
-        });
+        }
     }
 
-    /// Makes calls that would invalidate a stream capture in this thread or, in the global mode, in
-    /// any other.
-    fn beside_captures(&self, calls: impl FnOnce()) {
+    /// Lets this thread call the functions of pools, which would otherwise invalidate a stream capture
+    /// in this thread or, in the global mode, in any other. A wait invalidates a capture nevertheless.
+    pub(crate) fn relax_captures(&self) -> Option<RelaxedCaptures> {
+        let exchange = self.capture_mode?;
         let mut mode = RELAXED;
-        if let Some(exchange) = self.capture_mode {
-            // SAFETY: as above.
-            unsafe { exchange(&mut mode) };
-        }
-        calls();
-        if let Some(exchange) = self.capture_mode {
-            // SAFETY: as above.
-            unsafe { exchange(&mut mode) };
+        // SAFETY: as above.
+        match unsafe { exchange(&mut mode) } {
+            SUCCESS => Some(RelaxedCaptures { exchange, mode }),
+            _ => None,
         }
     }
 
@@ -285,7 +311,7 @@ impl Driver {
                 return;
             }
             if (self.push)(context) == SUCCESS {
-                (self.synchronise)();
+                self.synchronise_current();
                 (self.pop)(&mut context);
             }
             (self.primary_release)(device);

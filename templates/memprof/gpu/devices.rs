@@ -133,7 +133,10 @@ const NO_FIGURES: Figures =
 pub(crate) fn settle() {
     loaded::look();
     cuda_driver::look();
-    cuda_driver::synchronise();
+    // The wait would invalidate a capture, and the program would fail.
+    if !RENDEZVOUS.is_capturing() {
+        cuda_driver::synchronise();
+    }
 }
 
 /// Makes the primary context of a device, unless it exists.
@@ -182,6 +185,7 @@ impl Gpu {
     /// Reads the figures of the driver and of NVML for the last time.
     pub(crate) fn take_last(&mut self, catalogue: &mut Catalogue) {
         if let (Some(driver), false) = (cuda_driver::in_use(), self.taken) {
+            let _relaxed = driver.relax_captures();
             self.take_figures(false);
             self.look_for_devices(driver, catalogue);
             for place in 0..self.devices.len() {
@@ -407,6 +411,7 @@ impl Gpu {
             return Err("needs CUPTI to know what was allocated when the device was first used");
         }
         let figures = self.figures(device.ordinal).copied().unwrap_or(NO_FIGURES);
+        let _relaxed = driver.relax_captures();
         let pool = device.pool.and_then(|(pool, _)| driver.pool_now(pool));
         let (used, reserved) = pool.unwrap_or((0, 0));
         if figures.managed != 0 || figures.pooled > used {
@@ -478,6 +483,7 @@ impl Source for Gpu {
 
     fn read(&mut self, values: &mut Values, extent: Extent) {
         let driver = cuda_driver::in_use();
+        let _relaxed = driver.and_then(Driver::relax_captures);
         for place in 0..self.devices.len() {
             let device = self.devices[place];
             if let Some((live, peak)) = device.live {

@@ -8,7 +8,7 @@
 //! and subscribes to nothing.
 
 use std::os::raw::c_char;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 #[cfg(doc)]
 use crate::blocks::site_figures::AtNextMark;
@@ -90,6 +90,9 @@ pub(crate) struct Rendezvous {
     problem: AtomicPtr<c_char>,
     /// The library's answer: a [`LiveSizes`]. An older shim has padding here.
     live_sizes: AtomicPtr<()>,
+    /// The library's answer: how many streams are being captured into graphs. An older shim has padding
+    /// here.
+    captures: AtomicUsize,
 }
 
 // The shim makes one and listens; the library finds it and answers. Each uses its half of this.
@@ -111,6 +114,7 @@ impl Rendezvous {
             read: AtomicPtr::new(std::ptr::null_mut()),
             problem: AtomicPtr::new(std::ptr::null_mut()),
             live_sizes: AtomicPtr::new(std::ptr::null_mut()),
+            captures: AtomicUsize::new(0),
         }
     }
 
@@ -165,6 +169,15 @@ impl Rendezvous {
         // SAFETY: `answer_with_live_sizes` stored a function of this type, and its library is never
         // unloaded.
         Some(unsafe { std::mem::transmute::<*mut (), LiveSizes>(sizes) })
+    }
+
+    pub(crate) fn tell_captures(&self, count: usize) {
+        self.captures.store(count, Ordering::Release);
+    }
+
+    /// False also if no library follows captures.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.captures.load(Ordering::Acquire) != 0
     }
 
     /// Whether the bytes here are a rendezvous at which this process listens. They may be anything.
