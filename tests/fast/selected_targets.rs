@@ -69,6 +69,37 @@ fn a_failed_target_may_contain_what_its_own_files_and_macros_name() {
 }
 
 #[test]
+fn folders_of_tests_in_a_folder_of_sources_may_belong_to_either() {
+    let mut repository = TestRepository::new();
+    repository.write("src/lib.rs", "#[cfg(test)]\nmod tests;\n");
+    repository.write("src/tests/mod.rs", "mod decode;\n");
+    repository.write("src/tests/decode.rs", "#[test]\nfn decodes() {}\n");
+    repository.write("src/tool/tests/it/main.rs", "mod png;\n");
+    repository.write("src/tool/tests/it/png.rs", "#[test]\nfn reads() {}\n");
+    let commit = repository.commit("all");
+    let (repository, revision) = (repository.open(), revision(&commit));
+    let texts = RevisionTexts::new(&repository, &revision, &[], &[]);
+    assert!(texts.may_select(&selecting("decodes"), &failed(TargetKind::Lib, "src/lib.rs")));
+    assert!(texts.may_select(&selecting("reads"), &failed(TargetKind::Test, "src/tool/tests/it/main.rs")));
+}
+
+#[test]
+fn a_cell_is_also_selected_by_its_own_name() {
+    let mut repository = TestRepository::new();
+    repository.write("tests/hf.rs", "fn hf_fwd() {}\n");
+    let commit = repository.commit("all");
+    let (repository, revision) = (repository.open(), revision(&commit));
+    let texts = RevisionTexts::new(&repository, &revision, &[], &[]);
+    let mut request = selecting("hf_fwd");
+    let within = Selection { expression: Some("RoBERTa".into()), ..Selection::default() };
+    request.tests[0].selection.within = Some(Box::new(within));
+    let may = |request: &Request| texts.may_select(request, &failed(TargetKind::Test, "tests/hf.rs"));
+    assert!(!may(&request));
+    request.tests[0].name = Some("RoBERTa/{batch}".into());
+    assert!(may(&request));
+}
+
+#[test]
 fn a_test_file_that_others_have_as_a_module_counts_for_them() {
     let mut repository = TestRepository::new();
     repository.write("tests/broken.rs", "mod other;\n");

@@ -14,7 +14,7 @@ use crate::git::repository::Repository;
 use crate::inject::overlay::OverlayFile;
 use crate::inject::patch::Patch;
 use crate::provenance::{Executable, FailedTarget};
-use memprof_plan::request::{OverlayMode, Request, TargetKind};
+use memprof_plan::request::{OverlayMode, Request, Selection, TargetKind};
 use memprof_plan::resolved::Revision;
 use memprof_plan::selection::{Selector, UnlistedTarget};
 
@@ -36,6 +36,9 @@ pub(crate) const MACROS: [&str; 3] = ["macro_rules!", "proc_macro", "quote!"];
 
 /// Words that put one file into another.
 pub(crate) const INCLUSIONS: [&str; 2] = ["#[path", "include!"];
+
+/// Where cargo looks for the roots of targets.
+const FOLDERS_OF_TARGETS: [&str; 4] = ["src", "tests", "benches", "examples"];
 
 impl<'a> RevisionTexts<'a> {
     /// Nothing is read yet.
@@ -98,8 +101,12 @@ impl<'a> RevisionTexts<'a> {
             if is_prose(path, part) || path.file_name() == Some("Cargo.toml") {
                 return false;
             }
-            let is_other_root = path.extension() == Some("rs") && is_root_of_test(path);
-            let is_of_library = path.extension() == Some("rs") && path.iter().any(|name| name == "src");
+            let is_source = path.extension() == Some("rs");
+            let is_in_src = path.iter().any(|name| name == "src");
+            // `src/tests/decode.rs` is a module of the library, or a root if packages are below a folder `src`.
+            let is_other_root = is_source && !is_in_src && is_root_of_test(path);
+            let innermost = path.iter().rev().find(|name| FOLDERS_OF_TARGETS.contains(name));
+            let is_of_library = is_source && innermost == Some("src");
             if is_other_root {
                 // `tests/common.rs` is a target, and may be a module of others too.
                 let stem = path.file_stem().unwrap_or_default();
@@ -170,8 +177,11 @@ pub(crate) fn has_selected(request: &Request, executable: &Executable) -> bool {
 /// none.
 fn may_match_any(request: &Request, target: &UnlistedTarget<'_>) -> bool {
     request.tests.iter().filter(|entry| entry.program.is_none()).any(|entry| {
+        // The command line also selects cells by names that no test has.
+        let within = entry.selection.within.clone().filter(|_| entry.name.is_none());
+        let selection = Selection { within, ..entry.selection.clone() };
         // A mistake in the selection is reported when the cells are planned.
-        Selector::new(&entry.selection).map_or(true, |selector| selector.may_match(target, &entry.params))
+        Selector::new(&selection).map_or(true, |selector| selector.may_match(target, &entry.params))
     })
 }
 
