@@ -140,7 +140,7 @@ impl Completion<'_> {
             let mut refusals = Vec::new();
             let mut offers = Vec::new();
             for gap in one_donor_each(gaps) {
-                match self.offer(gap, builds, &mut packages)? {
+                match self.offer(gap, builds, &mut packages)?.and_then(|offer| self.beside(&offers, offer)) {
                     Ok(offer) => offers.push(offer),
                     Err(refusal) => refusals.push(refusal),
                 }
@@ -244,6 +244,17 @@ impl Completion<'_> {
         let mut files = self.files(&target)?;
         self.add_files_beside(&target, (revision, &folder_there), &mut files)?;
         Ok(Ok(Offer { gap, path, files }))
+    }
+
+    /// Refuses an offer that needs another version of a file than one of the others. Both would be compiled with the
+    /// same.
+    fn beside(&self, others: &[Offer], offer: Offer) -> Result<Offer, Refusal> {
+        let of = |other: &Offer| Some((other.path.clone(), other_version(&other.files, &offer.files)?));
+        let Some((path, file)) = others.iter().find_map(of) else { return Ok(offer) };
+        let donor = &self.plan.revisions[offer.gap.donor].name;
+        let reason = format!("{path} comes with another {file} than that of {donor}");
+        let command = self.command(&offer.gap, &offer.path);
+        Err(self.refusal(&offer.gap, offer.path.as_str(), &reason, command))
     }
 
     /// Returns the target's files at the donor: its root, or the whole folder of a `main.rs`.
@@ -501,6 +512,14 @@ impl Packages<'_> {
     }
 }
 
+/// Returns a file of which two lists have different contents.
+fn other_version(one: &[OverlayFile], other: &[OverlayFile]) -> Option<Utf8PathBuf> {
+    let place = |file: &OverlayFile| (file.package.clone(), file.destination.clone());
+    let known: HashMap<_, _> = one.iter().map(|file| (place(file), &file.content)).collect();
+    let differs = |file: &&OverlayFile| known.get(&place(file)).is_some_and(|known| **known != file.content);
+    other.iter().find(differs).map(|file| file.destination.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -521,6 +540,21 @@ mod tests {
             repeat: Repeat::Times(1),
             devices: None,
         }
+    }
+
+    #[test]
+    fn two_versions_of_a_file_are_never_put_into_one_revision() {
+        let file = |package: &str, destination: &str, content: &str| OverlayFile {
+            package: Some(package.to_owned()),
+            destination: destination.into(),
+            content: content.as_bytes().to_vec(),
+            mode: OverlayMode::Package,
+        };
+        let one = [file("a", "tests/one.rs", "1"), file("a", "tests/common/mod.rs", "data")];
+        let other = |common: OverlayFile| other_version(&one, &[file("a", "tests/two.rs", "2"), common]);
+        assert_eq!(other(file("a", "tests/common/mod.rs", "more")).unwrap(), "tests/common/mod.rs");
+        assert_eq!(other(file("a", "tests/common/mod.rs", "data")), None, "several tests may read one file");
+        assert_eq!(other(file("b", "tests/common/mod.rs", "more")), None, "another package");
     }
 
     #[test]
