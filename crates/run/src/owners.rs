@@ -63,8 +63,15 @@ struct Question {
     moment: Moment,
 }
 
+impl Question {
+    fn is_answered_by(&self, tree: &OwnerTree) -> bool {
+        let CheckpointName { label, occurrence } = &self.checkpoint;
+        (&*tree.metric, &tree.label, &tree.occurrence) == (self.metric, label, occurrence)
+    }
+}
+
 impl Owners<'_> {
-    /// Runs both sides, unless that was done before.
+    /// Runs both sides, unless the same was found out before.
     pub(crate) fn find(
         &self,
         tree: &mut dyn TestTree,
@@ -73,10 +80,7 @@ impl Owners<'_> {
     ) -> anyhow::Result<Found> {
         for cell in cells {
             let path = self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0).join(file::OWNERS);
-            if path.exists() {
-                continue;
-            }
-            let stored = match self.of_side(tree, one, cell) {
+            let stored = match self.of_side(tree, one, cell, &path) {
                 Ok(Some(stored)) => stored,
                 Ok(None) => return Ok(Found::Interrupted),
                 Err(_) if self.runner.conditions.interrupt.load(Ordering::Relaxed) => {
@@ -93,12 +97,13 @@ impl Owners<'_> {
         Ok(Found::All)
     }
 
-    /// Runs one side. `None` if the user interrupted it.
+    /// Runs one side, unless `path` has the answer. `None` if the user interrupted it.
     fn of_side(
         &self,
         tree: &mut dyn TestTree,
         one: &Chosen,
         cell: &PlannedCell,
+        path: &Utf8Path,
     ) -> anyhow::Result<Option<StoredOwners>> {
         let recorded = match log_of(self.runner, self.folder, cell)? {
             Ok(log) => log,
@@ -108,6 +113,12 @@ impl Owners<'_> {
             Ok(question) => question,
             Err(reason) => return Ok(Some(problem(reason))),
         };
+        // `--resume` may ask about another checkpoint, and tries again what failed.
+        if let Ok(known) = sealed::read::<StoredOwners>(path)
+            && known.tree.as_ref().is_some_and(|tree| question.is_answered_by(tree))
+        {
+            return Ok(Some(known));
+        }
         let folder = self.folder.owners();
         fs_err::create_dir_all(&folder.0)?;
         let recording = Recording {
