@@ -48,7 +48,8 @@ pub fn sizes(
             let used = wanted.range(range.begin..range.end.max(range.begin));
             types.extend(used.flat_map(|(_, types)| types.iter().map(String::as_str)));
         }
-        types.retain(|of_unit| found.get(*of_unit).is_none_or(BTreeSet::is_empty));
+        // Another version of the crate may have a type of the same path in another unit.
+        types.retain(|of_unit| found.get(*of_unit).is_none_or(|sizes| sizes.len() < 2));
         if !types.is_empty() {
             read_unit(&dwarf, &unit, &types, &mut found)?;
         }
