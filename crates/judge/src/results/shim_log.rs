@@ -39,6 +39,9 @@ pub(super) fn known_label(label: &str, has_place: bool) -> Cow<'_, str> {
 /// What the source of a figure adds that begins with the test's body.
 const FROM_BODY: &str = "from the test's body";
 
+/// The shim has at most 128 metrics. Each takes memory for every line of the log.
+const MOST_METRICS: usize = 1024;
+
 /// What has been read so far.
 #[derive(Default)]
 struct LogReader {
@@ -92,6 +95,9 @@ impl LogReader {
         let readings = readings.0.iter().map(|(metric, value)| (&*metric.0, *value));
         let label = known_label(&label.0, kind == Kind::Point && line.at.is_some());
         self.measurement.push(&label, occurrence, kind, line.seq, readings);
+        if self.measurement.metrics().len() > MOST_METRICS {
+            return Err(LineError::Malformed(format!("more than {MOST_METRICS} metrics")));
+        }
         self.measurement.timed(line.ns.unwrap_or(0));
         if let Some(place) = &line.at {
             self.measurement.locate(&labels::bounded(&place.0));
@@ -328,6 +334,20 @@ mod tests {
         let [one, two] = labels(&measurement)[..] else { panic!("two labels") };
         assert!(one.len() <= labels::MOST_BYTES && two.len() <= labels::MOST_BYTES);
         assert_ne!(one, two);
+    }
+
+    #[test]
+    fn a_log_with_more_metrics_than_the_shim_can_have_is_refused() {
+        let line = |number: usize| {
+            checkpoint(number as u64 + 1, 7, "step").replace("heap.live", &format!("made.up{number}"))
+        };
+        let read = |count: usize| {
+            let lines: Vec<String> = (0..count).map(line).collect();
+            let lines = std::iter::once(BEGIN).chain(lines.iter().map(String::as_str)).chain([""]);
+            log(&lines.collect::<Vec<_>>()).err().map(|error| error.to_string())
+        };
+        assert_eq!(read(MOST_METRICS), None);
+        assert!(read(MOST_METRICS + 1).unwrap().contains("more than 1024 metrics"));
     }
 
     #[test]
