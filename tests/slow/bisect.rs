@@ -418,13 +418,13 @@ fn a_search_that_was_killed_goes_on_and_measures_nothing_twice() {
     assert_eq!(report.steps(), ["c13 → c14"], "{}", report.printed.everything());
     assert!(report.printed.stderr.contains("were measured before"), "{}", report.printed.everything());
     let runs = report.json["effort"]["runs"].as_u64().expect("a number");
-    let noted = runs_noted(&notes);
-    let noted_at_end = noted.len();
+    let lines = runs_noted(&notes);
+    let noted_at_end = lines.len();
     assert!(noted_at_end > at_kill);
-    let often = |number: &String| noted.iter().filter(|other| *other == number).count() >= 3;
+    let often = |number: &String| lines.iter().filter(|other| *other == number).count() >= 3;
     assert!(
-        noted.iter().all(often),
-        "the commit that was running is measured as often as the others: {noted:?}"
+        lines.iter().all(often),
+        "the commit that was running is measured as often as the others: {lines:?}"
     );
     // The one that was running when the search was killed may have come to its end unseen.
     assert!((runs..=runs + 1).contains(&(noted_at_end as u64)), "{noted_at_end} runs, {runs} are reported");
