@@ -314,7 +314,7 @@ fn reads_other_output(
     // Cargo puts examples into a folder of their own.
     let is_example = |path: &Utf8Path| path.parent().and_then(Utf8Path::file_name) == Some("examples");
     let may_start = |path: &Utf8Path, name: &str| {
-        if is_example(path) && !["examples", "--example"].iter().any(|way| reader.mentions(way)) {
+        if is_example(path) && !["examples", "--example"].iter().any(|way| reader.may_name(way)) {
             false
         } else if is_of_another(path) {
             is_given(path) || reader.may_start(name)
