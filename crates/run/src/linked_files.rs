@@ -15,11 +15,15 @@ pub(crate) fn add(
     if changed.is_empty() {
         return Ok(());
     }
-    let mut links = BTreeMap::new();
+    let mut links: BTreeMap<Utf8PathBuf, BTreeSet<String>> = BTreeMap::new();
     for commit in commits {
         for link in repository.links(commit)? {
-            let target = repository.link_target(commit, link.as_str())?.unwrap_or_default();
-            links.entry(link).or_insert_with(BTreeSet::new).insert(target);
+            if let Ok(target) = repository.link_target(commit, link.as_str()) {
+                links.entry(link).or_default().extend(target);
+            } else {
+                // A partial clone may lack its content. In doubt it leads to a changed file.
+                changed.insert(link);
+            }
         }
     }
     // A link may lead to another one.
