@@ -10,8 +10,8 @@ use memprof_support::labels;
 /// A zero-width space. Escaping is not enough: `&#64;name` mentions as well as `@name` does.
 const BREAK: &str = "&#8203;";
 
-/// Names of emoji that are usual in paths: `sync::lock::waits` has `:lock:`. Others are rarer than people
-/// who copy a path, so these stay whole.
+/// Names of emoji that are usual in paths: `sync::lock::waits` has `:lock:`. Rarer names
+/// still become emoji: a break in every path would be in what people copy.
 const EMOJI: &str = "100|1234|a|abc|anchor|art|b|back|bank|battery|bell|book|bookmark|books|bricks|bucket|bug|calendar|\
                      camera|chains|chart|clipboard|computer|date|dna|door|email|end|envelope|fire|free|gear|gem|hammer|\
                      hand|hash|hook|hourglass|id|infinity|key|label|ledger|link|lock|loop|m|mag|mailbox|mask|memo|mirror|\

@@ -79,7 +79,8 @@ impl Measured {
         })
     }
 
-    fn now(home: &Utf8Path) -> u64 {
+    /// Measures the caches, and notes their size.
+    fn take(home: &Utf8Path) -> u64 {
         let bytes = bytes_on_disk(home);
         // It only saves time, so a full disk is no error.
         let _ = sealed::write(&Self::place(home), &Self { bytes, at: SystemTime::now() });
@@ -100,7 +101,7 @@ pub fn shrink(
     if Measured::is_far_below(home, limit) {
         return Ok(0);
     }
-    let total = Measured::now(home);
+    let total = Measured::take(home);
     if total <= limit {
         return Ok(0);
     }
