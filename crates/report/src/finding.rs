@@ -272,7 +272,9 @@ impl<'a> BrokenLimit<'a> {
         let expected = reason(comparison, self.breach.expected)
             .map_or_else(String::new, |reason| format!(", expected: {reason}"));
         let place = self.breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
-        let shown = view.column(&self.breach.metric).at(&view.rows[self.breach.row]).candidate;
+        let column = view.column(&self.breach.metric).candidate;
+        let shown =
+            column.zip(view.rows[self.breach.row].candidate).and_then(|(column, at)| column.figure(at));
         let runs = view.candidate.runs.len();
         let highest = match shown {
             Some(figure) if figure.value != self.breach.value => format!(", highest of {runs} runs"),
@@ -356,7 +358,8 @@ fn place(view: &PairView, row: &Match) -> String {
 /// Returns the checkpoint as `bisect` names it.
 fn searched(view: &PairView, row: &Match) -> Option<String> {
     let key = view.key(row);
-    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call {
+    // A search reads one checkpoint, also at commits with others before it.
+    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call || view.pair.joined.has(row) {
         return None;
     }
     let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };

@@ -27,7 +27,7 @@ impl Figure {
         Self { value, min: value, max: value, runs: 1 }
     }
 
-    fn from_readings(readings: &mut [i64]) -> Option<Self> {
+    pub(crate) fn from_readings(readings: &mut [i64]) -> Option<Self> {
         readings.sort_unstable();
         let (min, max) = (*readings.first()?, *readings.last()?);
         let (low, high) = (readings[(readings.len() - 1) / 2], readings[readings.len() / 2]);

@@ -8,6 +8,7 @@ use camino::Utf8PathBuf;
 use serde_json::Value;
 
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
+use crate::compare::joined_intervals::{JoinedColumn, JoinedIntervals};
 use crate::compare::matching::{Key, Match, RowChange};
 use crate::compare::side_differences::SideDifference;
 use crate::results::added_test::AddedTest;
@@ -118,6 +119,8 @@ pub struct Pair {
     pub candidate: usize,
     /// The rows, in the order of the baseline.
     pub rows: Vec<Match>,
+    /// The points of one side whose peaks and totals belong to the next point of both.
+    pub joined: JoinedIntervals,
     /// The verdicts, by metric.
     pub judged: Vec<JudgedMetric>,
     /// Figures above an absolute limit.
@@ -271,6 +274,8 @@ pub struct PairColumn<'a> {
     pub candidate: Option<Column<'a>>,
     /// Whether the two may be compared.
     pub comparability: Comparability,
+    /// The same figures, of equal intervals.
+    joined: [Option<JoinedColumn<'a>>; 2],
 }
 
 /// Whether the two sides' figures of a metric may be compared.
@@ -389,11 +394,11 @@ impl<'a> PairView<'a> {
         } else {
             Comparability::SourcesDiffer
         };
-        PairColumn {
-            baseline: self.baseline.column(metric),
-            candidate: self.candidate.column(metric),
-            comparability,
-        }
+        let (baseline, candidate) = (self.baseline.column(metric), self.candidate.column(metric));
+        let joined = |side: usize, column: Option<Column<'a>>| {
+            column.map(|column| JoinedColumn::new(column, &self.pair.joined, side, metric))
+        };
+        PairColumn { baseline, candidate, comparability, joined: [joined(0, baseline), joined(1, candidate)] }
     }
 
     /// Returns a metric's verdicts; `None` if it is not judged.
@@ -430,16 +435,36 @@ impl<'a> PairView<'a> {
 }
 
 impl PairColumn<'_> {
-    /// Returns the metric's figures at a row.
+    /// Returns the metric's figures at a row. Peaks and totals count since the last checkpoint that both sides have.
     pub fn at(&self, row: &Match) -> RowFigures {
-        let figure = |column: Option<Column>, index: Option<usize>| column?.figure(index?);
-        let baseline = figure(self.baseline, row.baseline);
-        let candidate = figure(self.candidate, row.candidate);
+        let figure = |side: usize, index: Option<usize>| self.joined[side]?.figure(index?);
+        let baseline = figure(0, row.baseline);
+        let candidate = figure(1, row.candidate);
         let delta = match (baseline, candidate, self.comparability) {
             (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
             _ => None,
         };
         RowFigures { baseline, candidate, delta }
+    }
+
+    /// Whether these figures are not the row's own alone.
+    pub fn is_joined(&self, row: &Match) -> bool {
+        let sides = self.joined.iter().zip([row.baseline, row.candidate]);
+        sides.into_iter().any(|(column, at)| column.zip(at).is_some_and(|(column, at)| column.is_joined(at)))
+    }
+
+    /// Returns what each run of both sides read for these figures; `None` for a run without a reading.
+    pub fn readings(&self, row: &Match) -> [Vec<Option<i64>>; 2] {
+        let of_side = |side: usize, index: Option<usize>| Some(self.joined[side]?.readings(index?));
+        [of_side(0, row.baseline), of_side(1, row.candidate)].map(Option::unwrap_or_default)
+    }
+
+    /// Returns the checkpoints at which each side's peak of the row was read.
+    pub(crate) fn highest(&self, row: &Match) -> [Option<usize>; 2] {
+        let of_side = |side: usize, index: Option<usize>| {
+            index.map(|index| self.joined[side].map_or(index, |column| column.highest(index)))
+        };
+        [of_side(0, row.baseline), of_side(1, row.candidate)]
     }
 }
 

@@ -161,14 +161,13 @@ impl PairJudge<'_> {
             (Some(RowChange::Added), ..) => return plain(Verdict::Added),
             (Some(RowChange::Removed), ..) => return plain(Verdict::Removed),
             (Some(_), Some(_), Some(_)) if column.comparability == Comparability::Comparable => {
-                let (old, new) = (column.baseline?, column.candidate?);
-                let (old, new) = (old.readings(row.baseline?), new.readings(row.candidate?));
+                let [old, new] = column.readings(row);
                 let pages = if metric == kept_memory::RESIDENT {
                     ProgramPages::at(&self.view, row)
                 } else {
                     ProgramPages::default()
                 };
-                (without(old, &pages.baseline), without(new, &pages.candidate))
+                (without(old.into_iter(), &pages.baseline), without(new.into_iter(), &pages.candidate))
             }
             _ => return plain(Verdict::Missing),
         };
@@ -256,14 +255,12 @@ impl PairJudge<'_> {
     /// Returns the largest spread of the differences between the two sides of a round.
     fn widest_of_pairs(&self, column: &PairColumn<'_>) -> u64 {
         let rows = self.view.rows.iter().filter(|row| self.view.key(row).kind != Kind::Call);
-        let spreads = rows.filter_map(|row| {
-            let (old, new) = (column.baseline?, column.candidate?);
-            let old: Vec<_> = old.readings(row.baseline?).collect();
-            let new: Vec<_> = new.readings(row.candidate?).collect();
+        let spreads = rows.map(|row| {
+            let [old, new] = column.readings(row);
             let (old, new) = self.of_pairs(&old, &new);
             let changes: Vec<i64> =
                 old.iter().zip(new).filter_map(|(old, new)| new.checked_sub(*old)).collect();
-            Some(spread(&changes))
+            spread(&changes)
         });
         spreads.max().unwrap_or(0)
     }
@@ -292,9 +289,12 @@ impl PairJudge<'_> {
             if i128::from(value) <= i128::from(limit) {
                 return None;
             }
-            let baseline = column.at(row).baseline.filter(|_| !self.view.is_alone());
-            let baseline = baseline.map(|figure| figure.value);
-            Some(self.breach(metric, index, baseline, Excess { kind: BreachKind::Limit, value, limit }))
+            Some(self.breach(
+                metric,
+                index,
+                self.baseline_of(&column, row),
+                Excess { kind: BreachKind::Limit, value, limit },
+            ))
         });
         breaches.collect()
     }
@@ -314,12 +314,17 @@ impl PairJudge<'_> {
             if i128::from(value) <= i128::from(entry.limit) {
                 return None;
             }
-            let baseline = column.at(row).baseline.filter(|_| !self.view.is_alone());
             let excess = Excess { kind: BreachKind::Limit, value, limit: entry.limit };
-            let breach = self.breach(&entry.metric, index, baseline.map(|figure| figure.value), excess);
+            let breach = self.breach(&entry.metric, index, self.baseline_of(&column, row), excess);
             Some(Breach { place: Some(budget.place(entry)), ..breach })
         });
         breaches.collect()
+    }
+
+    /// The baseline's own figure at a row, which an absolute limit does not need.
+    fn baseline_of(&self, column: &PairColumn<'_>, row: &Match) -> Option<i64> {
+        let column = column.baseline.filter(|_| !self.view.is_alone())?;
+        Some(column.figure(row.baseline?)?.value)
     }
 
     /// The candidate's own label of a row, which the baseline may call otherwise.

@@ -11,6 +11,7 @@ use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::derived;
 use crate::compare::evaluation;
+use crate::compare::joined_intervals::JoinedIntervals;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::compare::one_sided;
 use crate::compare::paired_tests::PairedResults;
@@ -167,7 +168,12 @@ fn cell(results: &Results, runs: &[(usize, &Run)]) -> Cell {
                 old.availability == Availability::Measured && new.availability == Availability::Measured;
             let renames = if whole { Renames::Unambiguous } else { Renames::Never };
             let rows = match_checkpoints(&old.keys, &new.keys, renames);
-            Pair { candidate, rows, judged: Vec::new(), breaches: Vec::new() }
+            let joined = if whole {
+                JoinedIntervals::new(&rows, &old.keys, &new.keys)
+            } else {
+                JoinedIntervals::default()
+            };
+            Pair { candidate, rows, joined, judged: Vec::new(), breaches: Vec::new() }
         })
         .collect();
     let alone = (revisions == 1).then(|| alone(&sides[0]));
@@ -178,7 +184,8 @@ fn cell(results: &Results, runs: &[(usize, &Run)]) -> Cell {
 fn alone(side: &Aggregate) -> Pair {
     let row = |index| Match { baseline: Some(index), candidate: Some(index) };
     let rows = (0..side.keys.len()).map(row).collect();
-    Pair { candidate: 0, rows, judged: Vec::new(), breaches: Vec::new() }
+    let joined = JoinedIntervals::default();
+    Pair { candidate: 0, rows, joined, judged: Vec::new(), breaches: Vec::new() }
 }
 
 /// Returns all metrics in the order of columns.

@@ -1,8 +1,9 @@
 //! Resident memory that the heap explains: what the C library keeps after a free is no verdict of its
 //! own. `docs/judging.md#resident-memory-and-the-heap` has the reasons.
 
-use crate::compare::aggregate::Column;
+use crate::compare::aggregate::{Aggregate, Column};
 use crate::compare::comparison::{JudgedMetric, PairView, Ruling, previous_points};
+use crate::compare::joined_intervals::{JoinedColumn, JoinedIntervals};
 use crate::compare::matching::Match;
 use crate::compare::program_pages::{ProgramPages, without};
 use crate::results::measurement::Kind;
@@ -14,12 +15,14 @@ pub(crate) const RESIDENT: &str = "cpu.peak";
 
 /// Figures of one side that the explanation needs.
 struct Side<'a> {
-    resident: Column<'a>,
+    resident: JoinedColumn<'a>,
     level: Column<'a>,
     kept: Column<'a>,
     live: Column<'a>,
-    peak: Column<'a>,
+    peak: JoinedColumn<'a>,
     previous: Vec<Option<usize>>,
+    /// The points whose peaks belong to the next one, and the side.
+    joined: (&'a JoinedIntervals, usize),
 }
 
 /// How much of what the C library kept when an interval began counts as kept throughout.
@@ -114,37 +117,33 @@ impl<'a> Side<'a> {
         if columns.iter().any(|column| column.comparability != Comparable) {
             return None;
         }
-        let [resident, level, kept, live, peak] = columns;
-        Some([
-            Self {
-                resident: resident.baseline?,
-                level: level.baseline?,
-                kept: kept.baseline?,
-                live: live.baseline?,
-                peak: peak.baseline?,
-                previous: previous_points(&view.baseline.keys),
-            },
-            Self {
-                resident: resident.candidate?,
-                level: level.candidate?,
-                kept: kept.candidate?,
-                live: live.candidate?,
-                peak: peak.candidate?,
-                previous: previous_points(&view.candidate.keys),
-            },
-        ])
+        let joined = &view.pair.joined;
+        let of_side = |side: usize, aggregate: &'a Aggregate| {
+            let peak = |metric| Some(JoinedColumn::new(aggregate.column(metric)?, joined, side, metric));
+            Some(Self {
+                resident: peak(RESIDENT)?,
+                level: aggregate.column("cpu.rss")?,
+                kept: aggregate.column("cpu.kept")?,
+                live: aggregate.column("heap.live")?,
+                peak: peak("heap.peak")?,
+                previous: previous_points(&aggregate.keys),
+                joined: (joined, side),
+            })
+        };
+        Some([of_side(0, view.baseline)?, of_side(1, view.candidate)?])
     }
 
     /// Returns each run's resident memory without what was kept. `None` if a figure is missing, also
     /// for the first checkpoint.
     fn without_kept(&self, at: usize, bound: Bound) -> Option<Vec<i64>> {
-        let before = self.previous[at]?;
+        let (joined, side) = self.joined;
+        let before = self.previous[joined.before(side, at).first().copied().unwrap_or(at)]?;
         let of_ends = |column: &Column<'a>| -> Option<Vec<[i64; 2]>> {
             let both = column.readings(before).zip(column.readings(at));
             both.map(|(before, at)| Some([before?, at?])).collect()
         };
         let ends = of_ends(&self.level)?.into_iter().zip(of_ends(&self.kept)?).zip(of_ends(&self.live)?);
-        let peaks = self.resident.readings(at).zip(self.peak.readings(at));
+        let peaks = self.resident.readings(at).into_iter().zip(self.peak.readings(at));
         let runs = ends.zip(peaks).map(|(((level, kept), live), (resident, peak))| {
             // Neither the heap's nor kept: C's blocks, mapped files, stacks.
             let others = [0, 1].map(|end| level[end] - kept[end] - live[end]);

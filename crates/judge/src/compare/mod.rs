@@ -7,6 +7,7 @@ pub mod comparison;
 pub(crate) mod derived;
 pub mod evaluation;
 pub mod from_results;
+pub(crate) mod joined_intervals;
 pub(crate) mod kept_memory;
 pub mod matching;
 mod moved_with_heap;

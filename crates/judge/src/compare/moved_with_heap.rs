@@ -1,7 +1,6 @@
 //! Resident memory that changed as the heap did. If the heap's change is confirmed, the verdict on resident memory
 //! needs no more runs. `docs/judging.md#resident-memory-and-the-heap` has the reasons.
 
-use crate::compare::aggregate::Column;
 use crate::compare::comparison::{Comparability, PairColumn, PairView, Ruling};
 use crate::compare::kept_memory::RESIDENT;
 use crate::compare::matching::Match;
@@ -30,7 +29,7 @@ pub(crate) fn settled(
     if columns.iter().any(|column| column.comparability != Comparability::Comparable) {
         return None;
     }
-    let [old, new] = rests(view, row, &columns)?;
+    let [old, new] = rests(view, row, &columns);
     let rest = judge(&old, &new, thresholds, Noise { floor, ..Noise::default() });
     let (low, high) = (heap.low.checked_add(rest.low)?, heap.high.checked_add(rest.high)?);
     let limit = i128::from(resident.limit);
@@ -43,14 +42,13 @@ pub(crate) fn settled(
 }
 
 /// Returns the resident memory without the heap's peak: of each run, by side.
-fn rests(view: &PairView<'_>, row: &Match, [resident, peak]: &[PairColumn<'_>; 2]) -> Option<[Vec<i64>; 2]> {
+fn rests(view: &PairView<'_>, row: &Match, [resident, peak]: &[PairColumn<'_>; 2]) -> [Vec<i64>; 2] {
     let pages = ProgramPages::at(view, row);
-    let of_side = |resident: Column<'_>, peak: Column<'_>, at: usize, pages: &[i64]| -> Vec<i64> {
-        let runs = without(resident.readings(at), pages).into_iter().zip(peak.readings(at));
+    let [of_old, of_new] = resident.readings(row);
+    let [peaks_of_old, peaks_of_new] = peak.readings(row);
+    let of_side = |resident: Vec<Option<i64>>, peaks: Vec<Option<i64>>, pages: &[i64]| -> Vec<i64> {
+        let runs = without(resident.into_iter(), pages).into_iter().zip(peaks);
         runs.filter_map(|(resident, peak)| resident?.checked_sub(peak?)).collect()
     };
-    Some([
-        of_side(resident.baseline?, peak.baseline?, row.baseline?, &pages.baseline),
-        of_side(resident.candidate?, peak.candidate?, row.candidate?, &pages.candidate),
-    ])
+    [of_side(of_old, peaks_of_old, &pages.baseline), of_side(of_new, peaks_of_new, &pages.candidate)]
 }

@@ -6,8 +6,13 @@ use memprof_plan::metric::{Figure, known};
 /// between checkpoints, or for all other metrics the last figure. The readings are those at the
 /// test's checkpoints, in order, without scopes and calls. `None` without a reading.
 pub fn figure(metric: &str, readings: impl IntoIterator<Item = i64>) -> Option<i64> {
+    combined(known(metric).figure, readings)
+}
+
+/// Returns the figure of several intervals.
+pub(crate) fn combined(figure: Figure, readings: impl IntoIterator<Item = i64>) -> Option<i64> {
     let readings = readings.into_iter();
-    match known(metric).figure {
+    match figure {
         Figure::Peak => readings.max(),
         Figure::Total => readings.reduce(i64::saturating_add),
         Figure::Level => readings.last(),

@@ -9,7 +9,7 @@ use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Match;
 use crate::compare::standing::Standing;
 use crate::why::callees::{self, Caller};
-use crate::why::chosen::{self, Alike, Groups, changed_rows, names, row_at};
+use crate::why::chosen::{self, Alike, Groups, changed_rows, compared_names, row_at};
 use crate::why::class::{ChangedEnd, Class};
 use crate::why::difference::{Difference, Group};
 use crate::why::explanations::{Explained, ExplainedRow, Explanations};
@@ -304,7 +304,8 @@ fn of_rows(comparison: &Comparison, view: &PairView<'_>, cell: usize, explained:
     let changed = changed_rows(comparison, view);
     let index_of = |difference: &Difference| {
         let rows = changed.iter().filter(|(metric, _)| *metric == difference.metric);
-        let mut rows = rows.filter(|(_, row)| names(view, row) == difference.checkpoints);
+        let mut rows =
+            rows.filter(|(_, row)| compared_names(view, &difference.metric, row) == difference.checkpoints);
         let (_, row) = rows.next()?;
         view.rows.iter().position(|one| one == *row)
     };
@@ -374,7 +375,8 @@ fn same_change(
         |view: &PairView<'_>, row: &Match| Some(view.column(&moved.metric).at(row).delta?.difference);
     let own = &recorded.rows[moved.row];
     // A scope may have the same label.
-    let name = |view: &PairView<'_>, row: &Match| (view.key(row).kind, names(view, row));
+    let name =
+        |view: &PairView<'_>, row: &Match| (view.key(row).kind, compared_names(view, &moved.metric, row));
     let name_of_own = name(recorded, own);
     let row = other.rows.iter().position(|row| name(other, row) == name_of_own)?;
     let more = difference(other, &other.rows[row])? - difference(recorded, own)?;

@@ -10,8 +10,8 @@ use crate::compare::matching::{Key, Match};
 use crate::compare::standing::{Standing, WorstChange, worst_change};
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
-use crate::why::difference::CheckpointName;
-use memprof_plan::metric::{self, Unit};
+use crate::why::difference::{CheckpointName, Measure};
+use memprof_plan::metric::{self, Figure, Unit};
 use memprof_plan::resolved::CellId;
 
 /// Which tests are explained.
@@ -66,7 +66,7 @@ impl HeapRow {
             (largest > 0 && kept >= largest - kept).then_some(("heap.live", last))
         });
         let (metric, row) = kept.or(changed).or_else(|| highest(view, "heap.peak"))?;
-        Some(Self { metric: metric.to_owned(), checkpoints: names(view, row) })
+        Some(Self { metric: metric.to_owned(), checkpoints: compared_names(view, metric, row) })
     }
 }
 
@@ -282,7 +282,26 @@ pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'
 
 /// The checkpoints of a row, by side.
 pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
-    let sides = [(view.baseline, row.baseline), (view.candidate, row.candidate)];
+    named(view, [row.baseline, row.candidate])
+}
+
+/// The checkpoints with the stacks of a row's figures, by side. A peak may have been read at a checkpoint before, which
+/// only one side has.
+pub(super) fn compared_names(view: &PairView<'_>, metric: &str, row: &Match) -> [Option<CheckpointName>; 2] {
+    match metric::known(metric).figure {
+        Figure::Peak => named(view, view.column(metric).highest(row)),
+        Figure::Level | Figure::Total => names(view, row),
+    }
+}
+
+/// Whether one checkpoint of each side has the stacks of a row's figures. A total of several checkpoints has none.
+pub(super) fn has_stacks(view: &PairView<'_>, metric: &str, row: &Match) -> bool {
+    let is_total = metric::known(metric).figure == Figure::Total;
+    Measure::of_metric(metric).is_some() && !(is_total && view.column(metric).is_joined(row))
+}
+
+fn named(view: &PairView<'_>, [old, new]: [Option<usize>; 2]) -> [Option<CheckpointName>; 2] {
+    let sides = [(view.baseline, old), (view.candidate, new)];
     sides.map(|(side, index)| {
         let key = side.keys[index?];
         Some(CheckpointName {

@@ -18,7 +18,7 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::{changed_rows, highest, names, row_at};
+use crate::why::chosen::{changed_rows, compared_names, has_stacks, highest, row_at};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -364,7 +364,8 @@ impl Reader<'_> {
         let attribution = Attribution::new(old.run(), new.run(), &diff);
         let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
         for (metric, row) in self.changed_rows(view, [old, new]) {
-            let question = Question { metric: metric.to_owned(), checkpoints: names(view, row) };
+            let question =
+                Question { metric: metric.to_owned(), checkpoints: compared_names(view, metric, row) };
             match attribution.answer(&question, &self.inquiry.grouping) {
                 Ok(difference) => {
                     let figures = view.column(metric).at(row);
@@ -482,7 +483,7 @@ impl Reader<'_> {
         let mut rows = changed_rows(self.comparison, view);
         let mut known = BTreeSet::new();
         rows.retain(|(metric, row)| {
-            Measure::of_metric(metric).is_some() && known.insert((*metric, row.baseline, row.candidate))
+            has_stacks(view, metric, row) && known.insert((*metric, row.baseline, row.candidate))
         });
         let has_sites = |metric: &str| {
             let family = Measure::of_metric(metric).map(|(family, _)| family);

@@ -48,10 +48,7 @@ fn varying<'a>(view: &PairView<'a>) -> Vec<Varying<'a>> {
         };
         let size = |row: &&Match| column.at(row).delta.map_or(0, |delta| delta.difference.abs());
         let Some(row) = view.rows.iter().filter(is_varying).max_by_key(size) else { continue };
-        let samples = |column: Option<memprof_judge::compare::aggregate::Column<'_>>, at: Option<usize>| {
-            column.zip(at).map_or_else(Vec::new, |(column, at)| column.samples(at))
-        };
-        let samples = [samples(column.baseline, row.baseline), samples(column.candidate, row.candidate)];
+        let samples = column.readings(row).map(|side| side.into_iter().flatten().collect());
         all.push(Varying { judged, row, samples });
     }
     all.truncate(MOST);

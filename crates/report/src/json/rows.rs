@@ -10,7 +10,7 @@ use crate::json::schema::{
 };
 use memprof_judge::compare::aggregate::{Aggregate, Availability, Column};
 use memprof_judge::compare::comparison::{
-    Cell, Comparison, Metric, PairColumn, PairView, Ruling, previous_points,
+    Cell, Comparison, Metric, PairColumn, PairView, RowFigures, Ruling, previous_points,
 };
 use memprof_judge::compare::matching::{Key, Match, RowChange};
 
@@ -160,6 +160,7 @@ impl<'a> CellRows<'a> {
             absent: ByRef::default(),
             delta: ByRef::default(),
             percent: ByRef::default(),
+            compared: ByRef::default(),
             judged: ByRef::default(),
         };
         self.add_values(&mut row, checkpoint, columns);
@@ -200,8 +201,11 @@ impl<'a> CellRows<'a> {
                 baseline: checkpoint.indices[self.comparison.baseline],
                 candidate: checkpoint.indices[*candidate],
             };
-            let delta = pair_column.at(&at).delta;
+            let RowFigures { baseline, candidate, delta } = pair_column.at(&at);
             let name = Cow::Borrowed(&*view.new.name);
+            if let (Some(old), Some(new), true) = (baseline, candidate, pair_column.is_joined(&at)) {
+                row.compared.insert(name.clone(), [old.value, new.value]);
+            }
             row.delta.insert(name.clone(), delta.map(|delta| delta.difference));
             row.percent.insert(name.clone(), delta.and_then(|delta| delta.percent));
             let ruling = view.judged(&columns.metric.name).and_then(|judged| judged.at(&at));

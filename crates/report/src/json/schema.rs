@@ -351,6 +351,11 @@ pub struct RowEntry<'a> {
     pub delta: ByRef<'a, Option<i128>>,
     /// By candidate: the same in percent; also `null` if the baseline is zero or negative.
     pub percent: ByRef<'a, Option<f64>>,
+    /// By candidate: the figures of the baseline and the candidate that `delta` compares, if they are not those in
+    /// `values`. If only one side has a checkpoint before this one, peaks and totals are compared since the last
+    /// checkpoint that both have.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub compared: ByRef<'a, [i64; 2]>,
     /// By candidate: the verdict. Metrics without limits have none.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub judged: ByRef<'a, JudgementEntry<'a>>,
