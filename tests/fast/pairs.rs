@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::support::synthetic::{Log, Synthetic, cell};
 use crate::support::tables::table;
+use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::compare::repeats;
 use memprof_judge::results::outcome::Status;
+use memprof_plan::budget::{Budget, BudgetLimit};
+use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options, View};
 use memprof_support::exit_code::ExitCode;
 
@@ -87,6 +90,45 @@ fn a_failed_test_without_a_partner_is_not_hidden() {
     assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete);
     let text = shown(Format::Table, View::Checkpoints, &comparison);
     assert!(text.contains("1 test without a partner, 1 of them failed: other"), "{text}");
+}
+
+#[test]
+fn limits_and_budgets_hold_for_each_test_alone() {
+    let budget = |test: &str| BudgetLimit {
+        test: format!("bart::tests::{test}"),
+        name: None,
+        params: BTreeMap::new(),
+        checkpoint: "done".to_owned(),
+        metric: "heap.peak".to_owned(),
+        limit: 5 << 20,
+        line: 5,
+    };
+    let judged = |limit: &str, budget: Vec<BudgetLimit>| {
+        let limit = values::limit(limit).unwrap();
+        let budget = Budget { file: "budget.json".to_owned(), limits: budget };
+        let judging = Judging { rules: vec![limit], budget: Some(budget), ..Judging::default() };
+        let comparison = compare(&synthetic(&["main"], 2).judging(judging).results());
+        let conclusion = Conclusion::from_comparison(&comparison);
+        (conclusion.breaches, conclusion.exit_code(), comparison.notes.join("\n"))
+    };
+    let (breaches, code, notes) = judged("heap.peak=5MiB", Vec::new());
+    assert_eq!((breaches, code), (1, ExitCode::Regression), "fs_fwd: {notes}");
+    let (breaches, _, notes) = judged("heap.peak=3MiB", Vec::new());
+    assert_eq!(breaches, 4, "both tests of both pairs: {notes}");
+    let line = "over its limit: hf_fwd, heap.peak 4.00 MiB at 'done', limit 3.00 MiB";
+    assert!(notes.contains(line) && notes.contains("over its limit: hf_bwd"), "{notes}");
+    let (breaches, _, notes) = judged("heap.peak=900KiB,test=hf_only", Vec::new());
+    assert!(breaches == 1 && notes.contains("over its limit: hf_only"), "no partner: {notes}");
+    let (breaches, _, notes) = judged("heap.peak=1GiB", vec![budget("fs_fwd"), budget("hf_fwd")]);
+    assert_eq!(breaches, 1, "a line of fs_fwd: {notes}");
+    let lacks = BudgetLimit { checkpoint: "read".to_owned(), ..budget("hf_only") };
+    let (.., notes) = judged("heap.peak=1GiB", vec![lacks]);
+    assert!(
+        notes.contains("the budget of heap.peak at 'read'") && notes.contains("budget.json:5"),
+        "{notes}"
+    );
+    let (.., notes) = judged("heap.count=7", Vec::new());
+    assert!(notes.contains("the limit of heap.count was not checked"), "{notes}");
 }
 
 #[test]

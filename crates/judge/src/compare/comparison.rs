@@ -75,6 +75,8 @@ pub struct Comparison {
     /// The number of things that were asked for and not checked: limits of a single revision that no
     /// figure was checked against, and failed tests that belong to no pair.
     pub unchecked: usize,
+    /// Figures above a limit in tests that are no candidate of a pair. `notes` has them.
+    pub unpaired_breaches: usize,
     /// By revision: how it differs from the baseline, apart from the commit.
     pub differs: Vec<SideDifference>,
     /// The axes whose combinations are the revisions.

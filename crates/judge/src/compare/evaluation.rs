@@ -452,7 +452,11 @@ pub struct Conclusion {
 impl Conclusion {
     /// Counts the verdicts of a comparison.
     pub fn from_comparison(comparison: &Comparison) -> Self {
-        let mut conclusion = Self { missing_of_both: comparison.unchecked, ..Self::default() };
+        let mut conclusion = Self {
+            missing_of_both: comparison.unchecked,
+            breaches: comparison.unpaired_breaches,
+            ..Self::default()
+        };
         for view in comparison.checked() {
             conclusion.add(&view);
         }

@@ -14,7 +14,7 @@ use crate::compare::evaluation;
 use crate::compare::joined_intervals::JoinedIntervals;
 use crate::compare::matching::{Match, Renames, match_checkpoints};
 use crate::compare::one_sided;
-use crate::compare::paired_tests::PairedResults;
+use crate::compare::paired_tests::{self, PairedResults};
 use crate::compare::settling;
 use crate::compare::side_differences;
 use crate::results::build_facts::{Fact, Purpose};
@@ -41,10 +41,25 @@ pub fn compare(results: &Results) -> Comparison {
     for cell in &mut comparison.cells {
         cell.origins = paired.origins.get(&cell.id).cloned();
     }
+    let mut alone = unjudged(results, 0);
+    alone.notes.clear();
+    evaluation::judge_all(&mut alone, &results.plan.request.judging);
+    paired_tests::add_limits(&mut comparison, alone);
     comparison
 }
 
 fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
+    let mut comparison = unjudged(results, unchecked);
+    evaluation::judge_all(&mut comparison, &results.plan.request.judging);
+    let settling = settling::notes(&comparison, &results.builds, &results.plan.request);
+    comparison.notes.extend(settling);
+    comparison.notes.extend(one_sided::notes(&comparison));
+    comparison.notes.extend(settling::of_random_numbers(&comparison));
+    comparison
+}
+
+/// Returns the figures of all revisions, without verdicts.
+fn unjudged(results: &Results, unchecked: usize) -> Comparison {
     let plan = &results.plan;
     let cells = cells(results);
     let mut notes = plan.notes.clone();
@@ -54,7 +69,7 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     // A saved baseline has what it was saved with, and may have the other side's name.
     let mut known = HashSet::new();
     notes.retain(|note| known.insert(note.clone()));
-    let mut comparison = Comparison {
+    Comparison {
         id: plan.id.clone(),
         created: plan.created.clone(),
         tool: plan.tool.clone(),
@@ -76,16 +91,11 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
         same_code: results.same_code.clone(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
+        unpaired_breaches: 0,
         differs: side_differences::of_all(results),
         axes: plan.request.axes.clone(),
         apart: apart(results),
-    };
-    evaluation::judge_all(&mut comparison, &plan.request.judging);
-    let settling = settling::notes(&comparison, &results.builds, &plan.request);
-    comparison.notes.extend(settling);
-    comparison.notes.extend(one_sided::notes(&comparison));
-    comparison.notes.extend(settling::of_random_numbers(&comparison));
-    comparison
+    }
 }
 
 /// Whether anything but refs and tests was asked for that decides what is built and run.

@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::comparison::{Breach, BreachKind, Cell, Comparison};
 use crate::results::stored::{Results, Run};
+use memprof_plan::metric::Unit;
 use memprof_plan::resolved::{CellId, Revision, TestId};
 use memprof_plan::test_pairs::Pairs;
+use memprof_support::bytes::Bytes;
 use memprof_support::counted::counted;
+use memprof_support::labels;
 
 /// Name at most this many tests without a partner.
 const MOST_NAMES: usize = 10;
@@ -46,6 +50,13 @@ impl PairedResults {
         paired.plan.baseline = 0;
         paired.builds.extend(results.builds.get(&0).cloned().map(|facts| (1, facts)));
         paired.traces.extend(results.traces.get(&0).cloned().map(|facts| (1, facts)));
+        // Limits are about a test alone: `add_limits`.
+        let judging = &mut paired.plan.request.judging;
+        judging.budget = None;
+        for rule in &mut judging.rules {
+            (rule.limit, rule.leak) = (None, None);
+        }
+        judging.rules.retain(|rule| rule.growth.is_some());
         paired.runs.clear();
         let mut origins = BTreeMap::new();
         for (old, new) in &found.pairs {
@@ -67,7 +78,56 @@ impl PairedResults {
     }
 }
 
-/// Returns the cell of a pair: `hf_fwd → fs_fwd`.
+/// Takes over what the tests alone have above their limits, what was not checked, and the notes on it.
+pub(crate) fn add_limits(comparison: &mut Comparison, alone: Comparison) {
+    comparison.unchecked += alone.unchecked;
+    // An expired entry of `allow` may be about both.
+    let is_new = |note: &String| !comparison.notes.contains(note);
+    let new: Vec<String> = alone.notes.into_iter().filter(is_new).collect();
+    comparison.notes.extend(new);
+    for cell in &alone.cells {
+        for breach in cell.alone.iter().flat_map(|alone| &alone.breaches) {
+            // The pair has the candidate's figures.
+            if let Some((breaches, row)) = of_candidate(comparison, &cell.id, breach.row) {
+                breaches.push(Breach { row, ..breach.clone() });
+            } else if breach.counts() {
+                comparison.unpaired_breaches += 1;
+                let checkpoint = cell.sides[0].keys[breach.row].shown(&cell.labels);
+                comparison.notes.push(in_words(&cell.id, &checkpoint, breach));
+            }
+        }
+    }
+}
+
+/// Returns the breaches of the pair that has a test as its candidate, and its row with this checkpoint of the test.
+fn of_candidate<'a>(
+    comparison: &'a mut Comparison,
+    test: &CellId,
+    checkpoint: usize,
+) -> Option<(&'a mut Vec<Breach>, usize)> {
+    let is_meant = |cell: &&mut Cell| cell.origins.as_ref().is_some_and(|[_, candidate]| candidate == test);
+    let pair = comparison.cells.iter_mut().find(is_meant)?.pairs.first_mut()?;
+    let row = pair.rows.iter().position(|row| row.candidate == Some(checkpoint))?;
+    Some((&mut pair.breaches, row))
+}
+
+/// `over its limit: hf_fwd, heap.peak 9.00 MiB at 'done', limit 8.00 MiB (memprof-budget.json:12)`.
+fn in_words(test: &CellId, checkpoint: &str, breach: &Breach) -> String {
+    let shown = |figure: u64| match Unit::of_metric(&breach.metric) {
+        Unit::Bytes => Bytes(figure).to_string(),
+        Unit::Count => figure.to_string(),
+        Unit::Nanoseconds => format!("{figure} ns"),
+    };
+    let value = shown(u64::try_from(breach.value).unwrap_or(0));
+    let value = match breach.kind {
+        BreachKind::Limit => value,
+        BreachKind::Leak => format!("{value} not freed since 'start'"),
+    };
+    let place = breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+    let (title, metric, limit) = (labels::one_line(&test.title), &breach.metric, shown(breach.limit));
+    format!("over its limit: {title}, {metric} {value} at '{checkpoint}', limit {limit}{place}")
+}
+
 fn cell(old: &CellId, new: &CellId) -> CellId {
     let joined = |old: &str, new: &str| format!("{old} → {new}");
     let test = TestId { name: joined(&old.test.name, &new.test.name), ..old.test.clone() };
