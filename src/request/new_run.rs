@@ -65,7 +65,7 @@ impl NewRun {
         }
         let mut plan = resolve_any(&asked.request, repository, sink)
             .map_err(|error| or_command(error, file_of_refs(arguments, repository).as_deref()))?;
-        if execution.save_baseline.is_some() && plan.revisions.len() == 1 {
+        if execution.save_baseline.is_some() {
             saved_often(&mut plan.request);
         }
         pairs::check(request, &mut plan)?;

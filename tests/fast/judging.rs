@@ -383,6 +383,14 @@ fn more_runs_are_wanted_where_the_verdict_is_open_and_nowhere_else() {
     assert_eq!(wanted("heap.peak", &[MIB; 5], &[2 * MIB; 2]), [3], "a saved baseline of five runs");
     assert_eq!(wanted("heap.peak", &[MIB; 5], &[2 * MIB; 3]), [0; 0]);
     assert_eq!(wanted("heap.peak", &[MIB; 3], &[2 * MIB; 2]), [4], "a saved baseline of three runs");
+    assert_eq!(wanted("heap.peak", &[MIB], &[2 * MIB; 2]), [0; 0], "one saved run never shows a change");
+    let near: Vec<i64> = (0..6).map(|run| 101 * MIB + run * 16 * KIB).collect();
+    assert_eq!(wanted("cpu.peak", &[100 * MIB], &near[..4]), [6], "it may be noise");
+    assert_eq!(wanted("cpu.peak", &[100 * MIB], &near), [0; 0]);
+    let far: Vec<i64> = near.iter().map(|figure| figure + 50 * MIB).collect();
+    assert_eq!(wanted("cpu.peak", &[100 * MIB], &far), [0; 0], "nine runs more tell nothing");
+    assert_eq!(wanted("heap.peak", &[MIB; 2], &[2 * MIB; 3]), [4]);
+    assert_eq!(wanted("heap.peak", &[MIB; 2], &[2 * MIB; 4]), [0; 0], "two saved runs confirm no more");
     let quiet: [&[i64]; 2] = [&[MIB, MIB + 4 * KIB], &[MIB, MIB + 8 * KIB]];
     assert_eq!(wanted("cpu.peak", quiet[0], quiet[1]), [0; 0], "far below the limit");
     assert_eq!(wanted("cpu.peak", &[100 * MIB; 2], &[110 * MIB; 2]), [4]);
@@ -392,6 +400,19 @@ fn more_runs_are_wanted_where_the_verdict_is_open_and_nowhere_else() {
     assert_eq!(wanted("cpu.peak", &steps, &steps), [6]);
     let many = [steps, steps, steps].concat();
     assert_eq!(wanted("cpu.peak", &many, &many), [0; 0], "it ends somewhere");
+}
+
+#[test]
+fn a_saved_baseline_of_one_run_is_named() {
+    let noted = |runs: usize, saved: bool| {
+        let mut results = folder("heap.peak", &vec![MIB; runs], &[2 * MIB; 4], Judging::default()).results();
+        results.saved_baseline = saved.then(|| "v1".to_owned());
+        compare(&results).notes.join("\n")
+    };
+    let line = "the saved baseline v1 has 1 run of 1 test without a verdict, which is too few for one: \
+                save it again without `--repeat`";
+    assert_eq!(noted(1, true), line);
+    assert_eq!((noted(1, false), noted(2, true)), (String::new(), String::new()));
 }
 
 #[test]

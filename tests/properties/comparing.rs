@@ -86,6 +86,7 @@ pub fn results(baseline: &Measurement, candidate: &Measurement) -> Results {
         notes: Vec::new(),
         same_code: Vec::new(),
         apart: BTreeMap::new(),
+        saved_baseline: None,
     }
 }
 

@@ -51,7 +51,7 @@ pub fn compare(results: &Results) -> Comparison {
 fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let mut comparison = unjudged(results, unchecked);
     evaluation::judge_all(&mut comparison, &results.plan.request.judging);
-    let settling = settling::notes(&comparison, &results.builds, &results.plan.request);
+    let settling = settling::notes(&comparison, results);
     comparison.notes.extend(settling);
     comparison.notes.extend(one_sided::notes(&comparison));
     comparison.notes.extend(settling::of_random_numbers(&comparison));
@@ -341,6 +341,7 @@ pub fn merge(a: Results, b: Results) -> Results {
         notes,
         same_code: Vec::new(),
         apart,
+        saved_baseline: None,
     };
     merged.sort();
     merged

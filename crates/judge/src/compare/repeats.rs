@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use crate::compare::aggregate::Aggregate;
-use crate::compare::comparison::{Comparison, JudgedMetric, PairView};
-use crate::verdict::significance::{ENOUGH, LOOKS, LOOKS_AFTER_SAVED, Significance};
+use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::matching::Match;
+use crate::verdict::significance::{CONFIRMED, ENOUGH, LOOKS, LOOKS_AFTER_SAVED};
+use memprof_plan::metric;
 use memprof_plan::resolved::CellId;
 
 /// Returns how many runs each cell and revision should have. Leaves out cells whose verdict is
@@ -35,13 +37,34 @@ fn next_look(view: &PairView<'_>, is_kept: bool) -> Option<u32> {
     if !view.is_compared() {
         return None;
     }
-    let rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
-    let is_open = rulings
-        .filter_map(|ruling| ruling.significance)
-        .any(|significance: Significance| significance.wants_more());
     let of_candidate = runs(view.candidate);
     let of_baseline = runs(view.baseline);
+    let is_saved_once = is_kept && of_baseline == 1;
+    let is_open = view.pair.judged.iter().any(|judged| {
+        let column = view.column(&judged.metric);
+        // A counted figure that repeats will do so in further runs.
+        let repeats = |row: &Match| {
+            metric::known(&judged.metric).is_counted()
+                && column.at(row).candidate.is_some_and(|figure| figure.is_exact())
+        };
+        let wants_more = |row: &Match| {
+            judged.at(row).and_then(|ruling| ruling.significance).is_some_and(|one| one.wants_more())
+        };
+        view.rows.iter().any(|row| wants_more(row) && !(is_saved_once && repeats(row)))
+    });
     let done = if is_kept { of_candidate } else { of_baseline.min(of_candidate) };
     let looks = if is_kept && of_baseline >= ENOUGH { LOOKS_AFTER_SAVED } else { LOOKS };
-    looks.into_iter().find(|look| *look > done).filter(|_| is_open)
+    let most = if is_kept { most_after(of_baseline) } else { u32::MAX };
+    looks.into_iter().find(|look| *look > done && *look <= most).filter(|_| is_open)
+}
+
+/// Returns how many runs of the candidate can tell something with so many runs of a saved baseline. With one of them,
+/// no change is ever certain, but the first look with [`ENOUGH`] runs may show that a noisy figure did not change. Two
+/// confirm a change that repeats exactly, and are too few for a rank test.
+fn most_after(saved: u32) -> u32 {
+    match saved {
+        0 | 1 => LOOKS.into_iter().find(|look| *look >= ENOUGH).unwrap_or(ENOUGH),
+        2 => CONFIRMED,
+        _ => u32::MAX,
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::comparison::{Comparison, PairView, Ruling};
+use crate::compare::comparison::{Comparison, JudgedMetric, PairView, Ruling};
 use crate::results::build_facts::Fact;
 use crate::results::measurement::Causes;
-use crate::results::stored::Builds;
+use crate::results::stored::{Builds, Results};
 use crate::verdict::limits;
 use crate::verdict::significance::ENOUGH;
 use memprof_plan::metric;
@@ -39,11 +39,19 @@ enum Cause {
 }
 
 /// Returns a note for each metric whose varying figures allow no verdict, with what may settle it.
-pub(crate) fn notes(comparison: &Comparison, builds: &Builds, request: &Request) -> Vec<String> {
-    let packages = Packages::from_builds(builds);
+pub(crate) fn notes(comparison: &Comparison, results: &Results) -> Vec<String> {
+    let (packages, request) = (Packages::from_builds(&results.builds), &results.plan.request);
+    // The number of tests by how many runs a saved baseline has of them.
+    let mut saved: BTreeMap<usize, usize> = BTreeMap::new();
     let mut tests: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for view in comparison.pairs() {
         let causes = causes(comparison, &view);
+        let is_saved_rarely = results.saved_baseline.is_some() && has_too_few_saved_runs(&view);
+        let may_have_grown = |judged: &JudgedMetric| judged.rulings().any(Ruling::may_have_grown);
+        if is_saved_rarely && view.pair.judged.iter().any(may_have_grown) {
+            *saved.entry(view.baseline.runs.len()).or_default() += 1;
+            continue;
+        }
         for judged in &view.pair.judged {
             let samples_of = |ruling: &Ruling| ruling.significance.map_or(0, |one| one.samples);
             let undecided = judged.rulings().filter(|ruling| ruling.may_have_grown());
@@ -65,7 +73,21 @@ pub(crate) fn notes(comparison: &Comparison, builds: &Builds, request: &Request)
     let note = |((metric, words), tests): ((&str, String), usize)| {
         format!("{metric} varies from run to run in {}: {words}", counted(tests, "test"))
     };
-    tests.into_iter().map(note).collect()
+    let of_saved = |(runs, tests): (usize, usize)| {
+        let name = results.saved_baseline.as_deref().unwrap_or_default();
+        let [runs, tests] = [counted(runs, "run"), counted(tests, "test")];
+        format!(
+            "the saved baseline {name} has {runs} of {tests} without a verdict, which is too few for one: \
+             save it again without `--repeat`"
+        )
+    };
+    tests.into_iter().map(note).chain(saved.into_iter().map(of_saved)).collect()
+}
+
+/// Whether more runs of the candidate cannot tell whether it changed.
+fn has_too_few_saved_runs(view: &PairView<'_>) -> bool {
+    let saved = view.baseline.runs.len();
+    saved < ENOUGH as usize && view.candidate.runs.len() >= saved
 }
 
 /// Whatever makes the figures vary, more runs decide first.

@@ -14,6 +14,7 @@ use crate::results::added_test::AddedTest;
 use crate::results::build_facts::{self, BuildFacts, FailureFacts};
 use crate::results::comparability::IncomparableMetrics;
 use crate::results::file_seal::{self, Hashing};
+use crate::results::kept_baseline::KeptBaseline;
 use crate::results::log_file;
 use crate::results::measurement::Measurement;
 use crate::results::outcome::{self, RunRecord};
@@ -56,6 +57,8 @@ pub struct Results {
     pub same_code: Vec<SameCode>,
     /// The metrics that cannot be compared with the baseline's, by revision.
     pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
+    /// The name of the saved baseline that the baseline's figures are from.
+    pub saved_baseline: Option<String>,
 }
 
 /// A revision that did not build.
@@ -173,6 +176,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         notes,
         same_code,
         apart: BTreeMap::new(),
+        saved_baseline: KeptBaseline::read(folder)?.map(|kept| kept.name),
     };
     results.sort();
     Ok(results)

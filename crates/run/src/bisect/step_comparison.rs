@@ -143,6 +143,7 @@ impl StepPair {
             notes: Vec::new(),
             same_code: Vec::new(),
             apart: BTreeMap::new(),
+            saved_baseline: None,
         })
     }
 
