@@ -1,8 +1,5 @@
 //! The rules for verdicts: those of memprof.yaml, then those of the flags.
 
-use indexmap::IndexMap;
-use indexmap::map::Entry;
-
 use crate::arguments::judging::JudgingArguments;
 use memprof_plan::config::mapping::OpenMapping;
 use memprof_plan::config::matrix::{AllowEntry, Matrix, Rules, ThresholdEntry};
@@ -47,28 +44,26 @@ pub fn refuse_unchecked(flags: &JudgingArguments, revisions: usize) -> Result<()
 
 /// Adds the rules of the flags. They come last, and the last rule wins.
 pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
-    let mut given: IndexMap<_, Rule> = IndexMap::new();
-    for flag in flags.thresholds.iter().chain(&flags.limits).chain(&flags.leaks) {
-        let rule = match given.entry((&flag.metric, &flag.test, &flag.checkpoint)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                new.insert(flag.clone());
-                continue;
-            }
+    let mut thresholds: Vec<Rule> = Vec::new();
+    for flag in &flags.thresholds {
+        let mut rule = flag.clone();
+        let is_same = |known: &Rule| {
+            (&known.metric, &known.test, &known.checkpoint) == (&flag.metric, &flag.test, &flag.checkpoint)
         };
-        match (&mut rule.growth, &flag.growth) {
-            // `--threshold heap.peak=5% --threshold heap.peak=1MiB` is one threshold with two
-            // parts.
-            (Some(Growth::Within(both)), Some(Growth::Within(more))) => {
-                both.percent = more.percent.or(both.percent);
-                both.bytes = more.bytes.or(both.bytes);
-            }
-            (growth, more) => *growth = more.clone().or(growth.take()),
+        // `--threshold heap.peak=5% --threshold heap.peak=1MiB` is one threshold with two parts, in the place of the
+        // last one.
+        if let Some(at) = thresholds.iter().rposition(is_same)
+            && let (Some(Growth::Within(known)), Some(Growth::Within(more))) =
+                (&thresholds[at].growth, &mut rule.growth)
+        {
+            more.percent = more.percent.or(known.percent);
+            more.bytes = more.bytes.or(known.bytes);
+            thresholds.remove(at);
         }
-        rule.limit = flag.limit.or(rule.limit);
-        rule.leak = flag.leak.or(rule.leak);
+        thresholds.push(rule);
     }
-    judging.rules.extend(given.into_values());
+    judging.rules.extend(thresholds);
+    judging.rules.extend(flags.limits.iter().chain(&flags.leaks).cloned());
     judging.allow.extend(flags.allow.iter().cloned());
 }
 
@@ -76,6 +71,30 @@ pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
 mod tests {
     use super::*;
     use crate::arguments::values;
+    use memprof_judge::verdict::limits::Limits;
+
+    #[test]
+    fn the_last_flag_wins_and_two_parts_of_a_threshold_are_one() {
+        let flags = |thresholds: &[&str], limits: &[&str]| {
+            let thresholds = thresholds.iter().map(|text| values::threshold(text).unwrap()).collect();
+            let limits = limits.iter().map(|text| values::limit(text).unwrap()).collect();
+            JudgingArguments { thresholds, limits, ..JudgingArguments::default() }
+        };
+        let at = |flags: &JudgingArguments| {
+            let mut judging = Judging::default();
+            add_judging(&mut judging, flags);
+            let limits = Limits::new(&judging).unwrap().for_metric("t", "heap.peak").at("done");
+            (limits.growth.map(|growth| (growth.tight.percent, growth.tight.bytes)), limits.most)
+        };
+        let (_, most) = at(&flags(&["heap.peak=5%"], &["heap.*=1GiB", "heap.peak=4MiB"]));
+        assert_eq!(most, Some(4 << 20));
+        let growth = |thresholds: &[&str]| at(&flags(thresholds, &[])).0;
+        assert_eq!(growth(&["heap.peak=5%", "heap.peak=1MiB"]), Some((Some(5.0), Some(1 << 20))));
+        let between = ["heap.peak=5%", "heap.*=7%", "heap.peak=1MiB"];
+        assert_eq!(growth(&between), Some((Some(5.0), Some(1 << 20))));
+        assert_eq!(growth(&["heap.peak=5%", "heap.peak=off", "heap.peak=1MiB"]), Some((None, Some(1 << 20))));
+        assert_eq!(growth(&["heap.peak=5%", "heap.peak=off"]), None);
+    }
 
     #[test]
     fn one_revision_takes_limits_and_leaks_and_no_threshold() {
