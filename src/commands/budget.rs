@@ -7,6 +7,7 @@ use memprof_judge::compare::budget::{self, Margin};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::stored;
+use memprof_plan::metric::derived;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::output_file;
@@ -17,7 +18,9 @@ pub fn budget(context: CommandContext<'_>, arguments: &BudgetArguments) -> anyho
     let BudgetCommand::Write(arguments) = &arguments.command;
     let folder = kept_runs::find(&arguments.run, arguments.workspace.manifest_path.as_deref())?;
     kept_runs::refuse_search(&folder)?;
-    let comparison = compare(&stored::read(&folder)?);
+    let mut results = stored::read(&folder)?;
+    results.plan.request.derived.extend(derived(arguments.metrics.iter().map(String::as_str)));
+    let comparison = compare(&results);
     let revision = chosen(&comparison, arguments)?;
     let margin = arguments.margin.map_or(Margin::Usual, Margin::Percent);
     let text = budget::text(&comparison, revision, &arguments.metrics, margin)?;

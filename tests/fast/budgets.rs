@@ -104,6 +104,32 @@ fn two_names_of_one_test_have_limits_of_their_own() {
 }
 
 #[test]
+fn a_peak_above_the_start_is_computed_for_a_budget() {
+    let measured = |peak: i64| {
+        let start = Log::new().checkpoint("start", &[("heap.live", 1_000), ("heap.peak", 1_000)]);
+        let log = start.checkpoint("done", &[("heap.live", 0), ("heap.peak", peak)]);
+        Synthetic::new(&["v1"]).passed("zoo", 0, 0, &log)
+    };
+    let (folder, path) = file("");
+    let old = measured(5_000);
+    let mut command = tool();
+    command.current_dir(folder.path()).args(["memprof", "budget", "write", "budget.json", "--margin", "0"]);
+    command.args(["--metrics", "*.peak_above_start", "--run", old.folder().0.as_str()]);
+    let wrote = Printed::of(command);
+    assert_eq!(wrote.code, 0, "{}", wrote.everything());
+    let text = fs_err::read_to_string(&path).expect("a file");
+    assert!(text.contains(r#""metric":"heap.peak_above_start","checkpoint":"done""#), "{text}");
+    let judged = |peak: i64| {
+        let mut results = measured(peak).results();
+        results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
+        let comparison = compare(&results);
+        (Conclusion::from_comparison(&comparison).breaches, comparison.unchecked)
+    };
+    assert_eq!(judged(5_000), (0, 0));
+    assert_eq!(judged(5_001), (1, 0));
+}
+
+#[test]
 fn an_entry_without_a_figure_is_not_passed_over() {
     let text = written(&["heap.peak"], Margin::Usual).replace("\"parsed\"", "\"read\"");
     let (_folder, path) = file(&text);

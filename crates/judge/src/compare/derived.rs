@@ -11,8 +11,12 @@ use memprof_support::glob;
 
 /// Returns the results with the metrics that the plan asks for; `None` if it asks for none.
 pub(crate) fn with_derived(results: &Results) -> Option<Results> {
-    let rules = results.plan.request.judging.rules.iter().map(|rule| rule.metric.as_str());
-    let wanted = derived(results.plan.request.derived.iter().map(String::as_str).chain(rules));
+    let judging = &results.plan.request.judging;
+    let rules = judging.rules.iter().map(|rule| rule.metric.as_str());
+    let of_budget =
+        judging.budget.iter().flat_map(|budget| &budget.limits).map(|limit| limit.metric.as_str());
+    let asked = results.plan.request.derived.iter().map(String::as_str);
+    let wanted = derived(asked.chain(rules).chain(of_budget));
     if wanted.is_empty() {
         return None;
     }
