@@ -89,12 +89,14 @@ impl Significance {
 }
 
 /// Returns the probability of reporting a change by chance at one check. An adaptive series makes
-/// three such checks, below 1 % together; a fixed number of samples makes one.
-fn level(samples: usize) -> f64 {
-    match samples {
-        0..=5 => 0.008,
-        6..=9 => 0.0022,
-        10..=14 => 0.0035,
+/// three such checks, below 1 % together; a fixed number of samples makes one. Five samples of a saved
+/// baseline against six need more than six a side do, and have the same checks after it.
+fn level(baseline: usize, candidate: usize) -> f64 {
+    match (baseline.min(candidate), baseline.max(candidate)) {
+        (0..=5, 0..=5) => 0.008,
+        (0..=5, 6..=9) => 0.005,
+        (_, 6..=9) | (6..=9, _) => 0.0022,
+        (0..=5 | 10..=14, 10..=14) | (10..=14, _) => 0.0035,
         _ => 0.004,
     }
 }
@@ -225,7 +227,7 @@ fn interval(baseline: &[i64], candidate: &[i64], steadiness: Steadiness, noise: 
     if steadiness != Steadiness::Varies || is_one_value {
         return around(apart.max(noise.known.unwrap_or(0)), true);
     }
-    if let Some(shift) = shift(baseline, candidate, level(samples)) {
+    if let Some(shift) = shift(baseline, candidate, level(baseline.len(), candidate.len())) {
         return Interval { estimate: shift.estimate, low: shift.low, high: shift.high, tells_changes: true };
     }
     // A saved baseline has enough runs to tell how much a figure varies. The next run of a counted figure may
@@ -430,6 +432,23 @@ mod tests {
         assert_eq!(verdict(&old[..4], &new[..4], SAMPLED), Verdict::Inconclusive);
         assert_eq!(verdict(&old, &new, SAMPLED), Verdict::Regressed);
         assert_eq!(verdict(&new, &old, SAMPLED), Verdict::Improved);
+    }
+
+    #[test]
+    fn a_saved_baseline_has_the_same_chance_of_an_error_as_runs_of_both_sides() {
+        let levels = |saved: usize| [6, 10, 15].map(|look| level(saved, look));
+        assert_eq!(levels(5), [0.005, 0.0035, 0.004]);
+        assert_eq!(levels(6), [0.0022; 3]);
+        assert_eq!(levels(10), [0.0022, 0.0035, 0.0035]);
+        assert_eq!([5, 6, 10, 15].map(|both| level(both, both)), [0.008, 0.0022, 0.0035, 0.004]);
+        let saved = [100, 101, 102, 103, 104].map(|mib: i64| mib * MIB);
+        let grown = |looks: i64, among: i64| -> Vec<i64> {
+            (0..looks).map(|at| if at < among { 101 * MIB + 1 } else { 190 * MIB + at }).collect()
+        };
+        let thresholds = Thresholds::both(&Threshold::default());
+        let verdict = |new: &[i64]| judge(&saved, new, &thresholds, SAMPLED).verdict;
+        assert_eq!(verdict(&grown(6, 0)), Verdict::Regressed);
+        assert_eq!(verdict(&grown(10, 1)), Verdict::Inconclusive, "three of fifty differences");
     }
 
     #[test]
