@@ -508,6 +508,25 @@ fn an_upper_limit_of_a_renamed_checkpoint_has_the_candidates_label() {
 }
 
 #[test]
+fn growth_of_a_renamed_checkpoint_has_the_rules_of_both_labels() {
+    let with = |label: &str, peak: i64| log("heap.peak", &[("start", MIB), (label, peak), ("done", MIB)]);
+    let code = |rule: &str, allow: Option<&str>| {
+        let allow = allow.into_iter().map(|text| values::allow(text).unwrap()).collect();
+        let judging = Judging { rules: vec![values::threshold(rule).unwrap()], allow, ..Judging::default() };
+        let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |folder, repeat| {
+            let (old, new) = (with("loaded", 4 * MIB), with("weights", 9 * MIB));
+            folder.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new)
+        });
+        code(&compare(&synthetic.results()))
+    };
+    for label in ["loaded", "weights"] {
+        assert_eq!(code(&format!("heap.peak=500%,checkpoint={label}"), None), 0, "{label}");
+        assert_eq!(code("heap.peak=5%", Some(&format!("checkpoint={label},reason=known"))), 0, "{label}");
+    }
+    assert_eq!(code("heap.peak=500%,checkpoint=start", Some("checkpoint=done,reason=known")), 1);
+}
+
+#[test]
 fn memory_that_is_kept_is_reported_where_it_is_kept_first() {
     let with = |kept: i64| {
         let at = |live: i64, peak: i64| [("heap.live", live), ("heap.peak", peak)];

@@ -81,6 +81,11 @@ impl PairJudge<'_> {
         &self.view.cell.labels[self.view.key(row).label as usize]
     }
 
+    /// The labels of a row, at the baseline and at the candidate.
+    fn labels(&self, row: &Match) -> [&str; 2] {
+        [self.label(row), self.label_of_candidate(row).unwrap_or_else(|| self.label(row))]
+    }
+
     /// Judges a metric at every row; `None` if it is judged at no row.
     fn metric(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<JudgedMetric> {
         let common = (!limits.depends_on_checkpoint()).then(|| limits.at(""));
@@ -99,7 +104,7 @@ impl PairJudge<'_> {
             let at: &RowLimits = if let Some(common) = &common {
                 common
             } else {
-                own = limits.at(self.label(row));
+                own = limits.at_any(&self.labels(row));
                 &own
             };
             let thresholds = at.growth.as_ref()?;
@@ -117,7 +122,7 @@ impl PairJudge<'_> {
         let limits = self.limits.for_metric(self.test, kept_memory::RESIDENT);
         if !limits.is_asked() && !self.limits.shows(kept_memory::RESIDENT) {
             let floor = self.floor(kept_memory::RESIDENT);
-            let growth = |row: &Match| limits.at(self.label(row)).growth;
+            let growth = |row: &Match| limits.at_any(&self.labels(row)).growth;
             kept_memory::explain(&self.view, judged, floor, growth);
             self.settle_resident(judged, &limits, floor);
         }
@@ -130,7 +135,7 @@ impl PairJudge<'_> {
         let column = self.view.column(kept_memory::RESIDENT);
         let rulings = self.view.rows.iter().map(|row| {
             let ruling = judged[resident].at(row)?;
-            let settled = judged[heap].at(row).zip(limits.at(self.label(row)).growth);
+            let settled = judged[heap].at(row).zip(limits.at_any(&self.labels(row)).growth);
             let settled = settled.and_then(|(heap, thresholds)| {
                 moved_with_heap::settled(&self.view, row, [&ruling, &heap], &thresholds, floor)
             });
@@ -205,7 +210,7 @@ impl PairJudge<'_> {
             let change = limits::ObservedChange {
                 test: self.test,
                 metric,
-                checkpoint: self.label(row),
+                labels: self.labels(row),
                 baseline: entry.baseline.map(|figure| figure.value),
                 candidate: entry.candidate.map_or(0, |figure| figure.value),
             };
@@ -359,9 +364,14 @@ impl PairJudge<'_> {
 
     fn breach(&self, metric: &str, row: usize, baseline: Option<i64>, excess: Excess) -> Breach {
         let Excess { kind, value, limit } = excess;
-        let checkpoint = self.label_of_candidate(&self.view.rows[row]).unwrap_or_default();
-        let change =
-            limits::ObservedChange { test: self.test, metric, checkpoint, baseline, candidate: value };
+        let label = self.label_of_candidate(&self.view.rows[row]).unwrap_or_default();
+        let change = limits::ObservedChange {
+            test: self.test,
+            metric,
+            labels: [label; 2],
+            baseline,
+            candidate: value,
+        };
         let expected = self.limits.expected(&change, self.today);
         Breach { metric: metric.to_owned(), row, kind, value, limit, place: None, expected }
     }

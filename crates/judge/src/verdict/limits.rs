@@ -91,7 +91,7 @@ impl Limits {
             let Allowance { metric, checkpoint, limit, .. } = allowance;
             expression.as_ref().is_none_or(|expression| expression.matches(change.test))
                 && metric.as_ref().is_none_or(|metric| glob::matches(metric, change.metric))
-                && checkpoint.as_ref().is_none_or(|label| glob::matches(label, change.checkpoint))
+                && is_at(checkpoint.as_deref(), &change.labels)
                 && limit.is_none_or(|limit| change.is_within(limit))
         });
         // ISO dates sort as text.
@@ -108,14 +108,19 @@ impl Limits {
     }
 }
 
+/// Whether a rule for a checkpoint is about one that has these labels.
+fn is_at(checkpoint: Option<&str>, labels: &[&str]) -> bool {
+    checkpoint.is_none_or(|pattern| labels.iter().any(|label| glob::matches(pattern, label)))
+}
+
 /// A measured change, to look up in `allow`.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedChange<'a> {
     /// The test's path and its title.
     pub test: &'a str,
     pub metric: &'a str,
-    /// The checkpoint's label.
-    pub checkpoint: &'a str,
+    /// The checkpoint's label, at the baseline and at the candidate.
+    pub labels: [&'a str; 2],
     /// The baseline's figure.
     pub baseline: Option<i64>,
     /// The candidate's figure.
@@ -183,9 +188,14 @@ impl MetricLimits<'_> {
 
     /// Returns the limits at the checkpoint with this label.
     pub fn at(&self, checkpoint: &str) -> RowLimits {
+        self.at_any(&[checkpoint])
+    }
+
+    /// Returns the limits at a checkpoint that has these labels: a renamed one has two.
+    pub(crate) fn at_any(&self, labels: &[&str]) -> RowLimits {
         let mut limit = RowLimits { growth: self.defaults.clone(), most: None };
         for rule in &self.rules {
-            if !rule.checkpoint.as_deref().is_none_or(|label| glob::matches(label, checkpoint)) {
+            if !is_at(rule.checkpoint.as_deref(), labels) {
                 continue;
             }
             match &rule.growth {
@@ -314,7 +324,7 @@ mod tests {
         ObservedChange {
             test: "a::t",
             metric: "heap.peak",
-            checkpoint: "done",
+            labels: ["done"; 2],
             baseline: Some(100),
             candidate,
         }
