@@ -4,10 +4,12 @@ use camino::Utf8PathBuf;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored;
+use memprof_judge::why::stored::StoredTests;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
 use memprof_run::merging::{Shards, folders_of_run};
 use memprof_support::regular_file::remove;
+use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use serde_json::json;
 
@@ -53,6 +55,23 @@ fn machines_are_told_apart_and_what_they_share_is_kept() {
     let comparison = compare(&results);
     let titles: Vec<&str> = comparison.cells.iter().map(|cell| &*cell.id.title).collect();
     assert_eq!(titles, ["one", "two"]);
+}
+
+#[test]
+fn each_shard_says_which_tests_it_left_without_call_sites() {
+    let shards = shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2]);
+    for (shard, left_out) in shards.iter().zip(["3 more tests", "5 more tests"]) {
+        let why = shard.folder().why();
+        std::fs::create_dir_all(&why.0).expect("a folder");
+        let tests = StoredTests { left_out: Some(left_out.to_owned()), ..StoredTests::default() };
+        sealed::write(&why.tests(), &tests).expect("written");
+    }
+    let opened = open(&shards).expect("they fit together");
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
+    opened.write(&folder, &opened.plan()).expect("written");
+    let tests: StoredTests = sealed::read(&folder.why().tests()).expect("the tests");
+    assert_eq!(tests.left_out.as_deref(), Some("shard 1: 3 more tests; shard 2: 5 more tests"));
 }
 
 #[test]

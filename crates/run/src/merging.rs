@@ -265,7 +265,7 @@ impl Shards {
             }
         }
         copy_tree(&build_logs(&first.folder), &build_logs(folder))?;
-        let mut explained = StoredTests::default();
+        let (mut explained, mut left_out) = (StoredTests::default(), Vec::new());
         for part in &self.parts {
             copy_tree(&part.folder.cells(), &folder.cells())?;
             copy_tree(&part.folder.why().cells(), &folder.why().cells())?;
@@ -274,9 +274,12 @@ impl Shards {
             if tests.exists() {
                 let tests: StoredTests = sealed::read(&tests)?;
                 explained.tests.extend(tests.tests);
-                explained.left_out = explained.left_out.or(tests.left_out);
+                left_out.extend(
+                    tests.left_out.map(|left_out| format!("shard {}: {left_out}", part.shard.number)),
+                );
             }
         }
+        explained.left_out = (!left_out.is_empty()).then(|| left_out.join("; "));
         if explained != StoredTests::default() {
             fs_err::create_dir_all(&folder.why().0)?;
             sealed::write(&folder.why().tests(), &explained)?;
