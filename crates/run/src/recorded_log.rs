@@ -123,9 +123,13 @@ pub(crate) fn symbols(
         added.retain(|address| !known.functions.contains_key(address));
         if !added.is_empty() || known.functions.is_empty() {
             let own = resolvers.of(path, paths).context("the executable cannot be read")?;
+            // A batch of other crates' functions may have none.
+            let has_lines = !known.functions.is_empty() && known.note.is_none();
             known.functions.extend(functions(own, added.iter().copied()));
             // Whether there are lines is known of an executable whose functions were looked up.
-            known.note = missing(own);
+            if !has_lines || own.damage().is_some() {
+                known.note = missing(own);
+            }
         }
     }
     Ok((stored, added))
