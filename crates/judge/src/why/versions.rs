@@ -58,10 +58,15 @@ impl Versions {
         let (name, version) = package(frame)?;
         let (of, is_complete) =
             if is_of_git(frame) { (&self.commits, false) } else { (&self.packages, self.is_complete) };
-        let [own, other] = [side as usize, 1 - side as usize].map(|side| of[side].get(name));
+        let [locked, other] = [side as usize, 1 - side as usize].map(|side| of[side].get(name));
         let newest = |of: Option<&BTreeSet<String>>| lock_differences::newest(of?).map(str::to_owned);
-        let own = version.map(str::to_owned).or_else(|| newest(own))?;
+        let own = version.map(str::to_owned).or_else(|| newest(locked))?;
         if other.is_some_and(|other| other.contains(&own)) || (other.is_none() && !is_complete) {
+            return None;
+        }
+        // The standard library of Rust 1.63 to 1.74 names its own crates as if they were of a registry. No
+        // lock file has them.
+        if is_complete && !locked.is_some_and(|locked| locked.contains(&own)) {
             return None;
         }
         let [old, new] = of.each_ref().map(|of| {
@@ -126,6 +131,24 @@ mod tests {
         assert_eq!(of("own::f@src/lib.rs:1"), None);
         let old = changed(&versions, Side::Baseline, "b::f@b-1.0.0/src/lib.rs:1");
         assert_eq!(old, Some((some("1.0.0"), some("2.0.0"))));
+    }
+
+    #[test]
+    fn a_crate_that_its_own_side_does_not_lock_is_of_the_standard_library() {
+        let text = "f@hashbrown-0.12.3/src/raw/mod.rs:1";
+        for version in [None, Some("0.14.5")] {
+            let locked = || version.map(|version| ("hashbrown", version));
+            let locked = [locked(), locked()].map(|one| packages(one.as_slice()));
+            let versions = Versions::default().with_lock_files(locked);
+            for side in [Side::Baseline, Side::Candidate] {
+                assert_eq!(changed(&versions, side, text), None, "{version:?}");
+            }
+        }
+        // It may be a dependency of one side as well.
+        let one_sided = [packages(&[]), packages(&[("hashbrown", "0.12.3")])];
+        let versions = Versions::default().with_lock_files(one_sided);
+        assert_eq!(changed(&versions, Side::Baseline, text), None);
+        assert_eq!(changed(&versions, Side::Candidate, text), Some((None, Some("0.12.3".to_owned()))));
     }
 
     #[test]
