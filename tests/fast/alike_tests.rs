@@ -1,10 +1,13 @@
 //! Tests that changed alike: which of them run with call stacks, and what the others have in common with those.
 
+use std::sync::Arc;
+
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::why::causes::causes;
 use memprof_judge::why::chosen::{Why, choose};
 use memprof_judge::why::class::Class;
 use memprof_judge::why::explanations::Explained;
+use memprof_judge::why::frame::{Frame, Place};
 use memprof_plan::resolved::CellId;
 
 use crate::causes::{changed, comparison, dependency, difference, explained, explanations, shown};
@@ -106,4 +109,24 @@ fn a_test_has_the_cause_of_its_own_executable_or_else_of_its_package() {
     let one = causes(&comparison, &explanations(vec![of(&first, 9)]));
     assert_eq!(shown(&comparison, &one), ["src/lib.rs:9 a::grow_9: a 100, b? 100, c? 100, d? 100"]);
     assert_eq!(choose(&comparison, Why::Changed, 1).len(), 1);
+}
+
+/// Two places of a test call a function of a dependency that takes as much more from both.
+#[test]
+fn a_test_is_in_a_cause_once_with_all_that_its_sites_move() {
+    let comparison = comparison(&["main", "pr/7"], [("a", vec![100 * KIB, 300 * KIB])]);
+    let frame = |function: &str, place: Place| {
+        let function = Some(function.to_owned());
+        Arc::new(Frame { function, place: Some(place), line: Some(7), ..Frame::unknown(None, 0) })
+    };
+    let mut sites = difference(&[(9, 100 * KIB, changed(9)), (20, 100 * KIB, Class::Unchanged)]);
+    for group in &mut sites.groups {
+        let [name, version, path] = ["insta", "1.49.0", "src/env.rs"].map(str::to_owned);
+        let user = frame("a::f", Place::Checkout("src/lib.rs".to_owned()));
+        group.stack = vec![frame("insta::env::f", Place::Registry { name, version, path }), user];
+        group.first = 1;
+    }
+    let causes = causes(&comparison, &explanations(vec![explained("a", 1, sites)]));
+    assert_eq!(shown(&comparison, &causes), ["insta 1.49.0 src/env.rs:7: a 200"]);
+    assert!(causes[0].worst().is_main);
 }

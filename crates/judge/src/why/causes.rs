@@ -184,6 +184,38 @@ impl Found {
     fn is_same_cause(&self, other: &Self) -> bool {
         self.reason == other.reason && self.effect == other.effect
     }
+
+    /// Adds what the same cause moves at another site of the test.
+    fn add(&mut self, mut other: Self) {
+        let is_main = self.test.is_main || other.test.is_main;
+        let size = |one: &Self| (one.test.is_along, one.test.moved[0].amount.unsigned_abs());
+        if size(&other) > size(self) {
+            std::mem::swap(self, &mut other);
+        }
+        self.test.is_main = is_main;
+        // A row that the cause outweighs says less than one that changed because of it.
+        let moved = other.test.moved.into_iter().filter(|_| self.test.is_along == other.test.is_along);
+        for moved in moved {
+            match self.test.moved.iter_mut().find(|known| known.metric == moved.metric) {
+                Some(known) if known.row == moved.row => known.amount += moved.amount,
+                // The first row of each metric is enough.
+                Some(_) => {}
+                None => self.test.moved.push(moved),
+            }
+        }
+    }
+}
+
+/// Returns each cause of a test once. Several sites may have got the same reason.
+fn folded(found: Vec<Found>) -> Vec<Found> {
+    let mut folded: Vec<Found> = Vec::new();
+    for one in found {
+        match folded.iter_mut().find(|known| known.is_same_cause(&one)) {
+            Some(known) => known.add(one),
+            None => folded.push(one),
+        }
+    }
+    folded
 }
 
 /// Returns the causes of all changed tests: by candidate, the worst first. Tests without one are those
@@ -216,6 +248,9 @@ pub fn causes(comparison: &Comparison, explanations: &Explanations) -> Vec<Cause
         })
     });
     callees::merge(found);
+    for (.., found) in &mut of_recorded {
+        *found = folded(std::mem::take(found));
+    }
     let mut known: BTreeMap<(Alike, Option<Executable<'_>>), (PairView<'_>, Vec<Found>)> = BTreeMap::new();
     for (view, alike, found) in of_recorded {
         if let (Some(alike), false) = (alike, found.is_empty()) {
