@@ -261,9 +261,8 @@ fn changed_tests_are_explained_to_the_line() {
         assert_eq!(group["location"], place, "{row:#}");
         assert_eq!(group["name"], format!("subject::{function}"), "{row:#}");
         assert_eq!(group["class"]["kind"], "changed", "{row:#}");
-        let lines = printed.stdout.lines();
-        let shown = lines.filter(|line| line.contains("why:") && line.contains(place)).count();
-        assert_eq!(shown, 1, "{place}: {}", printed.everything());
+        let is_shown = |line: &&str| line.contains("why:") && line.contains(place);
+        assert_eq!(printed.stdout.lines().filter(is_shown).count(), 1, "{place}: {}", printed.everything());
     }
     assert!(rows(&report, "stays").is_empty(), "{report:#}");
     let folders = std::fs::read_dir(subject.latest().join("why/cells/0-old")).expect("runs with stacks");
@@ -280,12 +279,13 @@ fn renders_again(subject: &Subject) {
         assert_eq!(printed.code, 1, "{}", printed.everything());
         printed
     };
+    let by_line = subject.report();
     report(&["--why-by", "crate"]);
     let by_crate = subject.report();
     assert_exact(&by_crate);
+    assert_eq!(by_crate["causes"], by_line["causes"], "a cause is a line, whatever is shown");
     assert_eq!(rows(&by_crate, "grows")[0]["groups"][0]["name"], "subject", "{by_crate:#}");
-    let focused = report(&["--focus", "grow_less", "--format", "json"]);
-    assert!(focused.stdout.contains("out_of_focus"), "{}", focused.everything());
+    assert!(report(&["--focus", "grow_less", "--format", "json"]).stdout.contains("out_of_focus"));
     assert!(!report(&["--why", "never"]).stdout.contains("why:"));
     let markdown = report(&["--format", "markdown"]).stdout;
     assert!(markdown.contains("src/lib.rs:2") && markdown.contains("changed in new"), "{markdown}");

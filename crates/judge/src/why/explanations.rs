@@ -81,7 +81,7 @@ pub struct Explained {
 pub struct ExplainedRow {
     /// The sites.
     pub difference: Difference,
-    /// The same by line, if types are shown: a type has no line, and a cause is a line.
+    /// The same by line, if other groups are shown: a cause is a line, and a larger group may have several.
     pub by_line: Option<Difference>,
     /// Whether the recorded figures are those of the plain runs, by side.
     pub agreements: [Option<Agreement>; 2],
@@ -122,12 +122,6 @@ impl ExplainedRow {
 }
 
 impl Inquiry {
-    /// Returns the grouping of what causes are found by, if it is not the one that is shown.
-    fn by_line(&self) -> Option<Grouping> {
-        let by_line = || Grouping { by: GroupBy::Line, focus: self.grouping.focus.clone() };
-        matches!(self.grouping.by, GroupBy::Type | GroupBy::Thread).then(by_line)
-    }
-
     /// Returns the same for runs that were not asked for threads.
     fn without_threads(&self) -> Self {
         let by = if self.grouping.by == GroupBy::Thread { GroupBy::Line } else { self.grouping.by };
@@ -373,8 +367,11 @@ impl Reader<'_> {
                         agreement(metric, &difference, 0, figures.baseline),
                         agreement(metric, &difference, 1, figures.candidate),
                     ];
-                    let by_line =
-                        self.inquiry.by_line().map(|by_line| attribution.answer(&question, &by_line));
+                    let by_line = self
+                        .inquiry
+                        .grouping
+                        .of_causes()
+                        .map(|by_line| attribution.answer(&question, &by_line));
                     rows.push(ExplainedRow { difference, by_line: by_line.and_then(Result::ok), agreements });
                 }
                 Err(reason) => {
@@ -432,7 +429,8 @@ impl Reader<'_> {
         let explain = |limit: BrokenLimit| {
             let at = limit.checkpoint(&new.log)?;
             let difference = answer(&limit, &at, &self.inquiry.grouping).ok()?;
-            let by_line = self.inquiry.by_line().and_then(|by_line| answer(&limit, &at, &by_line).ok());
+            let by_line =
+                self.inquiry.grouping.of_causes().and_then(|by_line| answer(&limit, &at, &by_line).ok());
             let figure = candidate_figure(view, &limit.metric, &at);
             let agreement = agreement(&limit.metric, &difference, 1, figure);
             Some(ExplainedRow { difference, by_line, agreements: [None, agreement] })

@@ -101,6 +101,12 @@ impl GroupBy {
 }
 
 impl Grouping {
+    /// Returns the grouping by which causes are found, if it is not this one.
+    pub(super) fn of_causes(&self) -> Option<Self> {
+        let is_by_line = matches!(self.by, GroupBy::Line | GroupBy::Owner);
+        (!is_by_line).then(|| Self { by: GroupBy::Line, focus: self.focus.clone() })
+    }
+
     /// Returns the index of the frame that names a site: the innermost that the focus matches, or
     /// without a focus the one of [`shown`].
     pub(super) fn naming(&self, stack: &[&Frame]) -> Option<usize> {
@@ -154,5 +160,22 @@ fn hunk(class: Option<&Class>) -> String {
         (Some(hunk), _) => format!("{} {}", hunk.path, hunk.hunk),
         (None, Some(changed)) => format!("dependency {}", changed.name),
         (None, None) => "outside of the diff".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn causes_are_found_by_line_whatever_is_shown() {
+        for by in GroupBy::value_variants() {
+            let shown = Grouping { by: *by, focus: Some(Regex::new("load").unwrap()) };
+            let of_causes = shown.of_causes().unwrap_or(shown);
+            // Owners have the groups of lines, too.
+            assert!(matches!(of_causes.by, GroupBy::Line | GroupBy::Owner), "{by:?}");
+            assert!(of_causes.focus.is_some(), "{by:?}");
+        }
     }
 }
