@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::csv::{kept, memprof, values};
 use crate::support::zoo::ZooRepository;
-use crate::support::{Printed, TestRepository, home};
+use crate::support::{Printed, TestRepository, home, tool};
 
 /// The notes of the latest run's JSON report, as a bot reads them.
 fn notes(root: &Path, home: &Path) -> Vec<String> {
@@ -337,4 +337,77 @@ fn an_overlay_among_tests_that_are_a_package_of_their_own_is_one_of_them() {
         let of = |name: &str| kept[&("store-tests::memory::keeps".to_owned(), name.to_owned())] >> 20;
         assert_eq!([of("old"), of("new")], [1, 2], "{}", printed.everything());
     }
+}
+
+/// A package with tags `old` and `new`. `new` has another constant, another line in `src/sized.rs`, and a test file.
+fn package_with_a_new_test() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'one'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"one\"\nversion = \"0.1.0\"\n");
+    repository.write(".gitignore", "/target\n");
+    let load = "pub fn load() -> Vec<u8> {\n    vec![1; config::CHUNK]\n}\n";
+    repository.write("src/lib.rs", format!("pub mod config;\npub mod sized;\n{load}"));
+    for (tag, mebibytes) in [("old", 1), ("new", 3)] {
+        repository.write("src/config.rs", format!("pub const CHUNK: usize = {mebibytes} << 20;\n"));
+        let sized = format!("pub fn load() -> Vec<u8> {{\n    vec![1; {mebibytes} << 20]\n}}\n");
+        repository.write("src/sized.rs", sized + "\npub fn index() -> usize {\n    7\n}\n");
+        if tag == "new" {
+            let test = |name: &str, load: &str| {
+                format!("#[test]\nfn {name}() {{\n    std::hint::black_box({load}());\n}}\n")
+            };
+            let tests = test("loads", "one::load") + &test("loads_sized", "one::sized::load");
+            repository.write("tests/new.rs", tests);
+        }
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    repository
+}
+
+/// Compares with call stacks. Returns each cause: its place, or else its site, and the kind of its class; and the notes.
+fn causes(repository: &TestRepository, home: &Path, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
+    let mut command = tool();
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home);
+    // Other tests do without line tables, to build faster.
+    command.env_remove("CARGO_PROFILE_DEV_DEBUG");
+    command.args(["memprof", "--offline", "--why=changed", "--format", "json"]);
+    command.args(arguments);
+    let printed = Printed::of(command);
+    let report: serde_json::Value =
+        serde_json::from_str(&printed.stdout).unwrap_or_else(|_| panic!("{}", printed.everything()));
+    let causes = report["causes"]["entries"].as_array().unwrap_or_else(|| panic!("{report:#}")).iter();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("none").to_owned();
+    let shown = causes.map(|cause| format!("{} {}", text(&cause["location"]), text(&cause["class"]["kind"])));
+    let notes = report["notes"].as_array().expect("notes").iter();
+    (shown.collect(), notes.map(text).collect())
+}
+
+#[test]
+fn a_file_that_the_tool_adds_or_patches_counts_as_it_was_compiled() {
+    let repository = package_with_a_new_test();
+    let home = home();
+    let causes = |arguments: &[&str]| {
+        let (mut causes, notes) = causes(&repository, home.path(), arguments);
+        causes.sort();
+        (causes, notes)
+    };
+    // The test is the same on both sides, whoever has the file.
+    let expected = ["src/lib.rs:4 unchanged", "src/sized.rs:2 changed"];
+    let overlaid = ["--refs", "old,new", "--overlay", "new:tests/new.rs"];
+    for arguments in [&["--refs", "old,new"][..], &["--refs", "new,old"], &overlaid] {
+        assert_eq!(causes(arguments).0, expected, "{arguments:?}");
+    }
+    // The lines that a patch moves belong to the functions that they did before.
+    let patch = repository.beside("lines.patch");
+    let added = "+// 1\n+// 2\n+// 3\n+// 4\n";
+    let text = format!(
+        "--- a/src/sized.rs\n+++ b/src/sized.rs\n@@ -1 +1,5 @@\n{added} pub fn load() -> Vec<u8> {{\n"
+    );
+    std::fs::write(&patch, text).expect("it can be written");
+    let patched =
+        ["--refs", "old,new", "-k", "loads_sized", "--overlay-patch", patch.to_str().expect("text")];
+    let (causes, notes) = causes(&patched);
+    assert_eq!(causes, ["src/sized.rs:6 changed"]);
+    let told = "src/sized.rs: lines of call sites are those of the patched file (--overlay-patch)";
+    assert!(notes.iter().any(|note| note == told), "{notes:?}");
 }

@@ -30,6 +30,7 @@ mod inserted_checkpoints;
 mod job;
 mod key_stamp;
 pub mod known_files;
+mod laid_files;
 pub mod libraries;
 mod library_listing;
 mod line_tables;

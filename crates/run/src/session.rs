@@ -136,7 +136,11 @@ impl<'a> Session<'a> {
             }
         }
         let mut completed = self.complete(plan, folder, &mut builder, &mut builds)?;
-        completed.entry(plan.baseline).or_default().notes.extend(builder.notes());
+        let notes = &mut completed.entry(plan.baseline).or_default().notes;
+        notes.extend(builder.notes());
+        if self.attribution.why != Why::Never {
+            notes.extend(builder.note_on_patched_lines());
+        }
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
@@ -180,8 +184,11 @@ impl<'a> Session<'a> {
         }
         build_facts::write(folder, &stored)?;
         self.store_trace(plan, folder, &builds)?;
+        let baseline = kept.and_then(|kept| kept.stored(&self.cache.store()));
         if self.attribution.why != Why::Never {
-            changed_sources::keep(self.repository, compared, folder)?;
+            // The baseline that was measured earlier is behind the others.
+            let entries: Vec<_> = builds.iter().chain(&baseline).map(Build::entry).collect();
+            changed_sources::keep(self.repository, compared, (&builder, &entries), folder)?;
         }
         let has_new = self.limit_cache(limit, began, &builds)?;
         if let Some(text) = advice.filter(|_| has_new) {
@@ -189,7 +196,6 @@ impl<'a> Session<'a> {
         }
         // Other machines have other pasts, and all must agree on who runs what.
         let shard = OwnShard::keep(plan, &mut cells, &BTreeMap::new());
-        let baseline = kept.and_then(|kept| kept.stored(&self.cache.store()));
         if let Some(KeptBuild { plan, .. }) = kept {
             builder.add_kept(&plan.revisions[plan.baseline]);
         }

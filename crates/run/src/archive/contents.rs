@@ -121,7 +121,7 @@ impl ArchiveContents<'_> {
         packer.add_json("cells.json", &cells)?;
         let times: Vec<(CellId, u64)> = self.times.of_cells(&cells);
         packer.add_json(TIMES, &times)?;
-        packer.add_run_files()?;
+        packer.add_run_files(prepared)?;
         for index in 0..prepared.builds.len() {
             manifest.revisions.push(packer.add_revision(index, prepared)?);
         }
@@ -147,7 +147,7 @@ impl Packer<'_> {
     }
 
     /// Adds files of the run's folder that concern all revisions.
-    fn add_run_files(&mut self) -> anyhow::Result<()> {
+    fn add_run_files(&mut self, prepared: &Prepared<Builder<'_>>) -> anyhow::Result<()> {
         let folder = self.contents.folder;
         self.writer.add_file("run/builds.json", &folder.builds())?;
         if folder.trace().exists() {
@@ -161,7 +161,9 @@ impl Packer<'_> {
             }
         }
         // The machine that runs the tests has no repository to say which call sites the diff touches.
-        changed_sources::keep(self.contents.repository, self.contents.plan, folder)?;
+        let builds: Vec<_> = prepared.builds.iter().map(Build::entry).collect();
+        let built = (&prepared.tree, &*builds);
+        changed_sources::keep(self.contents.repository, self.contents.plan, built, folder)?;
         if folder.changes().exists() {
             self.writer.add_file("run/changes.json", &folder.changes())?;
         }

@@ -436,8 +436,9 @@ impl<'a> CommitRunner<'a> {
             cells.push(PlannedCell { revision, ..self.planned(commit, pair.test) });
         }
         fs_err::create_dir_all(&pair.folder.0)?;
-        changed_sources::keep(self.session.repository, &pair.plan, &pair.folder)?;
         let builds = pair.commits.map(|commit| self.builds[commit].clone());
+        let built = (&self.builder, &builds.each_ref().map(Build::entry)[..]);
+        changed_sources::keep(self.session.repository, &pair.plan, built, &pair.folder)?;
         let cell = cells[1].cell.clone();
         let row = match &attribution.owners {
             Some(_) => pair.compare(self.plan, self.folder, &cell, None)?.heap_row(),
