@@ -30,7 +30,7 @@ use memprof_plan::metric_family::OF_SCOPES;
 use memprof_plan::request::{LockfileRequest, Request};
 use memprof_report::options::View;
 use memprof_run::conditions::Conditions;
-use memprof_run::session::{Session, create_folder, past_times, runs_folder};
+use memprof_run::session::{self, Session, create_folder, past_times, runs_folder};
 use memprof_run::stored_plan;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -55,7 +55,11 @@ pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> a
     let run = NotebookRun { context, place: &place, planned: &planned, arguments };
     let folder = run.folder()?;
     let presented = Presented { presentation: &presentation, outputs: &outputs, metrics: &metrics };
-    let built = run.measure(&folder, &presented)?;
+    let measured = run.measure(&folder, &presented);
+    if let Err(error) = &measured {
+        session::discard_unmeasured(&folder, error)?;
+    }
+    let built = measured?;
     let results = run.results(&folder)?;
     let code = presented.presentation().of_run(context.console, &results, &folder)?;
     if let Some(writes) = writes {

@@ -57,10 +57,8 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     }
     let folder = new.create_folder(&repository)?;
     let measured = run.measure(&new.plan, &folder, &new.metrics);
-    if measured.as_ref().is_err_and(anyhow::Error::is::<UserError>) && !folder.cells().exists() {
-        // For example, -k matched no test. `latest` must still be the last run that measured
-        // something.
-        session::discard(&folder)?;
+    if let Err(error) = &measured {
+        session::discard_unmeasured(&folder, error)?;
     }
     if request.refs.aa {
         let presentation = Presentation { arguments: presentation, outputs: &outputs, metrics: &new.metrics };

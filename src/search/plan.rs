@@ -263,8 +263,10 @@ fn short_names(hashes: &[String]) -> Vec<String> {
 
 /// Creates the folder of a new search.
 pub fn create_folder(runs: &Utf8Path, search: &SearchPlan) -> anyhow::Result<RunFolder> {
-    let folder = session::create_folder(runs, &search.plan)?;
+    let folder = RunFolder(runs.join(&search.plan.id));
+    session::fill_folder(&folder, &search.plan)?;
     sealed::write(&folder.search(), &search.search.sealed())?;
+    session::announce(runs, &search.plan.id)?;
     Ok(folder)
 }
 

@@ -75,10 +75,8 @@ pub fn search(
         present_search(console, &folder, &outputs, why)?;
         return Err(error);
     }
-    if measuring.resume.is_none() && error.is::<UserError>() && !folder.cells().exists() {
-        // For example, -k matched no test. `latest` must still be the last run that measured
-        // something.
-        session::discard(&folder)?;
+    if measuring.resume.is_none() {
+        session::discard_unmeasured(&folder, &error)?;
     }
     let end = error.downcast::<EndWithoutFigure>()?;
     console.show_error(&end_not_measured(&end));

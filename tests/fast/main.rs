@@ -55,6 +55,7 @@ mod untouched;
 mod upgrades;
 
 mod views;
+mod waiting;
 mod why;
 mod why_exports;
 mod why_reports;

@@ -53,7 +53,7 @@ pub(crate) struct Unfinished;
 
 impl Guard for Unfinished {
     fn enter(&mut self, runner: &Runner<'_>) -> anyhow::Result<()> {
-        unfinished::note(runner.folder, "the run has not finished")
+        unfinished::note(runner.folder, unfinished::UNTIL_THE_END)
     }
 
     fn leave(&mut self, runner: &Runner<'_>, completion: &Completion) -> anyhow::Result<ExitCode> {

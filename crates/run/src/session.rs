@@ -40,13 +40,14 @@ use memprof_judge::results::environment;
 use memprof_judge::results::run_folder::{self, RunFolder};
 use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::trace_facts::TraceFacts;
+use memprof_judge::results::unfinished;
 use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, NotMeasured};
 use memprof_plan::resolved::Plan;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
-use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_support::file_lock::{Lock, LockError, LockFile, WhenHeld};
 use memprof_support::paths;
 use memprof_support::redaction;
 use memprof_support::regular_file;
@@ -391,12 +392,20 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     Ok(run_folder::runs(&target))
 }
 
-/// Creates the folder of a new run, and points the link `latest` to it.
+/// Creates the folder of a new comparison, and points the link `latest` to it.
 pub fn create_folder(runs: &Utf8Path, plan: &Plan) -> anyhow::Result<RunFolder> {
     let folder = RunFolder(runs.join(&plan.id));
-    fill_folder(&folder, plan)?;
+    begin(&folder, plan)?;
     announce(runs, &plan.id)?;
     Ok(folder)
+}
+
+/// Writes the files of a new comparison that are known before its first test. Whatever ends it while it waits or
+/// builds, reports say that it has not finished.
+pub(crate) fn begin(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    fs_err::create_dir_all(&folder.0)?;
+    unfinished::note(folder, unfinished::UNTIL_THE_END)?;
+    fill_folder(folder, plan)
 }
 
 /// Points the link `latest` to a new run, and lets git ignore the runs.
@@ -425,8 +434,13 @@ fn point_latest(runs: &Utf8Path, id: &str) -> anyhow::Result<()> {
     partial.into_temp_path().persist(&latest).with_context(|| format!("could not point {latest} to {id}"))
 }
 
-/// Removes a run without results, and points `latest` to the run before it.
-pub fn discard(folder: &RunFolder) -> anyhow::Result<()> {
+/// Removes a run that an error ended before it measured anything, and that cannot continue: for example, `-k` matched
+/// no test, or another run has the lock. `latest` is then the run before it.
+pub fn discard_unmeasured(folder: &RunFolder, error: &anyhow::Error) -> anyhow::Result<()> {
+    let is_held = matches!(error.downcast_ref(), Some(LockError::Held { .. }));
+    if !is_held && !error.is::<UserError>() || folder.cells().exists() {
+        return Ok(());
+    }
     let runs = folder.0.parent().context("a run's folder is in another one")?;
     fs_err::remove_dir_all(&folder.0)?;
     match kept_runs(runs).last() {
@@ -465,7 +479,7 @@ pub fn times_in(runs: &Utf8Path, but: Option<&RunFolder>) -> PastTimes {
     PastTimes::of_runs(newest_first.filter(|one| Some(one) != but).take(PAST_RUNS))
 }
 
-/// Writes the files of a new run that are known before its first test.
+/// Writes the files of a new run or search that are known before its first test.
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
     sealed::write(&folder.environment(), &environment::facts())?;

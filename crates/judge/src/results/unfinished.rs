@@ -13,6 +13,9 @@ struct Unfinished {
     what: String,
 }
 
+/// What is noted until a comparison ends: whatever kills it cannot note anything.
+pub const UNTIL_THE_END: &str = "the run has not finished";
+
 /// Notes that a comparison has not finished, and what happened.
 pub fn note(folder: &RunFolder, what: &str) -> anyhow::Result<()> {
     sealed::write(&folder.unfinished(), &Unfinished { what: what.to_owned() })
@@ -44,7 +47,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let folder = RunFolder(camino::Utf8PathBuf::from_path_buf(scratch.path().to_owned()).unwrap());
         assert_eq!(remark(&folder).unwrap(), None);
-        note(&folder, "the run has not finished").unwrap();
+        note(&folder, UNTIL_THE_END).unwrap();
         note(&folder, "interrupted after 2 of 12 runs").unwrap();
         let expected = "interrupted after 2 of 12 runs: `--resume` continues";
         assert_eq!(remark(&folder).unwrap().as_deref(), Some(expected));

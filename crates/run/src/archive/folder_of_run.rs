@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::archive::unpacked::Unpacked;
 use crate::same_machine;
-use crate::session::{create_folder, fill_folder, find_run};
+use crate::session::{begin, create_folder, find_run};
 use memprof_build::git::resolve::run_id;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::resolved::Plan;
@@ -46,7 +46,7 @@ pub fn create(
     write_whole(&folder.origin(), &serde_json::to_vec_pretty(&origin)?)?;
     // The plan comes last: with it, the folder holds a run that --resume can continue.
     if !folder.plan().exists() {
-        fill_folder(&folder, plan)?;
+        begin(&folder, plan)?;
     }
     Ok(folder)
 }
