@@ -82,7 +82,7 @@ impl Run<'_> {
         let RunArguments { request, execution, presentation, .. } = self.arguments;
         let (devices, courtesy) =
             devices::open(self.context, execution.waiting, execution.courtesy.as_ref(), plan)?;
-        let mut kept = KeptRun::of_run(folder)?;
+        let mut kept = KeptRun::of_run(folder, plan)?;
         let without_kept = kept.as_ref().map(|_| KeptRun::without(plan));
         // What a baseline varies by has no cause.
         let attribution = if request.refs.aa || !plan.request.settings.pairs.is_empty() {

@@ -1,12 +1,18 @@
-//! A comparison that waits while another run uses the repository's cache.
+//! A comparison that waits while another run uses the repository's cache, and a saved baseline that changes meanwhile.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::checkout::cache::Cache;
+use memprof_judge::results::kept_baseline::{KeptBaseline, SavedBaseline, VERSION};
+use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
+use memprof_plan::resolved::{Plan, Revision};
+use memprof_run::saved_baselines;
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_support::sealed;
 
 use crate::git::package;
 use crate::support::{Printed, TestRepository, home_at, tool};
@@ -68,4 +74,47 @@ fn a_run_that_does_not_wait_leaves_nothing_and_a_killed_one_says_that_it_has_not
     assert!(report.stdout.contains(expected), "{}", report.everything());
     busy.run(&["HEAD~1", "HEAD", "--no-wait"]);
     assert_eq!(busy.run(&["report"]).stdout, report.stdout, "it is still of the run before");
+}
+
+#[test]
+fn a_run_does_not_continue_with_a_baseline_that_was_saved_again() {
+    let busy = Busy::new();
+    let mut killed = busy.waiting(tool());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let runs = busy.repository.root_utf8().join("target/memprof");
+    let run = RunFolder(runs.join("latest").canonicalize_utf8().unwrap());
+    std::fs::create_dir(run.cells()).unwrap();
+    let plan = stored::read_plan(&run).unwrap();
+    let save = |revisions: &[Revision]| {
+        let saved = RunFolder(Utf8PathBuf::try_from(busy.repository.beside("saved")).unwrap());
+        std::fs::create_dir_all(saved.cells()).unwrap();
+        std::fs::copy(run.environment(), saved.environment()).unwrap();
+        std::fs::write(saved.builds(), "{}").unwrap();
+        let revisions = revisions.to_vec();
+        sealed::write(&saved.plan(), &Plan { revisions, ..plan.clone() }).unwrap();
+        saved_baselines::save(&saved, &runs, "main", &[].into()).unwrap()
+    };
+    let resumed = |saved: Option<&str>, folder: &Utf8Path| {
+        let (name, saved) = ("main".to_owned(), saved.map(str::to_owned));
+        let record = KeptBaseline { version: VERSION, name, folder: folder.to_owned(), revision: 0, saved };
+        sealed::write(&run.kept(), &record).unwrap();
+        busy.run(&["run", "--resume", "--no-wait"])
+    };
+    let refused = "error: the baseline main was saved again since this run was planned";
+    let place = save(&plan.revisions);
+    let record: SavedBaseline = sealed::read(&RunFolder(place.clone()).saved_baseline()).unwrap();
+    let planned = Some(record.saved.as_str());
+    for same in [resumed(planned, &place), resumed(None, &place)] {
+        assert!(same.stderr.contains("another run is using"), "{}", same.everything());
+    }
+    save(&plan.revisions);
+    let again = resumed(planned, &place);
+    assert!(again.code == 2 && again.stderr.contains(refused), "{}", again.everything());
+    // Runs of earlier versions do not have the time.
+    for other in [&plan.revisions[1..], &[]] {
+        save(other);
+        let again = resumed(None, &place);
+        assert!(again.code == 2 && again.stderr.contains(refused), "{}", again.everything());
+    }
 }

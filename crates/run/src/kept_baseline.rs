@@ -51,24 +51,48 @@ impl KeptRun {
     /// revision.
     pub fn open(folder: RunFolder, name: &str) -> anyhow::Result<Self> {
         saved_baselines::check(&folder)?;
+        let saved = saved_baselines::saved(&folder)?;
         let plan = stored::read_plan(&folder)?;
         let record = KeptBaseline {
             version: kept_baseline::VERSION,
             name: name.to_owned(),
             folder: folder.0.clone(),
             revision: plan.baseline,
+            saved: Some(saved),
         };
         Ok(Self { record, folder, plan, left_out: LeftOut::default() })
     }
 
-    /// Opens the saved baseline of a run that began earlier. `None` if the run measures its baseline
-    /// itself.
-    pub fn of_run(folder: &RunFolder) -> anyhow::Result<Option<Self>> {
-        let Some(record) = KeptBaseline::read(folder)? else { return Ok(None) };
+    /// Opens the saved baseline of a run with this plan. `None` if the run measures its baseline itself.
+    ///
+    /// # Errors
+    ///
+    /// The baseline is missing, or was saved again since the run was planned.
+    pub fn of_run(folder: &RunFolder, plan: &Plan) -> anyhow::Result<Option<Self>> {
+        let Some(mut record) = KeptBaseline::read(folder)? else { return Ok(None) };
         let kept = RunFolder(record.folder.clone());
-        let plan = stored::read_plan(&kept)
-            .with_context(|| format!("the saved baseline {} is needed to continue", record.name))?;
-        Ok(Some(Self { record, folder: kept, plan, left_out: LeftOut::default() }))
+        let needed = || format!("the saved baseline {} is needed to continue", record.name);
+        let saved = saved_baselines::saved(&kept).with_context(needed)?;
+        let own = stored::read_plan(&kept).with_context(needed)?;
+        record.saved.get_or_insert(saved);
+        let kept = Self { record, folder: kept, plan: own, left_out: LeftOut::default() };
+        kept.expect_unchanged(plan)?;
+        Ok(Some(kept))
+    }
+
+    /// Makes sure that the baseline is still the one of the plan. Saved again, it has the figures of another commit.
+    fn expect_unchanged(&self, plan: &Plan) -> anyhow::Result<()> {
+        let saved = saved_baselines::saved(&self.folder)?;
+        let is_planned = |own: &Revision| own.commit == plan.revisions[plan.baseline].commit;
+        let name = &self.record.name;
+        if self.record.saved.as_ref() == Some(&saved)
+            && self.plan.revisions.get(self.record.revision).is_some_and(is_planned)
+        {
+            return Ok(());
+        }
+        Err(UserError::new(format!("the baseline {name} was saved again since this run was planned"))
+            .help("begin anew: run the same command without --resume")
+            .into())
     }
 
     /// Returns what is known of the kept build, or why tests with the same code cannot be told.
@@ -317,7 +341,9 @@ impl KeptRun {
 
 impl Guard for KeptRun {
     fn enter(&mut self, runner: &Runner<'_>) -> anyhow::Result<()> {
-        self.complete(runner.plan, runner.folder, runner.builds, runner.cells)
+        self.expect_unchanged(runner.plan)?;
+        self.complete(runner.plan, runner.folder, runner.builds, runner.cells)?;
+        self.expect_unchanged(runner.plan)
     }
 }
 

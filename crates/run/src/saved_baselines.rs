@@ -82,6 +82,12 @@ pub fn save(
     Ok(place)
 }
 
+/// Returns when a baseline was saved. No two baselines of one name have the same time.
+pub(crate) fn saved(baseline: &RunFolder) -> anyhow::Result<String> {
+    let record: SavedBaseline = sealed::read_format(&baseline.saved_baseline(), VERSION)?;
+    Ok(record.saved)
+}
+
 /// Checks that a saved baseline still has all its runs.
 pub(crate) fn check(baseline: &RunFolder) -> anyhow::Result<()> {
     let record: SavedBaseline = sealed::read_format(&baseline.saved_baseline(), VERSION)?;

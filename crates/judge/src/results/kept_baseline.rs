@@ -42,6 +42,9 @@ pub struct KeptBaseline {
     pub folder: Utf8PathBuf,
     /// Which of its revisions is the baseline.
     pub revision: usize,
+    /// When it was saved, as in its `baseline.json`. Absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<String>,
 }
 
 impl KeptBaseline {
