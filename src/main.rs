@@ -38,7 +38,7 @@ fn main() -> ProcessExitCode {
     free_memory::keep_little();
     termination::end_at_panics();
     let console = Console::new(&command_line.terminal);
-    let handler = ctrlc::set_handler(|| termination::handle(&INTERRUPT));
+    let handler = termination::but_ignored(|| ctrlc::set_handler(|| termination::handle(&INTERRUPT)));
     debug_assert!(handler.is_ok(), "nothing else handles signals");
     let result = on_a_large_stack(|| act(&command_line, &console, &INTERRUPT));
     termination::leave_the_end_to_the_signal();

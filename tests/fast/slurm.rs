@@ -381,7 +381,7 @@ fn ctrl_c_stops_following_and_the_job_keeps_running() {
     let second = cluster.resume(&[]);
     assert_eq!(second.code, 2, "{}", second.everything());
     has(&second.stderr, &["another run is using this job's folder: ", ": cargo memprof submit "]);
-    succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
+    succeed(Command::new("kill").args(["-TERM", &child.id().to_string()]));
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");

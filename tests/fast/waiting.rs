@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::checkout::cache::Cache;
@@ -15,7 +16,7 @@ use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
 use memprof_support::sealed;
 
 use crate::git::package;
-use crate::support::{Printed, TestRepository, home_at, tool};
+use crate::support::{Printed, TestRepository, home_at, succeed, tool};
 
 /// A repository whose cache is in use.
 struct Busy {
@@ -74,6 +75,33 @@ fn a_run_that_does_not_wait_leaves_nothing_and_a_killed_one_says_that_it_has_not
     assert!(report.stdout.contains(expected), "{}", report.everything());
     busy.run(&["HEAD~1", "HEAD", "--no-wait"]);
     assert_eq!(busy.run(&["report"]).stdout, report.stdout, "it is still of the run before");
+}
+
+#[test]
+fn under_nohup_a_run_goes_on_when_its_terminal_is_closed() {
+    let busy = Busy::new();
+    let mut nohup = tool();
+    let program = nohup.get_program().to_owned();
+    let variables: Vec<_> =
+        nohup.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    nohup = Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
+    for (name, value) in variables {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    let mut child = busy.waiting(nohup);
+    let process = child.id().to_string();
+    let signal = |name: &str| drop(succeed(Command::new("kill").args([name, &process])));
+    signal("-HUP");
+    // A run that listens ends within a tenth of a second.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none(), "it still waits");
+    signal("-TERM");
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
 }
 
 #[test]

@@ -393,7 +393,7 @@ fn an_interrupt_ends_all_that_run_and_resume_does_the_rest() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let pids = pids_of(&subject.repository.root().join("target/memprof/latest/cells"));
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupted = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(interrupted.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);

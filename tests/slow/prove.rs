@@ -361,7 +361,7 @@ fn an_interrupt_between_the_builds_keeps_them_and_resume_goes_on_with_the_same_p
         assert!(stderr.read_line(&mut line).expect("text") > 0, "it ended early");
     }
     // Now the compiler checks, or the first variant is built.
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupted = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(interrupted.expect("kill runs").success());
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).expect("text");

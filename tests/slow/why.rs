@@ -482,7 +482,7 @@ fn shrinks() {
         assert!(child.try_wait().expect("a child").is_none(), "it ended too early");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupted = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(interrupted.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

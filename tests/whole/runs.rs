@@ -280,7 +280,7 @@ fn an_interrupt_keeps_what_was_measured_and_leaves_no_process() {
     while !sleeping() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let interrupted = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
     assert!(interrupted.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);

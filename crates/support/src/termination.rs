@@ -2,6 +2,7 @@
 //! it at once, whatever it waits for. So does a panic, which is a bug.
 
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,27 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Notes whether GPU memory of other processes is set aside, for the last words.
 pub fn note_memory_aside(is_aside: bool) {
     IS_MEMORY_ASIDE.store(is_aside, Ordering::Relaxed);
+}
+
+/// Installs handlers, but goes on ignoring the signals that this process was started to ignore: `nohup` ignores SIGHUP,
+/// and a script's `&` ignores SIGINT.
+#[expect(unsafe_code, reason = "the standard library knows no signals")]
+pub fn but_ignored<T>(install: impl FnOnce() -> T) -> T {
+    let is_ignored = |signal: &libc::c_int| {
+        let mut found = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: without a new action, this only fills `found`, and zeros are valid in it.
+        unsafe {
+            libc::sigaction(*signal, std::ptr::null(), found.as_mut_ptr()) == 0
+                && found.assume_init().sa_sigaction == libc::SIG_IGN
+        }
+    };
+    let ignored: Vec<_> = [libc::SIGHUP, libc::SIGINT].into_iter().filter(is_ignored).collect();
+    let installed = install();
+    for signal in ignored {
+        // SAFETY: it takes no pointers.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    installed
 }
 
 /// Handles a signal, on a thread of its own.
