@@ -148,9 +148,10 @@ fn plan_of(
 ) -> anyhow::Result<Plan> {
     let mut arguments = measuring.request(code, code);
     arguments.refs.refs.truncate(1);
-    arguments.settings.baseline = None;
     let asked = Asked::read(&arguments, &PresentationArguments::default(), repository, RefsNeeded::Alike)?;
-    resolve_any(&asked.request, repository, sink)
+    let plan = resolve_any(&asked.request, repository, sink)?;
+    anyhow::ensure!(plan.revisions.len() == 1, "the code of a search over updates is one revision");
+    Ok(plan)
 }
 
 /// Reads a lock file: of a file, of the working tree, or of a ref.

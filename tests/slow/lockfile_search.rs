@@ -162,3 +162,24 @@ fn two_lock_files_with_the_same_packages_are_refused() {
     assert_eq!(printed.code, 2, "{}", printed.everything());
     assert!(printed.stderr.contains("help: "), "{}", printed.everything());
 }
+
+#[test]
+fn the_code_of_a_lock_file_search_is_that_of_its_ref_whatever_the_baseline_of_the_file_is() {
+    let mut repository = shop();
+    let home = home();
+    repository.git(["switch", "--quiet", "--create", "feature"]);
+    repository.write("src/feature.rs", "");
+    repository.commit("a feature");
+    repository.git(["switch", "--quiet", "main"]);
+    repository.write("memprof.yaml", "baseline: main\n");
+    let search = ["bisect", "feature", "--lockfile", "old.lock..new.lock", "-k", "keeps", "--dry-run"];
+    let planned = json(&Printed::of(tool(&repository, home.path(), &search)));
+    let revisions = planned["plan"]["revisions"].as_array().expect("revisions");
+    assert_eq!(revisions.len(), 7, "{planned}");
+    for revision in revisions {
+        let commit = revision["commit"].as_str().expect("a commit");
+        let files = repository.git(["ls-tree", "-r", "--name-only", commit]);
+        assert!(files.contains("src/feature.rs"), "{files}");
+    }
+    assert_eq!(planned["search"]["lockfile"]["code"], "feature");
+}
