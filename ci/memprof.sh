@@ -45,15 +45,20 @@ needed() {
     done
 }
 
-# Runs a comparison of these refs, and keeps its code.
+# Prints the flag for the baseline: memprof.yaml may have another one, which is for other comparisons.
+baseline_flag() {
+    case " ${MEMPROF_ARGUMENTS:-} " in *' --baseline'[=\ ]*) ;; *) echo "--baseline $1" ;; esac
+}
+
+# Runs a comparison of these refs with the ref `base`, and keeps its code.
 measure() {
     local clean=''
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     rm -f "$output"/memory.{md,html,json,xml,code}
     code=0
     # The table has a file, too, so that a file of MEMPROF_ARGUMENTS gets the format of its extension.
-    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-    cargo memprof "$@" ${clean:+"$clean"} \
+    # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+    cargo memprof "$@" $(baseline_flag base) ${clean:+"$clean"} \
         --output "$output/memory.md" --output "$output/memory.html" --output "$output/memory.json" \
         --output "$output/memory.xml" --output /dev/stdout --with-source \
         --format markdown --format html --format json --format junit --format table \
@@ -95,8 +100,8 @@ build() {
         saved=$(cargo metadata --no-deps --format-version 1 | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4)
         saved=$saved/memprof/baselines/ci
         rm -rf "$saved"
-        # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-        cargo memprof --refs "base=$head" --save-baseline ci ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-} || code=$?
+        # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+        cargo memprof --refs "base=$head" $(baseline_flag base) --save-baseline ci ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-} || code=$?
         # Without a baseline, something did not build. Tests that fail are the pull requests' affair.
         [ -d "$saved" ] || exit "$((code ? code : 1))"
         kept=$(baseline_folder)
@@ -107,8 +112,8 @@ build() {
         echo "$head" >"$kept/commit"
         return
     fi
-    # shellcheck disable=SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-    cargo memprof build --refs "head=$head" ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-}
+    # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+    cargo memprof build --refs "head=$head" $(baseline_flag head) ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-}
 }
 
 # Prints one count of the JSON report's verdict, which is on a line of its own. Counts of tests with the

@@ -6,6 +6,7 @@ use clap::Args;
 use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::request::RequestArguments;
 use crate::arguments::run::{ExecutionArguments, RunArguments};
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::dependency_change::DependencyChange;
 use memprof_plan::request::RefRequest;
 use memprof_support::user_error::UserError;
@@ -56,6 +57,8 @@ impl DepsArguments {
         let working_tree = || RefRequest { spec: ".".to_owned(), ..RefRequest::default() };
         let one = given.refs.first().cloned().unwrap_or_else(working_tree);
         let named = RefRequest { name: Some(self.name()), ..one.clone() };
+        // The baseline of memprof.yaml is for other comparisons.
+        request.settings.baseline = Some(Scalar(one.spec.clone()));
         request.refs.refs = vec![one, named];
         // The name of a side ends at the first colon, and this one has none.
         request.sides.with.extend(self.changes.iter().map(|change| format!("new:{change}")));
@@ -79,7 +82,6 @@ impl DepsArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memprof_plan::config::yaml::Scalar;
 
     fn deps(changes: &[&str]) -> DepsArguments {
         DepsArguments {

@@ -19,6 +19,7 @@ use memprof_build::git::usual_refs::{self, UsualRefs};
 use memprof_judge::compare::{budget, noise};
 use memprof_plan::config::keep::text;
 use memprof_plan::config::matrix::Matrix;
+use memprof_plan::config::yaml::Scalar;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric::derived;
 use memprof_plan::metric_family::MetricGroup;
@@ -109,7 +110,9 @@ fn completed<'a>(
             refs: vec![RefRequest { spec: ".".to_owned(), ..RefRequest::default() }],
         },
         ([], _) => usual_refs::usual(repository)?,
-        ([only], BaselineRequest::First) if forge_ref(&only.spec, &IndexMap::new()).is_some() => {
+        ([only], BaselineRequest::First | BaselineRequest::MergeBase)
+            if forge_ref(&only.spec, &IndexMap::new()).is_some() =>
+        {
             let Some(default) = usual_refs::default_branch(repository)? else {
                 return Ok((Cow::Borrowed(arguments), None));
             };
@@ -121,10 +124,10 @@ fn completed<'a>(
         _ => return Ok((Cow::Borrowed(arguments), None)),
     };
     let mut arguments = arguments.clone();
-    arguments.refs.refs = usual.refs;
     if named == Some("merge-base") {
         // The usual refs have their baseline, which is this one if there is any.
-        arguments.settings.baseline = None;
+        arguments.settings.baseline = usual.refs.first().map(|first| Scalar(first.spec.clone()));
     }
+    arguments.refs.refs = usual.refs;
     Ok((Cow::Owned(arguments), Some(usual.reason)))
 }

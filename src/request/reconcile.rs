@@ -142,7 +142,11 @@ fn sides(
     needed: RefsNeeded,
 ) -> Result<Sides, UserError> {
     let arguments = &flags.common;
-    let baseline = baseline(text(matrix.baseline.as_ref()));
+    let mut baseline = baseline(text(matrix.baseline.as_ref()));
+    // The key is for comparisons, and one ref has no merge base. The flag is for this call.
+    if baseline == BaselineRequest::MergeBase && refs.len() < 2 && arguments.settings.baseline.is_none() {
+        baseline = BaselineRequest::First;
+    }
     let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
     let axes = axes::axes(written, &CommonFlags { arguments, with: &flags.with }, surroundings)?;
     if refs.is_empty() && written.is_some() {

@@ -169,7 +169,8 @@ pub fn enough(
         BaselineRequest::First | BaselineRequest::MergeBase => false,
     };
     match (needed, refs.len() + usize::from(is_further)) {
-        (RefsNeeded::Any | RefsNeeded::Alike, 0) => {
+        // A baseline alone is what the working tree is compared with.
+        (RefsNeeded::Any | RefsNeeded::Alike, _) if refs.is_empty() => {
             refs.push(RefRequest { spec: ".".to_owned(), ..RefRequest::default() });
         }
         (RefsNeeded::Comparison | RefsNeeded::Usual, 0) => {

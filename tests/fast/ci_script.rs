@@ -84,7 +84,10 @@ fn a_pull_request_is_compared_with_its_merge_base_and_the_code_is_kept_for_later
         .run("compare", &[("MEMPROF_BASE", "origin/main"), ("MEMPROF_ARGUMENTS", "-k memory --release")]);
     assert!(output.status.success(), "{}", said(&output));
     let call = fakes.calls().pop().unwrap();
-    assert!(call.starts_with("cargo memprof --refs base=1111,pull=2222 --output out/memory.md"), "{call}");
+    assert!(
+        call.starts_with("cargo memprof --refs base=1111,pull=2222 --baseline base --output out/memory.md"),
+        "{call}"
+    );
     // The formats are for these files, not for one of the arguments.
     let files = "--output out/memory.xml --output /dev/stdout --with-source";
     let formats = "--format markdown --format html --format json --format junit --format table";
@@ -128,7 +131,7 @@ fn a_push_is_only_built() {
     let output = fakes.run("build", &variables);
     assert!(output.status.success(), "{}", said(&output));
     let call = fakes.calls().pop().unwrap();
-    assert_eq!(call, "cargo memprof build --refs head=2222 --clean-env -k memory --release");
+    assert_eq!(call, "cargo memprof build --refs head=2222 --baseline head --clean-env -k memory --release");
     fakes.program("cargo", "exit 2");
     assert_eq!(fakes.run("build", &[]).status.code(), Some(2));
 }
@@ -167,15 +170,15 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
         let output = fakes.run("build", &variables);
         assert!(output.status.success(), "{}", said(&output));
     }
-    let saved = "cargo memprof --refs base=2222 --save-baseline ci --workspace";
+    let saved = "cargo memprof --refs base=2222 --baseline base --save-baseline ci --workspace";
     assert_eq!(comparisons(), [saved; 2]);
     assert_eq!(std::fs::read_to_string(folder.join("baseline/run/plan.json")).unwrap(), "figures\n");
     // The merge base is another commit.
-    let both = "cargo memprof --refs base=1111,pull=2222";
+    let both = "cargo memprof --refs base=1111,pull=2222 --baseline base";
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[2..], [both]);
     std::fs::write(folder.join("baseline/commit"), "1111\n").unwrap();
-    let with_saved = "cargo memprof --refs base=1111,pull=2222 --baseline-run home/repository-1/baseline/run";
+    let with_saved = "cargo memprof --refs base=1111,pull=2222 --baseline-run home/repository-1/baseline/run --baseline base";
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[3..], [with_saved]);
     // The machines differ.

@@ -2,13 +2,18 @@
 
 use std::ffi::OsString;
 
+use crate::git::package;
+use crate::support::TestRepository;
 use camino::Utf8Path;
 use cargo_memprof::arguments::command::CommandArguments;
 use cargo_memprof::arguments::command_line;
+use cargo_memprof::arguments::presentation::PresentationArguments;
 use cargo_memprof::arguments::run::RunArguments;
+use cargo_memprof::request::asked::Asked;
 use cargo_memprof::request::reconcile::{metrics, reconcile};
 use cargo_memprof::request::refs::RefsNeeded;
 use cargo_memprof::request::surroundings::Surroundings;
+use memprof_build::git::resolve::resolve_any;
 use memprof_plan::config::matrix;
 use memprof_plan::random_numbers::RandomNumbers;
 use memprof_plan::repeat::Repeat;
@@ -20,6 +25,7 @@ fn run(flags: &[&str]) -> RunArguments {
     let argv = ["cargo-memprof"].iter().chain(flags).map(OsString::from);
     match command_line::parse(argv).unwrap_or_else(|error| panic!("{error}")).command {
         CommandArguments::Run(run) => *run,
+        CommandArguments::Deps(deps) => deps.run().expect("a run"),
         other => panic!("{other:?}"),
     }
 }
@@ -359,6 +365,75 @@ fn a_comparison_needs_two_refs_and_a_list_none() {
     assert_eq!(names(&request(&["--refs", "pr/7", "--baseline", "main"], "")), ["pr/7"]);
     let listed = asked(&[], "repeat: 2", RefsNeeded::Any).unwrap();
     assert_eq!(names(&listed), ["."]);
+}
+
+/// The revisions that a call in a repository with `main` and `feature` resolves; `*` marks the baseline.
+fn revisions(repository: &TestRepository, flags: &[&str], needed: RefsNeeded) -> Result<String, String> {
+    let repository = &repository.open();
+    let asked = Asked::read(&run(flags).request, &PresentationArguments::default(), repository, needed);
+    let plan = asked.and_then(|asked| resolve_any(&asked.request, repository, &|_| ()));
+    let plan = plan.map_err(|error| format!("{error:#}"))?;
+    let mark = |index: usize| if index == plan.baseline { "*" } else { "" };
+    let names = plan.revisions.iter().enumerate();
+    Ok(names.map(|(index, one)| format!("{}{}", mark(index), one.name)).collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn the_baseline_of_the_file_is_for_comparisons() {
+    let mut repository = package();
+    repository.git(["switch", "--quiet", "--create", "feature"]);
+    repository.write("src/lib.rs", "pub fn one() -> u32 { 2 }\n");
+    repository.commit("second");
+    let (one, other) = ("merge-base", "main");
+    for (flags, needed, with_merge_base, with_main) in [
+        (&["."][..], RefsNeeded::Usual, "*.", "*main ."),
+        (&[".", "--view", "scopes"], RefsNeeded::Any, "*.", "*main ."),
+        (&["--view", "scopes"], RefsNeeded::Any, "*.", "*main ."),
+        (&["--pair", "a=b"], RefsNeeded::Any, "*.", "*main ."),
+        (&[], RefsNeeded::Alike, "*.", "*main ."),
+        (&[], RefsNeeded::Usual, "*merge-base .", "*main ."),
+        (&["--refs", "head=feature"], RefsNeeded::Any, "*head", "*main head"),
+        (&["--refs", "head=feature", "--baseline", "head"], RefsNeeded::Any, "*head", "*head"),
+        (&["--refs", "base=feature", "--save-baseline", "ci"], RefsNeeded::Usual, "*base", "*main base"),
+        (
+            &["--refs", "base=main~0,pull=feature", "--baseline", "base"],
+            RefsNeeded::Usual,
+            "*base pull",
+            "*base pull",
+        ),
+        (&["main", "feature"], RefsNeeded::Usual, "*merge-base main feature", "*main feature"),
+        (&["--aa", "--refs", "feature"], RefsNeeded::Usual, "*feature feature (2)", "*main main (2)"),
+        (&["deps", "serde@1.0.200"], RefsNeeded::Usual, "*. serde@1.0.200", "*. serde@1.0.200"),
+        (
+            &["deps", "serde@1.0.200", "--refs", "feature"],
+            RefsNeeded::Usual,
+            "*feature serde@1.0.200",
+            "*feature serde@1.0.200",
+        ),
+    ] {
+        for (baseline, expected) in [(one, with_merge_base), (other, with_main)] {
+            repository.write("memprof.yaml", format!("baseline: {baseline}\n"));
+            let revisions = revisions(&repository, flags, needed);
+            assert_eq!(revisions.as_deref(), Ok(expected), "{flags:?} with {baseline}");
+        }
+    }
+    let refused = revisions(&repository, &["feature", "--baseline", "merge-base"], RefsNeeded::Usual);
+    assert_eq!(refused.unwrap_err(), "a comparison needs two refs, but only 'feature' was given");
+}
+
+#[test]
+fn a_pull_request_alone_is_compared_with_its_merge_base_if_the_file_says_so_too() {
+    let repository = package();
+    for yaml in ["repeat: 2\n", "baseline: merge-base\n"] {
+        repository.write("memprof.yaml", yaml);
+        let flags = run(&["pr/7"]).request;
+        let asked =
+            Asked::read(&flags, &PresentationArguments::default(), &repository.open(), RefsNeeded::Usual);
+        let asked = asked.unwrap_or_else(|error| panic!("{error:#}"));
+        let specs: Vec<&str> = asked.request.refs.iter().map(|one| one.spec.as_str()).collect();
+        assert_eq!(specs, ["main...pr/7", "pr/7"], "{yaml}");
+        assert_ne!(asked.request.baseline, BaselineRequest::MergeBase, "it is among the refs");
+    }
 }
 
 #[test]
