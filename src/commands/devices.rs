@@ -1,6 +1,8 @@
 //! The devices of a command's tests, and the processes that `--courtesy` sets aside on them while the
 //! tests run.
 
+use std::collections::BTreeSet;
+
 use crate::arguments::courtesy::CourtesyTarget;
 use crate::arguments::waiting::WaitingArguments;
 use crate::commands::context::CommandContext;
@@ -33,7 +35,7 @@ pub fn open<'a>(
     if let Some(target) = courtesy {
         Courtesy::open(console, interrupt)?.select(&wanted(target, plan, &devices)?)?;
     }
-    Ok((devices, CourtesyGuard { context, target: courtesy, aside: None }))
+    Ok((devices, CourtesyGuard { context, target: courtesy, devices: BTreeSet::new(), aside: None }))
 }
 
 /// Says which processes a killed run of this program left aside.
@@ -50,6 +52,8 @@ fn offer_abandoned(sink: &dyn Sink) {
 pub struct CourtesyGuard<'a> {
     context: CommandContext<'a>,
     target: Option<&'a CourtesyTarget>,
+    /// The tests' devices that the processes use.
+    devices: BTreeSet<CudaDevice>,
     aside: Option<SetAside<'a>>,
 }
 
@@ -59,10 +63,11 @@ impl CourtesyGuard<'_> {
         let (Some(target), CommandContext { console, interrupt }) = (self.target, self.context) else {
             return Ok(());
         };
+        let mut used: BTreeSet<CudaDevice> = used(plan, devices)?.into_iter().collect();
         if plan.request.settings.device_pool.is_none() {
             // First in line, then set aside: processes need not wait for this run's turn. Of a pool, the
             // run takes what is free.
-            devices.hold(&used(plan, devices)?.into_iter().collect())?;
+            devices.hold(&used)?;
         }
         let courtesy = Courtesy::open(console, interrupt)?;
         let selection = courtesy.select(&wanted(target, plan, devices)?)?;
@@ -76,6 +81,8 @@ impl CourtesyGuard<'_> {
             });
             return Ok(());
         }
+        used.retain(|device| selection.candidates.iter().any(|candidate| candidate.may_use(device)));
+        self.devices = used;
         let aside = self.aside.insert(courtesy.set_aside(&selection.candidates)?);
         for text in aside.lines() {
             console.emit(Event::MemorySetAside { text });
@@ -83,10 +90,25 @@ impl CourtesyGuard<'_> {
         Ok(())
     }
 
-    /// Restores what was set aside. Returns the code for processes that could not be restored.
-    pub fn put_back(&mut self) -> ExitCode {
-        let all = self.aside.take().is_none_or(SetAside::put_back);
-        if all { ExitCode::Success } else { ExitCode::Incomplete }
+    /// Restores what was set aside, after a search that has let others use the devices. Returns the code
+    /// for processes that could not be restored.
+    pub fn put_back_in_turn(&mut self, waiting: WaitingArguments) -> ExitCode {
+        if self.aside.is_none() {
+            return ExitCode::Success;
+        }
+        let CommandContext { console, interrupt } = self.context;
+        self.put_back(&DeviceWatch::open(waiting.when_held(), console, interrupt))
+    }
+
+    /// Restores what was set aside while no other run uses the devices: the driver's restore must not
+    /// run out of memory.
+    fn put_back(&mut self, devices: &DeviceWatch<'_>) -> ExitCode {
+        let Some(aside) = self.aside.take() else { return ExitCode::Success };
+        if let Err(error) = devices.hold_at_end(&self.devices) {
+            let message = format!("cannot keep other runs off the GPUs while processes are restored: {error:#}");
+            self.context.console.emit(Event::Warning { message, help: None });
+        }
+        if aside.put_back() { ExitCode::Success } else { ExitCode::Incomplete }
     }
 }
 
@@ -95,8 +117,8 @@ impl Guard for CourtesyGuard<'_> {
         self.take(runner.plan, &runner.conditions.devices)
     }
 
-    fn leave(&mut self, _: &Runner<'_>, _: &Completion) -> anyhow::Result<ExitCode> {
-        Ok(self.put_back())
+    fn leave(&mut self, runner: &Runner<'_>, _: &Completion) -> anyhow::Result<ExitCode> {
+        Ok(self.put_back(&runner.conditions.devices))
     }
 }
 

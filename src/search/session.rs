@@ -98,13 +98,13 @@ impl SearchSession<'_> {
         console.emit(Event::SearchBegan { text: announcement(&record) });
         let (devices, mut courtesy) = devices::open(self.context, means.waiting, means.courtesy, plan)?;
         courtesy.take(plan, &devices)?;
-        let runner = CommitRunner::open(&session, plan, self.folder, record, &notes, devices)?;
-        let searched = match runner.record.task.clone() {
+        let runner = CommitRunner::open(&session, plan, self.folder, record, &notes, devices);
+        let searched = runner.and_then(|runner| match runner.record.task.clone() {
             Task::Prove(parts) => self.prove(runner, &plans, parts, begun),
             Task::Bisect { .. } | Task::History { .. } => self.measure(runner, plan),
-        };
-        *restored = courtesy.put_back();
+        });
         drop(lock);
+        *restored = courtesy.put_back_in_turn(means.waiting);
         searched
     }
 

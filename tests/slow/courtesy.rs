@@ -120,6 +120,11 @@ impl Comparison<'_> {
     fn is_restored(&self) {
         assert_eq!((self.machine.state(self.guest).as_str(), self.machine.notes().len()), ("0", 0));
     }
+
+    /// Whether no other run could use the device while the process was restored.
+    fn was_locked(&self) -> bool {
+        std::fs::read_to_string(self.machine.path("checkpoints/locked")).unwrap() == "true"
+    }
 }
 
 fn signal(child: &Child, name: &str) {
@@ -135,6 +140,7 @@ fn a_process_is_aside_while_the_tests_run_and_runs_again_at_the_end() {
     assert_eq!((printed.code, comparison.seen_state().as_str()), (0, "2"), "{}", printed.everything());
     comparison.is_restored();
     assert_eq!(machine.calls(), ["lock", "checkpoint", "restore", "unlock"]);
+    assert!(comparison.was_locked());
     for said in ["Set aside process ", "Restored process "] {
         assert!(
             printed.stderr.contains(&format!("{said}{} (sleep)", guest.id())),
@@ -154,6 +160,7 @@ fn a_process_is_aside_during_a_search() {
     assert_eq!((printed.code, comparison.seen_state().as_str()), (0, "2"), "{}", printed.everything());
     comparison.is_restored();
     assert_eq!(machine.calls(), ["lock", "checkpoint", "restore", "unlock"]);
+    assert!(comparison.was_locked());
 }
 
 #[test]

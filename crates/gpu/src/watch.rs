@@ -145,19 +145,42 @@ impl<'a> DeviceWatch<'a> {
     /// Keeps other runs of this program off the devices until the locks are dropped. Waits for its
     /// turn if others use them.
     pub fn lock(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<Vec<Lock>> {
-        let (folder, when_held) = (&self.locks, self.when_held);
-        DeviceQueue { folder, when_held, sink: self.sink, interrupt: self.interrupt }.acquire(devices)
+        self.lock_by(self.when_held, self.interrupt, devices)
+    }
+
+    fn lock_by(
+        &self,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        devices: &BTreeSet<CudaDevice>,
+    ) -> anyhow::Result<Vec<Lock>> {
+        DeviceQueue { folder: &self.locks, when_held, sink: self.sink, interrupt }.acquire(devices)
     }
 
     /// Like [`Self::lock`], until [`Self::release`]. Devices that are held already stay held: a run
     /// does not queue again for each of its rounds.
     pub fn hold(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<()> {
+        self.hold_by(self.when_held, self.interrupt, devices)
+    }
+
+    /// Like [`Self::hold`], but always waits, also after Ctrl-C: for what must be done before this
+    /// process ends.
+    pub fn hold_at_end(&self, devices: &BTreeSet<CudaDevice>) -> anyhow::Result<()> {
+        self.hold_by(WhenHeld::Wait, &AtomicBool::new(false), devices)
+    }
+
+    fn hold_by(
+        &self,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        devices: &BTreeSet<CudaDevice>,
+    ) -> anyhow::Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if !devices.is_subset(&held.devices) {
             let all = &held.devices | devices;
             // Nobody waits for a device while holding another.
             *held = Held::default();
-            *held = Held { _locks: self.lock(&all)?, devices: all };
+            *held = Held { _locks: self.lock_by(when_held, interrupt, &all)?, devices: all };
         }
         Ok(())
     }

@@ -39,6 +39,11 @@ impl Candidate {
         let devices = opened.flat_map(Device::cuda_devices).collect();
         Self { process, devices, bytes: None }
     }
+
+    /// Whether the process uses a device, as far as this is known.
+    pub fn may_use(&self, device: &CudaDevice) -> bool {
+        self.devices.is_empty() || self.devices.contains(device)
+    }
 }
 
 /// How much host memory the device memory of some processes takes.

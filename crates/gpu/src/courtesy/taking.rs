@@ -200,10 +200,8 @@ impl<'a> Courtesy<'a> {
 
     /// Returns what a process held on its devices. They are looked at again.
     fn held(&self, candidate: &Candidate, before: &[Place]) -> Vec<Held> {
-        let is_meant =
-            |device: &CudaDevice| candidate.devices.is_empty() || candidate.devices.contains(device);
         let after = self.places();
-        let pairs = before.iter().zip(&after).filter(|((device, _), _)| is_meant(device));
+        let pairs = before.iter().zip(&after).filter(|((device, _), _)| candidate.may_use(device));
         pairs
             .filter_map(|((device, before), (_, after))| {
                 Held::from_readings(candidate.process.id, before, after, device)
