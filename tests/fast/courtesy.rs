@@ -114,6 +114,21 @@ fn what_cannot_be_set_aside_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn a_process_that_could_not_be_restored_is_not_set_aside() {
+    let machine = Machine::new();
+    let guest = machine.guest(10, &[]);
+    let said = "cannot be set aside, because it could not be restored: NVML shows no GPU";
+    for (name, value) in [("FAKE_NVML_BROKEN", "1"), ("MEMPROF_NVML", "/nowhere/libnvidia-ml.so.1")] {
+        let mut tool = machine.tool(&["yield", &id(&guest)]);
+        tool.env(name, value);
+        let printed = Printed::of(tool);
+        assert_eq!(printed.code, 2, "{}", printed.everything());
+        assert!(printed.stderr.contains(said), "{}", printed.everything());
+        assert_eq!((machine.calls().len(), machine.notes().len()), (0, 0));
+    }
+}
+
+#[test]
 fn a_process_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return skip("only root can start a process of another user");

@@ -6,6 +6,7 @@ use crate::courtesy::host_memory::HostMemory;
 use crate::courtesy::note::Note;
 use crate::courtesy::process::ProcessFacts;
 use crate::courtesy::refusal::Refusal;
+use crate::courtesy::room::DeviceNow;
 use memprof_support::bytes::Bytes;
 
 /// What stays free in host memory.
@@ -93,6 +94,23 @@ fn of_state(candidate: &Candidate, circumstances: Circumstances<'_>) -> Option<R
     }
 }
 
+/// Returns why nobody could say later whether the process's devices have room for it; `None` if NVML
+/// says what is free there.
+pub(crate) fn of_readings(candidate: &Candidate, devices: &[DeviceNow]) -> Option<Refusal> {
+    let mut meant = devices.iter().filter(|now| candidate.may_use(&now.device)).peekable();
+    let why = if meant.peek().is_none() {
+        "NVML shows no GPU".to_owned()
+    } else {
+        meant.find_map(|now| {
+            let why = now.occupancy.used.as_ref().err().or(now.free.as_ref().err())?;
+            Some(format!("NVML does not say what is free on {}: {why}", now.device))
+        })?
+    };
+    let process = &candidate.process;
+    let reason = format!("{process} cannot be set aside, because it could not be restored: {why}");
+    Some(Refusal::new(reason).help("`cargo memprof doctor` shows what NVML says"))
+}
+
 /// Returns why the machine has no room for what these processes hold; `None` if it has.
 pub(crate) fn of_room(need: Need, available: &HostMemory) -> Option<Refusal> {
     let bytes = match need {
@@ -119,7 +137,7 @@ pub(crate) fn of_room(need: Need, available: &HostMemory) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::CudaDevice;
+    use crate::devices::{CudaDevice, Occupancy};
 
     fn candidate() -> Candidate {
         let process = ProcessFacts { id: 4711, user: 1000, name: "python".into(), ..ProcessFacts::default() };
@@ -180,6 +198,31 @@ mod tests {
         amd.process.uses_amd = true;
         let said = reason(&amd, Circumstances { state: Err(&invalid), ..RUNNING });
         assert!(said.starts_with("it uses an AMD GPU, and only NVIDIA's driver can do this"), "{said}");
+    }
+
+    #[test]
+    fn a_process_whose_devices_nvml_cannot_read_is_not_taken() {
+        let now = |index: u32, used: Result<u64, String>, free: Result<u64, String>| DeviceNow {
+            device: CudaDevice { index, part: None, uuid: if index == 0 { "GPU-a" } else { "GPU-b" }.into() },
+            free,
+            occupancy: Occupancy { used, processes: Ok(Vec::new()) },
+        };
+        let lost = || Err("GPU is lost".to_owned());
+        assert_eq!(of_readings(&candidate(), &[now(0, Ok(1), Ok(1)), now(1, lost(), lost())]), None);
+        let unknown = Candidate { devices: Vec::new(), ..candidate() };
+        let start = "process 4711 (python) cannot be set aside, because it could not be restored: NVML ";
+        for (candidate, devices, why) in [
+            (candidate(), vec![], "shows no GPU"),
+            (candidate(), vec![now(1, Ok(1), Ok(1))], "shows no GPU"),
+            (candidate(), vec![now(0, Ok(1), lost())], "does not say what is free on GPU 0: GPU is lost"),
+            (
+                unknown,
+                vec![now(0, Ok(1), Ok(1)), now(1, lost(), Ok(1))],
+                "does not say what is free on GPU 1: GPU is lost",
+            ),
+        ] {
+            assert_eq!(of_readings(&candidate, &devices).unwrap().reason, format!("{start}{why}"));
+        }
     }
 
     #[test]

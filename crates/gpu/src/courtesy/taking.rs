@@ -73,7 +73,8 @@ impl<'a> Courtesy<'a> {
     /// Returns the processes, and changes nothing.
     ///
     /// # Errors
-    /// One that the user named is refused, or host memory is too small.
+    /// One that the user named is refused, NVML does not say what is free on its devices, or host memory
+    /// is too small.
     pub fn select(&self, wanted: &Wanted) -> Result<Selection, UserError> {
         let places = self.places();
         let candidate = |process| Candidate::new(process, &self.devices.devices, &places, ProcessIds::here());
@@ -81,6 +82,10 @@ impl<'a> Courtesy<'a> {
             Wanted::Processes(ids) => self.named(ids, candidate)?,
             Wanted::OptedIn(devices) => self.opted_in(devices, candidate),
         };
+        let now = self.devices_now();
+        if let Some(refusal) = selection.candidates.iter().find_map(|one| checks::of_readings(one, &now)) {
+            return Err(refusal.into());
+        }
         let need = Need::of_candidates(&selection.candidates, &places);
         let rooms = selection.candidates.iter().filter_map(|one| host_memory::available_to(one.process.id));
         let least = rooms.min_by_key(|room| room.bytes);
@@ -226,6 +231,10 @@ impl<'a> Courtesy<'a> {
 
     /// Returns the first device without room for the process.
     fn lack(&self, note: &Note) -> Option<Lack> {
+        room::lack(note, &self.devices_now(), process::resident(note.process))
+    }
+
+    fn devices_now(&self) -> Vec<DeviceNow> {
         let now = |(device, occupancy): Place| DeviceNow {
             free: self
                 .nvml
@@ -234,8 +243,7 @@ impl<'a> Courtesy<'a> {
             device,
             occupancy,
         };
-        let devices: Vec<DeviceNow> = self.places().into_iter().map(now).collect();
-        room::lack(note, &devices, process::resident(note.process))
+        self.places().into_iter().map(now).collect()
     }
 
     /// Returns a note for a process that the user named and another program set aside; `None` if it
