@@ -67,10 +67,12 @@ pub fn restore(context: CommandContext<'_>, arguments: &RestoreArguments) -> any
         return context.print("nothing is set aside\n");
     }
     let courtesy = Courtesy::open(context.console, context.interrupt)?;
-    let chosen = match &arguments.processes[..] {
+    let mut chosen = match &arguments.processes[..] {
         [] => not_in_use(context, notes),
         ids => named(&courtesy, &notes, ids)?,
     };
+    // The last one first: one that was set aside earlier fits beside those that ran on then.
+    chosen.sort_by(|one, other| (&other.since, other.process).cmp(&(&one.since, one.process)));
     let mut failures = Vec::new();
     for note in chosen {
         match courtesy.put_back(&note) {

@@ -105,7 +105,8 @@ impl CourtesyGuard<'_> {
     fn put_back(&mut self, devices: &DeviceWatch<'_>) -> ExitCode {
         let Some(aside) = self.aside.take() else { return ExitCode::Success };
         if let Err(error) = devices.hold_at_end(&self.devices) {
-            let message = format!("cannot keep other runs off the GPUs while processes are restored: {error:#}");
+            let message =
+                format!("cannot keep other runs off the GPUs while processes are restored: {error:#}");
             self.context.console.emit(Event::Warning { message, help: None });
         }
         if aside.put_back() { ExitCode::Success } else { ExitCode::Incomplete }

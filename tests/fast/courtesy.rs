@@ -234,6 +234,31 @@ fn without_room_the_drivers_restore_is_not_called() {
 }
 
 #[test]
+fn two_processes_that_filled_a_device_are_both_restored() {
+    let machine = Machine::new();
+    let on_a_small_device = |arguments: &[&str]| {
+        let mut tool = machine.tool(arguments);
+        tool.env("FAKE_GPU_MEMORY", (600_u64 << 20).to_string());
+        Printed::of(tool)
+    };
+    let (first, second) = (machine.guest(350, &[]), machine.guest(240, &[]));
+    let ids = [id(&first), id(&second)];
+    for of_names in [&[][..], &[ids[0].as_str(), &ids[1]]] {
+        success(on_a_small_device(&["yield", &ids[0], &ids[1]]));
+        assert_eq!(machine.notes().len(), 2);
+        success(on_a_small_device(&[&["restore"], of_names].concat()));
+        assert_eq!((machine.state(&first), machine.state(&second)), ("0".into(), "0".into()));
+    }
+    // A third one fails while both are set aside.
+    let third = machine.guest(5, &[]);
+    let third_id = id(&third);
+    machine.set("failures", &format!("checkpoint {third_id} 801\n"));
+    let printed = on_a_small_device(&["yield", &ids[0], &ids[1], &third_id]);
+    assert_eq!((printed.code, machine.notes().len()), (2, 0), "{}", printed.everything());
+    assert_eq!((machine.state(&first), machine.state(&second)), ("0".into(), "0".into()));
+}
+
+#[test]
 fn a_process_that_another_program_set_aside_needs_room_for_its_host_memory() {
     let machine = Machine::new();
     let guest = machine.guest(0, &[]);

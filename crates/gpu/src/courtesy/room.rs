@@ -65,8 +65,10 @@ fn of_device(now: &DeviceNow, bytes: Option<u64>, others: u64) -> Option<Lack> {
         (Ok(used), Ok(free)) => (*used, *free),
         (Err(why), _) | (_, Err(why)) => return Some(unknown(why)),
     };
-    // Others use no more than when the process was set aside, so it fits as it did before.
-    if used <= others.max(EMPTY) {
+    // Others use no more than when the process was set aside, so it fits as it did before. A process that
+    // was restored meanwhile may take a little more than it held.
+    let has_as_much = bytes.is_some_and(|bytes| bytes <= free);
+    if used <= others.max(EMPTY) || used <= others.saturating_add(EMPTY) && has_as_much {
         return None;
     }
     let Some(bytes) = bytes else { return Some(unknown("what the process held on it is unknown")) };
@@ -157,9 +159,14 @@ mod tests {
 
     #[test]
     fn a_process_that_filled_its_device_fits_again_if_others_use_no_more_than_before() {
-        let full = note(&[(0, 60 * GIB, 3 * GIB + GIB / 2)]);
-        assert_eq!(lack(&full, &[now(0, 3 * GIB + GIB / 2, &[])], None), None);
-        assert!(lack(&full, &[now(0, 3 * GIB + GIB / 2 + 1, &[])], None).is_some());
+        let others = 3 * GIB + GIB / 2;
+        let nearly_full = note(&[(0, 60 * GIB, others)]);
+        assert_eq!(lack(&nearly_full, &[now(0, others, &[])], None), None);
+        assert_eq!(lack(&nearly_full, &[now(0, others + EMPTY, &[])], None), None);
+        assert!(lack(&nearly_full, &[now(0, others + EMPTY + 1, &[])], None).is_some());
+        let full = note(&[(0, 64 * GIB - others, others)]);
+        assert_eq!(lack(&full, &[now(0, others, &[])], None), None);
+        assert!(lack(&full, &[now(0, others + 1, &[])], None).is_some(), "its own bytes are not free");
     }
 
     #[test]

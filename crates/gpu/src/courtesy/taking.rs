@@ -354,7 +354,8 @@ impl SetAside<'_> {
 
     fn put_all_back(&mut self) -> bool {
         let mut all = true;
-        for taken in std::mem::take(&mut self.taken) {
+        // The last one first: it fits beside those that had been set aside before it.
+        for taken in std::mem::take(&mut self.taken).into_iter().rev() {
             let note = &taken.note;
             match self.courtesy.put_back_at_end(note) {
                 Ok(returned) => {
