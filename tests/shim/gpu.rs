@@ -19,6 +19,7 @@ const CONTEXT: u64 = 526 * MIB;
 const OTHERS: u64 = 3 * MIB;
 /// The fake driver's pools take memory in such pieces.
 const PIECE: u64 = 32 * MIB;
+const UNLISTED: &str = "NVML does not list this process on the device: it has no context there, or its id is hidden, as in a container";
 const FIRST: &str = "GPU-11111111-2222-3333-4444-555555555555";
 const SECOND: &str = "GPU-aaaaaaaa-2222-3333-4444-555555555555";
 
@@ -243,6 +244,32 @@ fn what_ends_with_a_context_is_no_longer_live() {
     assert_eq!(run.figure("reset", "gpu.host_pinned.live"), Some(0));
     assert_eq!(run.figure("destroyed", "gpu.0.live"), Some(2 * MIB));
     assert_eq!(run.figure("freed", "gpu.0.live"), Some(0));
+    // NVML lists a process only while it has a context, and then counts all that it holds.
+    let process = |label: &str| run.figure(label, "gpu.0.process");
+    assert_eq!(process("allocated"), Some(2 * CONTEXT + 11 * MIB + PIECE));
+    assert_eq!(process("reset"), Some(CONTEXT + 5 * MIB + PIECE));
+    assert_eq!(process("destroyed"), None, "the pool still holds memory");
+    assert_eq!(run.reason("gpu.0.process"), UNLISTED);
+    assert_eq!(process("freed"), Some(CONTEXT + PIECE));
+}
+
+#[test]
+fn after_the_program_released_its_device_the_process_has_nothing_there() {
+    let run = program("late", &["released"]).succeed();
+    let process = |label: &str| run.figure(label, "gpu.0.process");
+    assert_eq!(process("allocated"), Some(CONTEXT + 6 * MIB));
+    assert_eq!((process("released"), process("done")), (Some(0), Some(0)));
+    assert_eq!(run.absent(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_process_without_a_context_has_its_figure_once_it_has_one() {
+    let run = program("late", &["without-context"]).succeed();
+    assert_eq!(run.figure("without a context", "gpu.0.live"), Some(4 * MIB));
+    assert_eq!(run.figure("without a context", "gpu.0.process"), None);
+    assert_eq!(run.reason("gpu.0.process"), UNLISTED);
+    assert_eq!(run.reason("gpu.0.context"), "NVML did not list this process when the device was first seen");
+    assert_eq!(run.figure("with a context", "gpu.0.process"), Some(CONTEXT + 4 * MIB));
 }
 
 #[test]

@@ -228,6 +228,12 @@ impl Driver {
         unsafe { (self.primary_state)(device, &mut flags, &mut active) == SUCCESS && active != 0 }
     }
 
+    /// Whether the program has a context on the device. A context of its own must be this thread's.
+    pub(crate) fn has_context(&self, ordinal: u32) -> bool {
+        self.device(ordinal)
+            .map_or(true, |device| self.current_device() == Some(device) || self.has_primary_context(device))
+    }
+
     /// Makes the primary context of a device, which stays to the end of the process.
     pub(crate) fn make_context(&self, ordinal: u32) -> Result<(), &'static str> {
         let device = self.device(ordinal).ok_or_else(|| {

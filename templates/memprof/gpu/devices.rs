@@ -20,7 +20,7 @@ use crate::metrics::metric::{Catalogue, Index, Kind, MAXIMUM, Values};
 use crate::metrics::source::{Extent, Source};
 use crate::platform::loaded;
 use crate::platform::untracked::{Untracked, kept};
-use crate::shared::nvml::{self, Nvml, Uuid};
+use crate::shared::nvml::{self, Nvml, Problem, Uuid};
 use crate::stacks::stack_recording;
 
 /// In the executable's writable data, where the injection library looks for it.
@@ -35,6 +35,7 @@ const AFTER_SHUTDOWN: &str =
     "the CUDA driver shut down before the first checkpoint; add a checkpoint inside the test";
 const NOT_INJECTED: &str = "the CUDA driver did not load the library that CUDA_INJECTION64_PATH names, or loaded it \
                             before this executable's first code ran";
+const UNLISTED_AT_FIRST: &str = "NVML did not list this process when the device was first seen";
 const NO_POOL: &str = "the CUDA driver has no figures of a memory pool on this device";
 /// Stands for page-locked host memory in the names of metrics.
 const OF_HOST_NAME: &str = "host_pinned";
@@ -72,6 +73,8 @@ struct Device {
     pool: Option<(Pool, [Index; 4])>,
     nvml: Option<nvml::Device>,
     process: Option<Index>,
+    /// Whether NVML listed this process when the device was first seen, so that it hides no ids.
+    was_listed: bool,
     memory: Option<Index>,
     context: Option<(Index, u64)>,
     last: Last,
@@ -103,6 +106,7 @@ impl Device {
             pool: None,
             nvml: None,
             process: None,
+            was_listed: false,
             memory: None,
             context: None,
             last: Last { pool: None, process: None, memory: None },
@@ -234,15 +238,28 @@ impl Gpu {
     fn ask(&self, driver: &Driver, device: &Device, extent: Extent) -> Last {
         let nvml = self.nvml.as_ref().filter(|_| extent == Extent::Whole);
         let nvml = nvml.and_then(|nvml| nvml.as_ref().ok()).zip(device.nvml);
+        let pool = device.pool.and_then(|(pool, _)| driver.pool_figures(pool));
+        let process = |(nvml, found): (&Nvml, nvml::Device)| match nvml.process_memory(found) {
+            Err(Problem::Unlisted(_)) if device.was_listed && self.is_released(driver, device, pool) => {
+                Some(0)
+            }
+            process => process.ok(),
+        };
         Last {
-            pool: device.pool.and_then(|(pool, _)| driver.pool_figures(pool)),
-            process: nvml
-                .filter(|_| device.process.is_some())
-                .and_then(|(nvml, device)| nvml.process_memory(device).ok()),
+            pool,
+            process: nvml.filter(|_| device.process.is_some()).and_then(process),
             memory: nvml
                 .filter(|_| device.memory.is_some())
                 .and_then(|(nvml, device)| nvml.device_memory(device).ok()),
         }
+    }
+
+    /// Whether the program has nothing on a device. Without a context NVML does not list the process,
+    /// also if memory of a pool or of `cuMemCreate` is left (driver 580).
+    fn is_released(&self, driver: &Driver, device: &Device, pool: Option<PoolFigures>) -> bool {
+        let is_empty = pool.map_or(true, |pool| pool.reserved == 0)
+            && self.figures(device.ordinal).map_or(true, |figures| figures.live == 0);
+        is_empty && !driver.has_context(device.ordinal)
     }
 
     /// The injection library's figures for a device, or for the host.
@@ -393,12 +410,17 @@ impl Gpu {
             Ok(_) => device.memory = Some(metrics.add("device", nvml::MEMORY_SOURCE, Kind::Level)),
             Err(problem) => metrics.add_absent(&["device"], nvml.reason(problem)),
         }
-        let process = match nvml.process_memory(found) {
-            Ok(process) => process,
+        let context = match nvml.process_memory(found) {
+            Ok(process) => {
+                device.was_listed = true;
+                self.context_cost(device, process, driver)
+            }
+            // NVML may list it once it has a context.
+            Err(Problem::Unlisted(_)) if !driver.has_context(device.ordinal) => Err(UNLISTED_AT_FIRST),
             Err(problem) => return metrics.add_absent(&["process", "context"], nvml.reason(problem)),
         };
         device.process = Some(metrics.add("process", nvml::PROCESS_SOURCE, Kind::Level));
-        match self.context_cost(device, process, driver) {
+        match context {
             Ok(cost) => device.context = Some((metrics.add("context", CONTEXT_SOURCE, Kind::Level), cost)),
             Err(reason) => metrics.add_absent(&["context"], reason),
         }

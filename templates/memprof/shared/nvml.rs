@@ -82,6 +82,8 @@ pub(crate) struct Device {
 pub(crate) enum Problem {
     Call(&'static str, Status),
     Known(&'static str),
+    /// NVML's list of processes lacks this one: it has no context on the device, or its id is hidden.
+    Unlisted(&'static str),
 }
 
 /// How the device's memory is read.
@@ -200,8 +202,8 @@ impl Nvml {
         match infos.iter().filter(|info| info.process == own).map(|info| info.used).max() {
             Some(NOT_AVAILABLE) => Err(Problem::Known(NOT_HAD_HERE)),
             Some(used) => Ok(used),
-            None if infos.is_empty() => Err(Problem::Known(NO_PROCESSES)),
-            None => Err(Problem::Known(FOREIGN_PROCESSES)),
+            None if infos.is_empty() => Err(Problem::Unlisted(NO_PROCESSES)),
+            None => Err(Problem::Unlisted(FOREIGN_PROCESSES)),
         }
     }
 
@@ -209,7 +211,7 @@ impl Nvml {
     pub(crate) fn reason(&self, problem: Problem) -> &'static str {
         let (call, status) = match problem {
             Problem::Call(call, status) => (call, status),
-            Problem::Known(reason) => return reason,
+            Problem::Known(reason) | Problem::Unlisted(reason) => return reason,
         };
         // SAFETY: NVML's texts are constants.
         let text = self.error.and_then(|error| unsafe {
