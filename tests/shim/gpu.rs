@@ -487,6 +487,11 @@ fn a_checkpoint_waits_for_a_device_in_use_unless_told_not_to() {
     assert_eq!(waits(program("late", &["not-current"]).env("MEMPROF_SYNC", "0")), "0");
 }
 
+#[test]
+fn a_checkpoint_waits_for_each_context_of_a_device_once() {
+    assert_eq!(program("late", &["own-context"]).succeed().stdout().trim(), "2 1");
+}
+
 /// For a blocking stream, another one and a thread's own: whether captures of it stay valid.
 fn valid_captures(program: Program) -> Vec<bool> {
     let run = program.succeed();

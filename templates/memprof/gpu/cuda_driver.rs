@@ -208,8 +208,8 @@ impl Driver {
         succeeded(status, uuid)
     }
 
-    /// The device of this thread's context, if it has one.
-    pub(crate) fn current_device(&self) -> Option<DeviceHandle> {
+    /// This thread's context with its device, if it has one.
+    fn current(&self) -> Option<(Context, DeviceHandle)> {
         let mut context = std::ptr::null_mut();
         let mut device = 0;
         // SAFETY: as above.
@@ -217,8 +217,13 @@ impl Driver {
             if (self.current_context)(&mut context) != SUCCESS || context.is_null() {
                 return None;
             }
-            succeeded((self.context_device)(&mut device), device)
+            succeeded((self.context_device)(&mut device), (context, device))
         }
+    }
+
+    /// The device of this thread's context, if it has one.
+    pub(crate) fn current_device(&self) -> Option<DeviceHandle> {
+        self.current().map(|(_, device)| device)
     }
 
     /// Whether the device's primary context exists. Frameworks and the CUDA runtime use that one.
@@ -249,14 +254,14 @@ impl Driver {
 
     fn synchronise_all(&self) {
         let _relaxed = self.relax_captures();
-        let current = self.current_device();
+        let current = self.current().map(|(context, _)| context);
         if current.is_some() {
             self.synchronise_current();
         }
         for ordinal in 0..self.device_count() {
             if let Some(device) = self.device(ordinal) {
-                if current != Some(device) && self.has_primary_context(device) {
-                    self.synchronise_primary(device);
+                if self.has_primary_context(device) {
+                    self.synchronise_primary(device, current);
                 }
             }
         }
@@ -308,15 +313,16 @@ impl Driver {
         }
     }
 
+    /// Waits for the primary context, unless it is the current one, for which the caller has waited.
     /// Retaining gives access to a context that exists. It is released at once.
-    fn synchronise_primary(&self, device: DeviceHandle) {
+    fn synchronise_primary(&self, device: DeviceHandle, current: Option<Context>) {
         let mut context = std::ptr::null_mut();
         // SAFETY: as above; what was pushed is popped, and what was retained is released.
         unsafe {
             if (self.primary_retain)(&mut context, device) != SUCCESS {
                 return;
             }
-            if (self.push)(context) == SUCCESS {
+            if current != Some(context) && (self.push)(context) == SUCCESS {
                 self.synchronise_current();
                 (self.pop)(&mut context);
             }
