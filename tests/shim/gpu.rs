@@ -223,14 +223,16 @@ fn done_has_the_figures_of_a_program_that_logs_no_checkpoint() {
 
 #[test]
 fn an_allocation_that_was_refused_is_logged_before_the_process_dies_of_it() {
-    let run = program("late", &["exhausted"]).run();
-    assert!(!run.output.status.success());
-    let refused = run.lines.last().unwrap();
-    assert_eq!(refused["event"], "gpu_out_of_memory");
-    assert_eq!(refused["device"], 0);
-    assert_eq!(refused["requested"], 3_u64 << 40);
-    assert_eq!(refused["live"], 6 * MIB);
-    assert_eq!(refused["seq"], 2);
+    for (which, device) in [("exhausted", Value::from(0)), ("host-exhausted", "host_pinned".into())] {
+        let run = program("late", &[which]).run();
+        assert!(!run.output.status.success());
+        let refused = run.lines.last().unwrap();
+        assert_eq!(refused["event"], "gpu_out_of_memory");
+        assert_eq!(refused["device"], device);
+        assert_eq!(refused["requested"], 3_u64 << 40);
+        assert_eq!(refused["live"], 6 * MIB);
+        assert_eq!(refused["seq"], 2);
+    }
 }
 
 #[test]

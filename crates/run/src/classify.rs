@@ -16,6 +16,7 @@ use memprof_judge::results::outcome::{Outcome, Status};
 use memprof_judge::results::run_folder::file;
 use memprof_support::bounded_lines;
 use memprof_support::bytes::Bytes;
+use memprof_support::labels;
 use memprof_support::regular_file;
 
 /// What a process is classified by, besides its exit.
@@ -53,6 +54,9 @@ const MOST_OF_LINE: usize = 1 << 20;
 /// The start of the shim's message when it can no longer write its log, for example because the
 /// test closed its file descriptor or the disk is full.
 const END_OF_RECORDING: &str = "memprof: recording ends here, ";
+
+/// The device of page-locked host memory in the shim's log.
+const PINNED: &str = "host_pinned";
 
 /// Returns the outcome of a run.
 pub(crate) fn outcome(process: &FinishedProcess, evidence: &Evidence<'_>) -> Outcome {
@@ -116,7 +120,7 @@ pub(crate) fn seals(folder: &Utf8Path) -> BTreeMap<String, FileSeal> {
     [file::LOG, file::STDOUT, file::STDERR].into_iter().filter_map(seal).collect()
 }
 
-/// Describes the last allocation that a GPU had no memory for, from the shim's log.
+/// Describes the last allocation that a GPU's driver had no memory for, from the shim's log.
 fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
     let log = regular_file::open_within(log, MOST_OF_LOG)?;
     let mut last = None;
@@ -130,7 +134,15 @@ fn last_refusal_of_gpu(log: &Utf8Path) -> io::Result<Option<String>> {
         |value: &serde_json::Value| value.as_u64().map_or("?".to_owned(), |bytes| Bytes(bytes).to_string());
     Ok(last.map(|event| {
         let (requested, live) = (bytes(&event["requested"]), bytes(&event["live"]));
-        format!("GPU {} could not allocate {requested} ({live} live)", event["device"])
+        let device = match &event["device"] {
+            serde_json::Value::String(name) if name == PINNED => {
+                return format!("page-locked host memory could not be allocated: {requested} ({live} live)");
+            }
+            serde_json::Value::String(name) => format!("GPU {}", labels::one_line(name)),
+            serde_json::Value::Number(index) => format!("GPU {index}"),
+            _ => "the CUDA driver".to_owned(),
+        };
+        format!("{device} could not allocate {requested} ({live} live)")
     }))
 }
 
@@ -463,6 +475,14 @@ mod tests {
         assert_eq!(judged(Exit::Code(0), Some(&log), "running 1 test\n", "").0, Status::Ok);
         assert_eq!(judged(Exit::Signalled(6), Some(&log), "", "").0, Status::OutOfMemory);
         assert_eq!(judged(Exit::Signalled(11), Some(&log), "", "").0, Status::Killed { signal: 11 });
+        for (device, said) in [
+            ("\"GPU-5d2c1f0a\"", "GPU GPU-5d2c1f0a could not allocate 1.00 GiB (2.00 KiB live)"),
+            ("\"host_pinned\"", "page-locked host memory could not be allocated: 1.00 GiB (2.00 KiB live)"),
+            ("null", "the CUDA driver could not allocate 1.00 GiB (2.00 KiB live)"),
+        ] {
+            let log = log.replace("\"device\":0", &format!("\"device\":{device}"));
+            assert_eq!(judged(Exit::Code(101), Some(&log), "", "").1.unwrap(), said);
+        }
         let overflow =
             "\nthread 'deep' (7) has overflowed its stack\nfatal runtime error: stack overflow, aborting\n";
         let (status, message) = judged(Exit::Signalled(6), Some(BEGIN), "", overflow);

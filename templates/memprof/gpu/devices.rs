@@ -213,8 +213,11 @@ impl Gpu {
         Some(device.pool.map(|(_, metrics)| metrics).ok_or(NO_POOL))
     }
 
-    /// The name of a device that may not have been seen yet.
+    /// The name of a device that may not have been seen yet, or of page-locked host memory.
     pub(crate) fn device_name(&mut self, ordinal: u32) -> Option<&'static str> {
+        if ordinal == HOST {
+            return Some(OF_HOST_NAME);
+        }
         if let Some(name) = self.known_device(ordinal) {
             return Some(name);
         }

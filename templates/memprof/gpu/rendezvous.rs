@@ -64,8 +64,8 @@ pub(crate) type LiveSizes = extern "C" fn(ordinal: u32, sizes: *mut SizeCount, r
 /// Tells that something was allocated on a device for the first time.
 pub(crate) type FirstUse = extern "C" fn();
 
-/// Tells that the driver refused an allocation because memory ran out: device, bytes requested,
-/// bytes live there.
+/// Tells that the driver refused an allocation because memory ran out: device or [`HOST`], bytes
+/// requested, bytes live there.
 pub(crate) type OutOfMemory = extern "C" fn(ordinal: u32, requested: u64, live: u64);
 
 /// Aligned, so that a search looks only at every 64th byte.

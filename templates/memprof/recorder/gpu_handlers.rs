@@ -30,7 +30,7 @@ extern "C" fn take_last_figures_at_exit() {
     unsafe { atexit(take) };
 }
 
-/// Logs an allocation that the GPU's driver refused. It is logged at once, because the process may
+/// Logs an allocation that the GPU's driver refused, also one of page-locked host memory. It is logged at once, because the process may
 /// end before a next checkpoint. The injection library calls this on the thread that made the
 /// request.
 extern "C" fn gpu_out_of_memory(ordinal: u32, requested: u64, live: u64) {
