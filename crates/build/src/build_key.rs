@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use camino::Utf8Path;
 
-use crate::cargo::{command, configuration, toolchain};
+use crate::cargo::configuration::{self, Source};
+use crate::cargo::{command, toolchain};
 use crate::inject::external::PackageOptions;
 use crate::inject::overlay;
 use crate::inject::patch;
@@ -14,7 +15,6 @@ use crate::line_tables;
 use crate::provenance::KeyInputs;
 use crate::{inserted_checkpoints, shim, started_programs, traced_sources, typed_names};
 use memprof_plan::request::{BuildOptions, OverlayMode};
-use memprof_support::regular_file::followed;
 
 /// Returns everything that affects a revision's build.
 pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
@@ -148,15 +148,20 @@ fn outer_configuration(job: &Job<'_>) -> String {
     let mut folders: Vec<PathBuf> = above.map(|folder| folder.join(".cargo").into()).collect();
     folders.extend(configuration::home());
     let mut hasher = blake3::Hasher::new();
+    let mut add = |name: &[u8], source: Source| {
+        for source in source.with_included() {
+            hasher.update(name).update(source.text.as_bytes());
+        }
+    };
     for setting in &job.options().config {
-        if let Ok(text) = followed::read(setting) {
-            hasher.update(setting.as_bytes()).update(&text);
+        if let Ok(source) = Source::of_argument(&inputs.workspace(), setting) {
+            add(setting.as_bytes(), source);
         }
     }
     for folder in folders {
         for name in ["config.toml", "config"] {
-            if let Ok(text) = followed::read(folder.join(name)) {
-                hasher.update(folder.as_os_str().as_encoded_bytes()).update(&text);
+            if let Ok(source) = Source::of_file(folder.join(name)) {
+                add(folder.as_os_str().as_encoded_bytes(), source);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::Utf8PathBuf;
 use cargo_platform::Cfg;
 
-use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::configuration::{self, CargoConfig, Includes};
 use crate::cargo::lockfile::Lockfile;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
@@ -238,7 +238,7 @@ impl<'a> Job<'a> {
 
     /// Reads cargo's configuration in the checkout.
     pub fn config(&self) -> anyhow::Result<CargoConfig> {
-        CargoConfig::read(&self.inputs.workspace(), &self.options().config)
+        CargoConfig::read(&self.inputs.workspace(), &self.options().config, Includes::of(self.toolchain))
     }
 
     /// Returns the target to build for, if the request, the environment, or cargo's configuration

@@ -4,7 +4,7 @@
 use camino::Utf8PathBuf;
 
 use crate::build_tree::BuildTree;
-use crate::cargo::configuration::{self, CargoConfig};
+use crate::cargo::configuration::{self, CargoConfig, Includes};
 use crate::cargo::lockfile;
 use crate::cargo::resolution::out_of_reach;
 use crate::cargo::usable_versions;
@@ -266,7 +266,8 @@ impl Wanted<'_> {
         let required = metadata
             .map(|metadata| usable_versions::requirements(&metadata, &replaced.name, &replaced.version))
             .unwrap_or_default();
-        let config = CargoConfig::read(&self.inputs().workspace(), &self.options().config).ok();
+        let includes = Includes::of(self.job.toolchain);
+        let config = CargoConfig::read(&self.inputs().workspace(), &self.options().config, includes).ok();
         let local = config.map(|config| config.local_registries()).unwrap_or_default();
         let home = configuration::home().and_then(|home| Utf8PathBuf::from_path_buf(home).ok());
         let published = usable_versions::published(&change.package, home.as_deref(), &local);

@@ -26,7 +26,7 @@ use crate::stdin_files;
 use crate::stored_plan;
 use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
-use memprof_build::cargo::configuration::CargoConfig;
+use memprof_build::cargo::configuration::{CargoConfig, Includes};
 use memprof_build::checkout::cache::{self, Cache};
 use memprof_build::checkout::kept;
 use memprof_build::checkout::size_limit;
@@ -384,7 +384,7 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
     let named = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"].iter().find_map(std::env::var_os);
     let target = match named.filter(|folder| !folder.is_empty()) {
         Some(folder) => repository.start().join(paths::utf8(folder.into())?),
-        None => match CargoConfig::read(&workspace, &[])?.target_directory() {
+        None => match CargoConfig::read(&workspace, &[], Includes::Followed)?.target_directory() {
             Some(folder) => paths::utf8(folder)?,
             None => workspace.join("target"),
         },

@@ -1,6 +1,7 @@
 //! The keys of cargo's configuration that this tool overrides or needs: the user's runner, compiler
 //! wrappers, target and target folder. Cargo itself reads all other keys.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -10,12 +11,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_platform::{Cfg, Platform};
 use toml_edit::{DocumentMut, Item};
 
+use crate::cargo::toolchain::Toolchain;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
 /// The configuration as cargo sees it from a folder, the strongest layer first: `--config`, then
 /// files from the folder upwards, then `$CARGO_HOME/config.toml`. Environment variables come
-/// between the command line and the files.
+/// between the command line and the files. A file is stronger than those that it includes.
 #[derive(Debug, Default)]
 pub struct CargoConfig {
     layers: Vec<Layer>,
@@ -31,47 +33,66 @@ struct Layer {
     document: DocumentMut,
 }
 
+/// What cargo does with the key `include` of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Includes {
+    /// It reads the named files.
+    Followed,
+    /// It warns, as before Rust 1.94.
+    Ignored,
+}
+
+impl Includes {
+    /// Returns what this toolchain's cargo does.
+    pub(crate) fn of(toolchain: &Toolchain) -> Self {
+        const FIRST: i64 = 94;
+        if toolchain.minor().is_some_and(|minor| minor < FIRST) { Self::Ignored } else { Self::Followed }
+    }
+}
+
 impl CargoConfig {
     /// Reads all layers.
-    pub fn read(directory: &Utf8Path, command_line: &[String]) -> anyhow::Result<Self> {
+    pub fn read(directory: &Utf8Path, command_line: &[String], includes: Includes) -> anyhow::Result<Self> {
         let mut config = Self::default();
         for argument in command_line.iter().rev() {
-            let file = directory.join(argument);
-            let (base, text) = if file.is_file() {
-                // As with `.cargo/config.toml`, paths are relative to the folder above the file's
-                // folder.
-                let above = file.parent().and_then(Utf8Path::parent).unwrap_or(directory);
-                (above.to_owned(), followed::text(&file)?)
-            } else {
-                (directory.to_owned(), argument.clone())
-            };
-            let document = text.parse().with_context(|| format!("--config {argument} is not TOML"))?;
-            config.layers.push(Layer { base: base.into(), document });
+            let source = Source::of_argument(directory, argument)?;
+            config.add(source, includes, &format!("--config {argument}"))?;
         }
         config.from_command_line = config.layers.len();
         for folder in directory.ancestors() {
-            config.read_folder(&folder.as_std_path().join(".cargo"))?;
+            config.read_folder(&folder.as_std_path().join(".cargo"), includes)?;
         }
         if let Some(home) = home() {
-            config.read_folder(&home)?;
+            config.read_folder(&home, includes)?;
         }
         Ok(config)
     }
 
-    fn read_folder(&mut self, folder: &Path) -> anyhow::Result<()> {
+    fn read_folder(&mut self, folder: &Path, includes: Includes) -> anyhow::Result<()> {
         for name in ["config.toml", "config"] {
             let path = folder.join(name);
-            let text = match followed::text(&path) {
-                Ok(text) => text,
-                Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
-                    continue;
-                }
+            let shown = path.display().to_string();
+            match Source::of_file(path) {
+                Ok(source) => return self.add(source, includes, &shown),
+                Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {}
                 Err(error) => return Err(error.into()),
-            };
-            let document = text.parse().with_context(|| format!("{} is not TOML", path.display()))?;
-            let base = folder.parent().unwrap_or(folder).to_owned();
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a file and those that it includes.
+    fn add(&mut self, source: Source, includes: Includes, shown: &str) -> anyhow::Result<()> {
+        let sources = match includes {
+            Includes::Followed => source.with_included(),
+            Includes::Ignored => vec![source],
+        };
+        for Source { path, base, text } in sources {
+            let document = text.parse().with_context(|| match &path {
+                Some(path) => format!("{} is not TOML", path.display()),
+                None => format!("{shown} is not TOML"),
+            })?;
             self.layers.push(Layer { base, document });
-            break;
         }
         Ok(())
     }
@@ -208,6 +229,62 @@ impl CargoConfig {
     }
 }
 
+/// The text of a file of the configuration, or of an argument.
+pub(crate) struct Source {
+    /// `None` for an argument.
+    path: Option<PathBuf>,
+    /// What paths in it are relative to.
+    base: PathBuf,
+    pub text: String,
+}
+
+impl Source {
+    /// Reads a file. As with `.cargo/config.toml`, paths are relative to the folder above the file's folder.
+    pub fn of_file(path: PathBuf) -> std::io::Result<Self> {
+        let text = followed::text(&path)?;
+        let folder = path.parent().unwrap_or(&path);
+        let base = folder.parent().unwrap_or(folder).to_owned();
+        Ok(Self { base, text, path: Some(path) })
+    }
+
+    /// Returns what `--config` names: a file, or else the argument itself.
+    pub fn of_argument(directory: &Utf8Path, argument: &str) -> std::io::Result<Self> {
+        let file = directory.join(argument);
+        if file.is_file() {
+            return Self::of_file(file.into());
+        }
+        Ok(Self { path: None, base: directory.into(), text: argument.to_owned() })
+    }
+
+    /// Returns this text and those of the files that it includes, directly or not, the strongest first: this one, and
+    /// then the others from the last to the first. What cannot be read is left out, and cargo says so.
+    pub fn with_included(self) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut seen = HashSet::new();
+        let mut rest = vec![self];
+        while let Some(source) = rest.pop() {
+            let place = source.path.as_ref().map(|path| fs_err::canonicalize(path).unwrap_or(path.clone()));
+            if !seen.insert(place) {
+                continue;
+            }
+            let folder = source.path.as_deref().and_then(Path::parent).unwrap_or(&source.base);
+            let paths = included(&source.text).into_iter().map(|path| folder.join(path));
+            rest.extend(paths.filter_map(|path| Self::of_file(path).ok()));
+            all.push(source);
+        }
+        all
+    }
+}
+
+/// Returns the paths of `include = ["a.toml", { path = "b.toml", optional = true }]`.
+fn included(text: &str) -> Vec<String> {
+    let Ok(document) = text.parse::<DocumentMut>() else { return Vec::new() };
+    let Some(include) = document.get("include") else { return Vec::new() };
+    let items = (0_usize..).map_while(|index| include.get(index));
+    let paths = items.filter_map(|item| item.as_str().or_else(|| item.get("path")?.as_str()));
+    paths.map(str::to_owned).collect()
+}
+
 fn find_in<'a>(layers: &'a [Layer], keys: &[&str]) -> Option<(&'a Path, &'a Item)> {
     layers.iter().find_map(|layer| {
         let item = keys.iter().try_fold(layer.document.as_item(), |item, key| item.get(key))?;
@@ -228,8 +305,8 @@ pub(crate) fn with_runner(
     runner: &Utf8Path,
 ) -> anyhow::Result<Vec<String>> {
     let keys = ["target", triple, "runner"];
-    let runner_in = |text: &str| {
-        let document = text.parse::<DocumentMut>().ok()?;
+    let runner_in = |source: &Source| {
+        let document = source.text.parse::<DocumentMut>().ok()?;
         keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned()
     };
     let mut kept = Vec::new();
@@ -240,15 +317,13 @@ pub(crate) fn with_runner(
             continue;
         };
         rest.next();
-        let file = Path::new(value);
-        if !file.is_file() {
-            if runner_in(value).is_none() {
-                kept.extend([argument.clone(), value.clone()]);
-            }
+        let source = Source::of_argument(Utf8Path::new(""), value)?;
+        if source.path.is_none() && runner_in(&source).is_some() {
             continue;
         }
         kept.extend([argument.clone(), value.clone()]);
-        if let Some(of_file) = runner_in(&followed::text(file)?) {
+        // An older cargo that ignores `include` takes our runner from here, too.
+        if let Some(of_file) = source.with_included().iter().find_map(runner_in) {
             // The last runner wins, as long as both are strings or both are lists.
             let ours = format!("{:?}", runner.as_str());
             let ours = if of_file.is_array() { format!("[{ours}]") } else { ours };
@@ -291,7 +366,7 @@ mod tests {
         let path = Utf8Path::from_path(folder.path()).unwrap();
         fs_err::create_dir(path.join(".cargo")).unwrap();
         fs_err::write(path.join(".cargo/config.toml"), text).unwrap();
-        let config = CargoConfig::read(path, &[]).unwrap();
+        let config = CargoConfig::read(path, &[], Includes::Followed).unwrap();
         (folder, config)
     }
 
@@ -332,7 +407,7 @@ mod tests {
         assert_eq!(with_runner(&arguments, triple, ours).unwrap(), ["test", "--config", "net.retry=1"]);
         let (folder, _) = config("[target.x86_64-unknown-linux-gnu]\nrunner = 'env B=2'");
         let path = Utf8Path::from_path(folder.path()).unwrap();
-        let config = CargoConfig::read(path, std::slice::from_ref(&setting)).unwrap();
+        let config = CargoConfig::read(path, std::slice::from_ref(&setting), Includes::Followed).unwrap();
         assert_eq!(config.runner(triple, &[]).unwrap(), ["env", "A=1"]);
 
         let file = path.join("runner.toml");
@@ -346,12 +421,75 @@ mod tests {
     }
 
     #[test]
+    fn an_included_file_is_weaker_than_its_includer_and_than_those_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir_all(path.join(".cargo/ci")).unwrap();
+        for (name, text) in [
+            (
+                "config.toml",
+                "include = ['a.toml', {path = 'ci/b.toml'}, {path = 'absent.toml', optional = true}]\n\
+                 build.target = 'of-config'",
+            ),
+            (
+                "a.toml",
+                "build = {target = 'of-a', target-dir = 'of-a', rustc-wrapper = './a', \
+                 rustc-workspace-wrapper = './a'}",
+            ),
+            ("ci/b.toml", "include = ['../c.toml']\nbuild = {target = 'of-b', target-dir = 'of-b'}"),
+            (
+                "c.toml",
+                "include = ['config.toml']\nbuild = {target-dir = 'of-c', rustc-wrapper = './c'}\n\
+                 target.x.runner = 'of-c'",
+            ),
+        ] {
+            fs_err::write(path.join(".cargo").join(name), text).unwrap();
+        }
+        let config = CargoConfig::read(path, &[], Includes::Followed).unwrap();
+        assert_eq!(config.build_target(None, "x").unwrap().unwrap(), "of-config");
+        assert_eq!(config.target_directory(), Some(folder.path().join(".cargo/of-b")));
+        assert_eq!(
+            config.compiler_wrapper(),
+            Some(folder.path().join(".cargo/ci/./c")),
+            "as cargo does with `..`"
+        );
+        assert_eq!(config.workspace_wrapper(), Some(folder.path().join("./a")));
+        assert_eq!(config.runner("x", &[]), Some(vec!["of-c".to_owned()]));
+        let older = CargoConfig::read(path, &[], Includes::Ignored).unwrap();
+        assert_eq!(older.runner("x", &[]), None);
+
+        let file = path.join(".cargo/config.toml").into_string();
+        let config = CargoConfig::read("/".into(), std::slice::from_ref(&file), Includes::Followed).unwrap();
+        assert_eq!(
+            find_in(&config.layers[..config.from_command_line], &["target", "x", "runner"])
+                .unwrap()
+                .1
+                .as_str(),
+            Some("of-c")
+        );
+        let ours = Utf8Path::new("/links/runner");
+        let arguments = ["--config".to_owned(), file.clone()];
+        let expected = ["--config", &file, "--config", "target.x.runner=\"/links/runner\""];
+        assert_eq!(with_runner(&arguments, "x", ours).unwrap(), expected);
+    }
+
+    #[test]
+    fn included_files_are_read_since_rust_1_94() {
+        let includes = |release: &str| {
+            let version = format!("rustc {release}\nrelease: {release}\n");
+            Includes::of(&Toolchain { pinned: None, directory: "/".into(), version, clean_env: None })
+        };
+        assert_eq!([includes("1.93.1"), includes("1.94.0")], [Includes::Ignored, Includes::Followed]);
+        assert_eq!(includes("1.96.0-nightly"), Includes::Followed);
+    }
+
+    #[test]
     fn paths_in_a_file_of_the_command_line_are_relative_to_the_folder_above_its_own() {
         let (folder, _) = config("");
         let path = Utf8Path::from_path(folder.path()).unwrap();
         fs_err::create_dir(path.join("ci")).unwrap();
         fs_err::write(path.join("ci/cargo.toml"), "build.rustc-workspace-wrapper = 'tools/wrap.sh'").unwrap();
-        let config = CargoConfig::read(path, &["ci/cargo.toml".to_owned()]).unwrap();
+        let config = CargoConfig::read(path, &["ci/cargo.toml".to_owned()], Includes::Followed).unwrap();
         assert_eq!(config.workspace_wrapper(), Some(folder.path().join("tools/wrap.sh")));
     }
 
@@ -376,7 +514,9 @@ mod tests {
 
         let (folder, _) = config(&in_file);
         let path = Utf8Path::from_path(folder.path()).unwrap();
-        let config = CargoConfig::read(path, &["build.target = 'described.json'".to_owned()]).unwrap();
+        let config =
+            CargoConfig::read(path, &["build.target = 'described.json'".to_owned()], Includes::Followed)
+                .unwrap();
         let described = config.build_target(Some(musl.to_owned()), host).unwrap().unwrap();
         assert_eq!(Path::new(&described), folder.path().join("described.json"));
     }
@@ -385,8 +525,12 @@ mod tests {
     fn the_command_line_wins_over_files() {
         let (folder, _) = config("[build]\nrustc-workspace-wrapper = 'from-file'");
         let path = Utf8Path::from_path(folder.path()).unwrap();
-        let config =
-            CargoConfig::read(path, &["build.rustc-workspace-wrapper='from-line'".to_owned()]).unwrap();
+        let config = CargoConfig::read(
+            path,
+            &["build.rustc-workspace-wrapper='from-line'".to_owned()],
+            Includes::Followed,
+        )
+        .unwrap();
         assert_eq!(config.workspace_wrapper(), Some("from-line".into()));
     }
 }

@@ -142,11 +142,16 @@ impl Toolchain {
         self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default()
     }
 
+    /// Returns the 95 of Rust 1.95.
+    pub(crate) fn minor(&self) -> Option<i64> {
+        let release = self.version.lines().find_map(|line| line.strip_prefix("release: "))?;
+        release.strip_prefix("1.")?.split('.').next()?.parse().ok()
+    }
+
     /// Returns a hint for a revision that does not build, if this compiler is at least a year younger and was not
     /// chosen by the user: newer compilers refuse some code that older ones take.
     pub(crate) fn too_new_for(&self, revision: &Revision) -> Option<String> {
-        let release = self.version.lines().find_map(|line| line.strip_prefix("release: "))?;
-        let newer = release.strip_prefix("1.")?.split('.').next()?.parse::<i64>().ok()?;
+        let newer = self.minor()?;
         let of_its_time = (revision.time - FIRST_RELEASE).div_euclid(BETWEEN_RELEASES);
         if self.pinned.is_some() || newer < of_its_time + A_YEAR {
             return None;
