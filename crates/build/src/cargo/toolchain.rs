@@ -40,7 +40,7 @@ pub struct Toolchain {
 /// How the toolchain of a revision is chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ToolchainChoice {
-    /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, or `RUSTUP_TOOLCHAIN`.
+    /// `--toolchain`, `toolchain:` in the YAML, `cargo +NAME memprof`, `RUSTUP_TOOLCHAIN`, or `rustup override set`.
     Pinned(String),
     /// The revision's toolchain file, else rustup's default. Without rustup, the compiler on
     /// `PATH`.
@@ -55,17 +55,20 @@ impl ToolchainChoice {
     /// `RUSTUP_TOOLCHAIN_SOURCE` (rustup 1.29) distinguishes explicit choices from those of files
     /// and defaults.
     pub(crate) fn from_wish(wish: Option<&str>) -> Self {
-        let wished = wish.map(ToOwned::to_owned).or_else(|| {
-            let inherited = std::env::var("RUSTUP_TOOLCHAIN").ok()?;
-            match std::env::var("RUSTUP_TOOLCHAIN_SOURCE").as_deref() {
-                Ok("cli" | "env") => Some(inherited),
-                Ok(_) => None,
-                // With an older rustup, a variable without the proxy's recursion count is an
-                // explicit choice.
-                Err(_) => std::env::var_os("RUST_RECURSION_COUNT").is_none().then_some(inherited),
-            }
-        });
-        wished.map_or(Self::OfRevision, Self::Pinned)
+        let source = std::env::var("RUSTUP_TOOLCHAIN_SOURCE").ok();
+        let is_explicit = is_explicit(source.as_deref(), std::env::var_os("RUST_RECURSION_COUNT").is_some());
+        let inherited = || std::env::var("RUSTUP_TOOLCHAIN").ok().filter(|_| is_explicit);
+        wish.map(ToOwned::to_owned).or_else(inherited).map_or(Self::OfRevision, Self::Pinned)
+    }
+}
+
+/// Whether the user chose the inherited toolchain. `source` is rustup's word for where the choice comes from. An
+/// override belongs to the user's folder, and rustup would not find it from the checkout.
+fn is_explicit(source: Option<&str>, is_proxied: bool) -> bool {
+    match source {
+        Some(source) => ["cli", "env", "path-override"].contains(&source),
+        // With an older rustup, a variable without the proxy's recursion count is an explicit choice.
+        None => !is_proxied,
     }
 }
 
@@ -234,6 +237,17 @@ mod tests {
         // Not through `println!`, which clippy refuses here.
         std::io::Write::write_all(&mut std::io::stdout(), format!("inherited: {inherited:?}\n").as_bytes())
             .unwrap();
+    }
+
+    #[test]
+    fn an_override_of_the_users_folder_is_a_choice_and_a_default_is_none() {
+        for chosen in ["cli", "env", "path-override"] {
+            assert!(is_explicit(Some(chosen), true), "{chosen}");
+        }
+        for found in ["toolchain-file", "default"] {
+            assert!(!is_explicit(Some(found), true), "{found}");
+        }
+        assert!(is_explicit(None, false) && !is_explicit(None, true));
     }
 
     #[test]
