@@ -508,6 +508,11 @@ fn patterns_are_left_out_and_come_back() {
     assert_same_bytes(&before, &users_bytes(user.root()));
     let whole = setting.revision(".");
     assert_eq!(whole.tree, main.tree, "what a sparse checkout does not show is still in it");
+    user.write("data/small.txt", "changed\n");
+    let changed = setting.revision(".");
+    setting.open().check_out(&changed).unwrap();
+    assert_eq!(read(&path.join("data/small.txt")), "changed\n", "a file outside of the sparse checkout");
+    assert_eq!(read(&path.join("data/big.bin")), "big\n");
     let bad = Worktree::open(&setting.cache, &setting.repository, &["!x".to_owned()]);
     assert!(bad.err().unwrap().to_string().contains("is not a pattern"));
 }

@@ -72,7 +72,13 @@ impl TemporaryIndex<'_> {
     fn git(&self, arguments: &[&str]) -> Command {
         // A split index would leave its shared half in the user's git directory. A cache of
         // untracked files is useless in a temporary index.
-        let settings = ["core.splitIndex=false", "core.untrackedCache=false", "index.sparse=false"];
+        // Outside of a sparse checkout, `git add` changes nothing.
+        let settings = [
+            "core.splitIndex=false",
+            "core.untrackedCache=false",
+            "core.sparseCheckout=false",
+            "index.sparse=false",
+        ];
         let command =
             settings.iter().fold(self.repository.git(), |command, setting| command.args(["-c", setting]));
         // Warnings about line endings matter only for the user's own `git add`.
