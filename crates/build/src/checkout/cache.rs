@@ -26,6 +26,7 @@
 //! run is going on; the tool makes them again.
 
 use std::collections::HashSet;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
@@ -273,9 +274,11 @@ impl Cache {
     }
 }
 
-/// Notes which repository a folder is for. Most runs find it noted.
+/// Notes which repository a folder is for. Most runs find it noted. The file's time says when the cache was opened last.
 fn note_repository(path: &Utf8Path, text: &str) -> std::io::Result<()> {
     if regular_file::read(path).is_ok_and(|found| found == text.as_bytes()) {
+        // Without it, target folders may be removed earlier, and are made again.
+        _ = std::fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
         return Ok(());
     }
     regular_file::write(path, text.as_bytes())
@@ -400,6 +403,16 @@ mod tests {
         assert_eq!(repository_name("/srv/ripgrep.git".into()), "ripgrep");
         assert_eq!(repository_name("/srv/my répo x/.git".into()), "my-r-po-x");
         assert_eq!(repository_name("/".into()), "repository");
+    }
+
+    #[test]
+    fn each_opening_of_a_cache_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap().join("repository");
+        note_repository(&path, "/a/.git\n").unwrap();
+        std::fs::File::open(&path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        note_repository(&path, "/a/.git\n").unwrap();
+        assert_ne!(fs_err::metadata(&path).unwrap().modified().unwrap(), SystemTime::UNIX_EPOCH);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn parts_of(repository: &Utf8Path, own: &Cache) -> Vec<Part> {
     let of_tests = Some(repository.join("worktree/target")).filter(|path| path.is_dir());
     let targets = below(repository).into_iter().filter(is_target).chain(of_tests);
     let targets = targets.filter(|_| repository != own.folder());
-    // Opening the cache writes the file `repository` again.
+    // Opening the cache gives the file `repository` the time of now.
     builds.chain(targets.map(|path| part(path, opened))).collect()
 }
 
