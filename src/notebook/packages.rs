@@ -105,7 +105,7 @@ impl<'a> Packages<'a> {
 
 fn package_name(manifest: &str) -> Option<String> {
     let manifest: DocumentMut = manifest.parse().ok()?;
-    manifest.get("package")?.get("name")?.as_str().map(str::to_owned)
+    manifest.get("package").or_else(|| manifest.get("project"))?.get("name")?.as_str().map(str::to_owned)
 }
 
 /// Makes the paths of patches relative to the notebook's package, which is in a folder of the root.

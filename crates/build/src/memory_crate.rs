@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use memprof_support::regular_file::followed;
 use toml_edit::{DocumentMut, Table};
+
+use crate::git::workspace_folder;
+use memprof_support::regular_file::followed;
 
 /// The name of an item in the crate, and so a text in its metadata. A crate of the same name that
 /// lacks it has nothing to do with us. The shim has it, too, so that a copy of it is replaced.
@@ -45,12 +47,12 @@ pub(crate) fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> 
     let (Ok(lock), Ok(manifest)) = (lock.parse::<DocumentMut>(), manifest.parse::<DocumentMut>()) else {
         return false;
     };
-    let root = manifest.get("package").and_then(|package| package.get("name")?.as_str());
+    let root = workspace_folder::package_name(&manifest);
     let is_member = |package: &Table| {
         let name = package.get("name").and_then(|name| name.as_str());
         !is_external
             && !package.contains_key("source")
-            && (manifest.contains_key("workspace") || name == root)
+            && (manifest.contains_key("workspace") || name == root.as_deref())
     };
     let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
     packages.into_iter().flatten().filter(|package| !is_member(package)).any(|package| {

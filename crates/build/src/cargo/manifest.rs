@@ -6,6 +6,7 @@ use anyhow::Context;
 use camino::Utf8Path;
 use cargo_metadata::Artifact;
 
+use crate::git::workspace_folder;
 use memprof_plan::request::TargetKind;
 use memprof_support::regular_file::followed;
 
@@ -73,9 +74,8 @@ fn tables(item: &toml_edit::Item) -> Vec<BTreeMap<String, toml_edit::Value>> {
 /// forms.
 pub(crate) fn package_name(artifact: &Artifact) -> anyhow::Result<String> {
     let document: toml_edit::DocumentMut = followed::text(&artifact.manifest_path)?.parse()?;
-    let name =
-        document.get("package").and_then(|package| package.get("name")).and_then(toml_edit::Item::as_str);
-    name.map(ToOwned::to_owned).with_context(|| format!("{} has no package name", artifact.manifest_path))
+    workspace_folder::package_name(&document)
+        .with_context(|| format!("{} has no package name", artifact.manifest_path))
 }
 
 #[cfg(test)]

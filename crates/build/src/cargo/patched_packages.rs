@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use cargo_metadata::semver::Version;
 use toml_edit::{DocumentMut, Item, Table};
 
+use crate::git::workspace_folder;
+
 /// Returns a lock file without the packages of registries that a workspace has itself, in a compatible version that the
 /// lock file does not know. `None` if there are none. `read` returns a manifest, by its folder in the workspace. One that
 /// cannot be read replaces nothing: it may be outside of the repository, and cargo says what is wrong with it.
@@ -49,7 +51,7 @@ fn own_versions(root: &DocumentMut, read: impl Fn(&str) -> Option<String>) -> BT
         root.get("workspace").and_then(|workspace| workspace.get("package")?.get("version")?.as_str());
     let version = |folder: &str| {
         let manifest: DocumentMut = read(folder)?.parse().ok()?;
-        let version = manifest.get("package")?.get("version")?;
+        let version = workspace_folder::package_of(&manifest)?.get("version")?;
         Version::parse(version.as_str().or(of_workspace)?).ok()
     };
     let own = patches.filter_map(|(key, patch)| {

@@ -172,8 +172,7 @@ impl ManifestTree<'_> {
         if document.contains_key("workspace") {
             return Ok(manifest.to_owned());
         }
-        let named =
-            document.get("package").and_then(|package| package.get("workspace")).and_then(Item::as_str);
+        let named = package_of(document).and_then(|package| package.get("workspace")).and_then(Item::as_str);
         if let Some(named) = named {
             let path = normal(&folder.join(named).join("Cargo.toml"));
             return path
@@ -223,8 +222,14 @@ fn parsed(text: &[u8], path: &Utf8Path) -> anyhow::Result<DocumentMut> {
     String::from_utf8_lossy(text).parse().with_context(|| format!("{path} is not TOML"))
 }
 
-fn package_name(manifest: &DocumentMut) -> Option<String> {
-    let name = manifest.get("package").and_then(|package| package.get("name"));
+/// Returns the table `[package]` of a manifest. Old ones call it `[project]`.
+pub(crate) fn package_of(manifest: &DocumentMut) -> Option<&Item> {
+    manifest.get("package").or_else(|| manifest.get("project"))
+}
+
+/// Returns the name of a manifest's package.
+pub(crate) fn package_name(manifest: &DocumentMut) -> Option<String> {
+    let name = package_of(manifest)?.get("name");
     name.and_then(Item::as_str).map(str::to_owned)
 }
 
@@ -233,7 +238,7 @@ fn is_workspace(manifest: &Utf8Path) -> bool {
     let text = followed::text(manifest).ok();
     let document = text.and_then(|text| text.parse::<DocumentMut>().ok());
     document.is_some_and(|document| {
-        let has_other = document.get("package").is_some_and(|package| package.get("workspace").is_some());
+        let has_other = package_of(&document).is_some_and(|package| package.get("workspace").is_some());
         document.contains_key("workspace") && !has_other
     })
 }
@@ -283,4 +288,17 @@ fn manifests(repository: &Repository, commit: &str) -> anyhow::Result<Vec<String
     paths.retain(|path| Utf8Path::new(path).file_name() == Some("Cargo.toml"));
     paths.sort_by_key(|path| (path.matches('/').count(), path.clone()));
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_manifest_names_its_package_below_project() {
+        let name = |text: &str| package_name(&text.parse().unwrap());
+        assert_eq!(name("[project]\nname = 'old'").as_deref(), Some("old"));
+        assert_eq!(name("[package]\nname = 'new'").as_deref(), Some("new"));
+        assert_eq!(name("[workspace]\nmembers = []"), None);
+    }
 }

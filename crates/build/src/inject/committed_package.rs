@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use toml_edit::{DocumentMut, Item};
 
 use crate::git::repository::Repository;
+use crate::git::workspace_folder;
 
 /// Returns the folder of the package of this name, relative to the repository's root; `None` if the
 /// commit has no such package.
@@ -32,9 +32,7 @@ pub fn packages(repository: &Repository, commit: &str) -> anyhow::Result<BTreeMa
 }
 
 fn package_name(manifest: &str) -> Option<String> {
-    let document = manifest.parse::<DocumentMut>().ok()?;
-    let package = document.get("package").or_else(|| document.get("project"))?;
-    package.get("name").and_then(Item::as_str).map(str::to_owned)
+    workspace_folder::package_name(&manifest.parse().ok()?)
 }
 
 #[cfg(test)]

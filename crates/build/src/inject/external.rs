@@ -11,6 +11,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::{self, InjectedFiles};
+use crate::git::workspace_folder;
 use crate::inject::checkout_edits;
 use crate::inject::overlay::OverlayFile;
 use memprof_plan::request::{BuildOptions, OverlayMode, OverlayRequest};
@@ -295,7 +296,7 @@ fn read_manifest(path: &Utf8Path) -> anyhow::Result<DocumentMut> {
 
 /// Returns a text of the `[package]` table.
 fn package_key<'a>(manifest: &'a DocumentMut, key: &str) -> Option<&'a str> {
-    manifest.get("package")?.get(key)?.as_str()
+    workspace_folder::package_of(manifest)?.get(key)?.as_str()
 }
 
 /// Finds a package by name without `cargo metadata`, because the workspace may not load.

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use toml_edit::{DocumentMut, Item};
 
 use crate::git::repository::Repository;
+use crate::git::workspace_folder::package_name;
 use crate::inject::checkout_edits;
 use crate::inject::overlay::{self, OverlayFile};
 use memprof_plan::request::{OverlayMode, OverlayPath, OverlayRequest};
@@ -299,11 +300,6 @@ impl Packages {
 fn manifest_at(repository: &Repository, commit: &str, path: &Utf8Path) -> DocumentMut {
     let text = repository.show(commit, path.as_str()).ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&text).parse().unwrap_or_default()
-}
-
-fn package_name(manifest: &DocumentMut) -> Option<String> {
-    let package = manifest.get("package").or_else(|| manifest.get("project"))?;
-    package.get("name").and_then(Item::as_str).map(str::to_owned)
 }
 
 /// Returns a list of paths of the `[workspace]` table.

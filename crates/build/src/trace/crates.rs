@@ -8,6 +8,7 @@ use cargo_metadata::{CrateType, Metadata, Package, Target, TargetKind};
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::cargo::toolchain::Toolchain;
+use crate::git::workspace_folder;
 use crate::inject::checkout_edits;
 use memprof_support::paths::without_dots;
 use memprof_support::regular_file::followed;
@@ -138,10 +139,10 @@ fn read_manifest(
     }
     let library = document.get("lib");
     let text = |key: &str| library.and_then(|library| library.get(key)).and_then(Item::as_str);
-    let package = document.get("package").and_then(|package| package.get("name")).and_then(Item::as_str);
+    let package = workspace_folder::package_name(&document);
     let root = folder.join(text("path").unwrap_or("src/lib.rs"));
     let is_macro = library.and_then(|library| library.get("proc-macro")).and_then(Item::as_bool);
-    let name = text("name").or(package).filter(|_| root.exists());
+    let name = text("name").or(package.as_deref()).filter(|_| root.exists());
     let library = name.map(|name| Crate {
         name: name.replace('-', "_"),
         root,
