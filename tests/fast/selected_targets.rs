@@ -84,6 +84,32 @@ fn folders_of_tests_in_a_folder_of_sources_may_belong_to_either() {
 }
 
 #[test]
+fn a_target_in_a_submodule_may_contain_any_test() {
+    let mut repository = TestRepository::new();
+    repository.write("tests/broken.rs", "fn breaks() {}\n");
+    repository.commit("all");
+    repository.git([
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{},vendor/lib", "1".repeat(40)),
+    ]);
+    repository.git(["commit", "--quiet", "--message", "a submodule"]);
+    let commit = repository.git(["rev-parse", "HEAD"]).trim().to_owned();
+    let (opened, revision) = (repository.open(), revision(&commit));
+    let overlay = [OverlayFile {
+        package: None,
+        destination: "tests/memprobe.rs".into(),
+        content: "fn decodes() {}\n".into(),
+        mode: OverlayMode::Package,
+    }];
+    let texts = RevisionTexts::new(&opened, &revision, &overlay, &[]);
+    let may = |root: &str| texts.may_select(&selecting("encodes"), &failed(TargetKind::Test, root));
+    assert!(may("vendor/lib/tests/all.rs") && !may("tests/broken.rs"));
+    assert_eq!(only_tests(&texts, &selecting("decodes")), None, "the submodule may have one, too");
+}
+
+#[test]
 fn a_cell_is_also_selected_by_its_own_name() {
     let mut repository = TestRepository::new();
     repository.write("tests/hf.rs", "fn hf_fwd() {}\n");

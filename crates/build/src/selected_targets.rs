@@ -60,7 +60,9 @@ impl<'a> RevisionTexts<'a> {
 
     /// Whether a target that does not compile may contain a selected test.
     pub fn may_select(&self, request: &Request, target: &FailedTarget) -> bool {
-        if target.is_program {
+        let is_hidden =
+            |submodules: Vec<Utf8PathBuf>| submodules.iter().any(|one| target.root.starts_with(one));
+        if target.is_program || self.submodules().is_none_or(is_hidden) {
             return true;
         }
         let may_name =
@@ -123,6 +125,11 @@ impl<'a> RevisionTexts<'a> {
     /// Whether a file contains this text.
     fn mentions(&self, file: &Utf8PathBuf, text: &str) -> bool {
         self.paths_with(&text.to_lowercase()).is_none_or(|paths| paths.contains(file))
+    }
+
+    /// Returns the folders of submodules, whose files git does not search. `None` if git cannot tell.
+    fn submodules(&self) -> Option<Vec<Utf8PathBuf>> {
+        self.repository.submodules(&self.revision.commit).ok()
     }
 
     /// Returns the files whose text or path contains this, in upper or lower case. `None` if git
@@ -203,6 +210,7 @@ pub fn only_tests(texts: &RevisionTexts<'_>, request: &Request) -> Option<BTreeS
         texts.paths_with(&name).is_none_or(|paths| paths.iter().any(beside))
     };
     let is_only = !names.is_empty()
+        && texts.submodules().is_some_and(|submodules| submodules.is_empty())
         && may_be_added(texts, request, &names)
         && !names.iter().any(is_mentioned)
         && !texts.may_select_beside(request, &names);

@@ -418,6 +418,14 @@ impl Repository {
         Ok(links.into_iter().map(Utf8PathBuf::from).collect())
     }
 
+    /// Returns the folders of a commit's submodules.
+    ///
+    /// # Errors
+    /// Git cannot read the commit.
+    pub(crate) fn submodules(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
+        Ok(self.listed(commit, "", " commit ")?.into_iter().map(Utf8PathBuf::from).collect())
+    }
+
     /// Returns the paths in a folder of a commit whose mode and type contain this.
     fn listed(&self, commit: &str, folder: &str, facts: &str) -> anyhow::Result<Vec<String>> {
         let folder = folder.trim_end_matches('/');
