@@ -60,12 +60,14 @@ impl Change {
             return Ok(None);
         };
         let view = comparison.view(cell, pair);
-        let checkpoint = view.key(&view.rows[moved.row]).shown(&cell.labels);
+        let row = &view.rows[moved.row];
+        // A search reads one checkpoint. Where sides have others before it, the whole test is comparable.
+        let checkpoint = (!view.pair.joined.has(row)).then(|| view.key(row).shown(&cell.labels));
         let words = search_options::for_search(&command_line(std::env::args()));
         Ok(Some(Self {
             ends: [comparison.baseline, worst.candidate],
             cell: cell.id.clone(),
-            query: MetricQuery { metric: moved.metric.clone(), checkpoint: Some(checkpoint) },
+            query: MetricQuery { metric: moved.metric.clone(), checkpoint },
             threshold: None,
             flags: words.unwrap_or_default(),
         }))
