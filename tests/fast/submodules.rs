@@ -4,8 +4,10 @@ use crate::contents::{ALLOW_FILE, cache, configuration, library, package, read, 
 use crate::support::{TestRepository, assert_same_bytes, every_byte, isolated, succeed};
 use memprof_build::checkout::cache::Cache;
 use memprof_build::checkout::worktree::Worktree;
+use memprof_build::git::changed_submodules::ChangedSubmodules;
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::resolve;
+use memprof_plan::changed_file::ChangedFile;
 use memprof_plan::request::{RefRequest, Request};
 use memprof_support::advice::help;
 
@@ -403,4 +405,42 @@ fn submodules_whose_names_exclude_each_other_take_turns() {
         worktree.check_out(&revision(&repository, spec)).unwrap_or_else(|error| panic!("{spec}: {error:#}"));
         assert_eq!(read(&worktree.path().join("lib/lib.c")), content);
     }
+}
+
+#[test]
+fn the_files_of_a_submodule_that_moved_are_known_or_said_to_be_unknown() {
+    let (user, mut library) = package_with_two_versions_of_a_library();
+    library.write("new.c", "three\n");
+    library.git(["rm", "--quiet", "lib.c"]);
+    let third = library.commit("three");
+    let repository = user.open().with_environment(ALLOW_FILE);
+    let commit = |spec: &str| user.git(["rev-parse", spec]);
+    let [none, old, new] = ["main~2", "main~1", "main"].map(commit);
+    let nowhere = utf8(&user.beside("nowhere"));
+    let changed = |checkout, old: &str, new: &str| {
+        ChangedSubmodules::between(&repository, checkout, old, new)
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    };
+    let path = || Some("lib/lib.c".to_owned());
+    let both = changed(&nowhere, &old, &new);
+    assert_eq!(both.files, [ChangedFile { old: path(), new: path() }]);
+    let texts = [0, 1].map(|side| both.text(&repository, side, "lib/lib.c").unwrap());
+    assert_eq!(texts, ["one\n", "two\n"].map(Vec::from));
+    let added = changed(&nowhere, &none, &new);
+    assert_eq!(added.files, [ChangedFile { old: None, new: path() }]);
+
+    // The user's clone lacks this commit, and the checkout fetches it.
+    user.git(["update-index", "--cacheinfo", &format!("160000,{third},lib")]);
+    user.git(["commit", "--quiet", "--message", "lib moved again"]);
+    let newest = commit("main");
+    let unknown = changed(&nowhere, &new, &newest);
+    assert_eq!((unknown.files.len(), &*unknown.unknown), (0, &["lib/".to_owned()][..]));
+    let cache = cache(&user, &repository);
+    let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+    worktree.check_out(&revision(&repository, "main")).unwrap_or_else(|error| panic!("{error:#}"));
+    let checkout = utf8(&user.path(".git/worktrees/worktree"));
+    let fetched = changed(&checkout, &new, &newest);
+    let fresh = ChangedFile { old: None, new: Some("lib/new.c".to_owned()) };
+    assert_eq!(fetched.files, [ChangedFile { old: path(), new: None }, fresh]);
+    assert!(fetched.unknown.is_empty());
 }

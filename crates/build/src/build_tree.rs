@@ -49,6 +49,11 @@ impl<'a> BuildTree<'a> {
         self.worktree.git()
     }
 
+    /// Returns its git directory.
+    pub(crate) fn git_directory(&self) -> &Utf8Path {
+        self.worktree.git_directory()
+    }
+
     /// Checks a revision out, without injecting anything. Warns of submodules that are missing.
     pub fn check_out(&mut self, inputs: &Inputs<'_>, revision: &Revision) -> anyhow::Result<()> {
         self.restored = None;

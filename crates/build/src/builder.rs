@@ -334,6 +334,11 @@ impl<'a> Builder<'a> {
         self.tree.git()
     }
 
+    /// Returns the git directory of the checkout.
+    pub fn git_directory(&self) -> &Utf8Path {
+        self.tree.git_directory()
+    }
+
     /// Returns a revision's build from the store, or that of another revision with the same sources. The second
     /// value tells which.
     fn stored_or_same(&self, job: &Job<'_>, key_inputs: &KeyInputs) -> Option<(Box<Entry>, bool)> {

@@ -7,6 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use memprof_build::builder::Builder;
 use memprof_build::git::changed_files::changed_files;
+use memprof_build::git::changed_submodules::ChangedSubmodules;
 use memprof_build::git::repository::Repository;
 use memprof_build::store::Entry;
 use memprof_judge::results::run_folder::RunFolder;
@@ -49,10 +50,17 @@ pub(crate) fn keep(
         }
         let commits = [&*baseline.commit, &candidate.commit];
         let laid = [laid(plan.baseline)?, laid(index)?];
-        let files = changed_files(repository, commits[0], commits[1])?;
-        // A symbolic link has no text.
-        let show = |side: usize, path: &str| repository.show(commits[side], path).ok().flatten();
-        Ok(with_texts(files, &laid, &show))
+        let mut files = changed_files(repository, commits[0], commits[1])?;
+        let mut submodules =
+            ChangedSubmodules::between(repository, builder.git_directory(), commits[0], commits[1])?;
+        files.append(&mut submodules.files);
+        let show = |side: usize, path: &str| {
+            let of_submodule = submodules.text(repository, side, path);
+            // A symbolic link has no text.
+            of_submodule.or_else(|| repository.show(commits[side], path).ok().flatten())
+        };
+        let unknown = submodules.unknown.iter().map(|folder| StoredFile::unknown(folder));
+        Ok(with_texts(files, &laid, &show).into_iter().chain(unknown).collect())
     };
     for (index, candidate) in plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline) {
         changes.of.insert(index, changed(index, candidate).map_err(|error| format!("{error:#}")));

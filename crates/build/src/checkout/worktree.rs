@@ -71,6 +71,11 @@ impl<'repository> Worktree<'repository> {
         &self.path
     }
 
+    /// Returns its git directory, whose folder `modules` has the submodules that were checked out.
+    pub(crate) fn git_directory(&self) -> &Utf8Path {
+        &self.entry.folder
+    }
+
     /// Checks out the revision in place. Files that do not differ keep their time. Removes injected
     /// files, but keeps files that git ignores.
     ///

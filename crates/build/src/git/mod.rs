@@ -2,6 +2,7 @@
 //! Reads the repository; writes only below `refs/memprof/`.
 
 pub mod changed_files;
+pub mod changed_submodules;
 pub mod commits;
 pub(crate) mod fetch;
 pub mod lineage;

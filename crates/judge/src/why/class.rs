@@ -158,6 +158,8 @@ pub(super) struct FrameFacts {
     replacements: Vec<Replacement>,
     /// Whether it is in the code that names the lines of a backtrace, and both sides have such frames.
     names_lines: bool,
+    /// Whether it is not known what changed in its file.
+    is_unknown: bool,
     kind: FrameKind,
 }
 
@@ -192,12 +194,13 @@ impl Diff {
             dependency: self.versions.change(side, frame),
             replacements: self.changes().replacements(side, frame),
             names_lines: frame.names_lines(),
+            is_unknown: self.changes().is_unknown(frame),
             kind: frame.kind(),
         }
     }
 
     /// Returns the class of a stack, whose frames are the innermost first; `None` if its frames have
-    /// no lines, or the changes are not known, so that nothing can be said.
+    /// no lines, or the changes of its code are not known, so that nothing can be said.
     pub(super) fn class(&self, side: Side, stack: &[&Frame], facts: &[&FrameFacts]) -> Option<Class> {
         self.changes.as_ref()?;
         let first = naming(facts.iter().map(|facts| facts.kind))?;
@@ -211,6 +214,9 @@ impl Diff {
         }
         // What is nearest to the allocation says most.
         for (index, (frame, facts)) in stack.iter().zip(facts).enumerate() {
+            if facts.is_unknown {
+                return None;
+            }
             if let Some(changed) = &facts.dependency {
                 return Some(Class::Dependency(changed.clone()));
             }
@@ -249,9 +255,11 @@ impl Diff {
             let existence = if side == Side::Baseline { Existence::New } else { Existence::Deleted };
             Some(ChangedEnd::Code { function, existence, hunk })
         };
-        let found = (0..stack.len()).find_map(|index| Some((index, change(index)?)));
+        let known = facts.iter().take_while(|facts| !facts.is_unknown).count();
+        let found = (0..known).find_map(|index| Some((index, change(index)?)));
         let (index, change) = match found {
             Some((index, change)) => (index, Some(change)),
+            None if known < stack.len() => return None,
             None => (shown(stack)?, None),
         };
         let frame = stack[index];
@@ -272,8 +280,11 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::why::hunks::ChangedSources;
     use crate::why::hunks::tests::changes;
     use crate::why::stacks::tests::frame;
+    use crate::why::stored::StoredFile;
+    use std::collections::BTreeSet;
 
     const OLD: &str =
         "fn a() {\n    b();\n}\nfn b() {\n    c(1);\n}\nfn c() {\n    x();\n}\nfn gone() {\n}\n";
@@ -361,6 +372,25 @@ mod tests {
         let facts = no_changes.facts(Side::Candidate, &bare);
         assert_eq!(no_changes.class(Side::Candidate, &[&bare], &[&facts]), None);
         assert_eq!(no_changes.class(Side::Candidate, &[], &[]), None);
+    }
+
+    #[test]
+    fn of_a_submodule_that_changed_in_an_unknown_way_nothing_is_said() {
+        let files = [StoredFile::unknown("src/lib/")];
+        let changes = Some(ChangedSources::new(&files).used(&[BTreeSet::new(), BTreeSet::new()]));
+        let diff = Diff { changes, ..Diff::default() };
+        let class = |stack: &[&str]| {
+            let frames: Vec<Frame> = stack.iter().map(|text| frame(text)).collect();
+            let facts: Vec<FrameFacts> =
+                frames.iter().map(|frame| diff.facts(Side::Candidate, frame)).collect();
+            let (frames, facts): (Vec<_>, Vec<_>) = (frames.iter().collect(), facts.iter().collect());
+            let ended = diff.ended(Side::Candidate, (Way::Freed, false), &frames, &facts);
+            assert_eq!(ended.is_none(), stack.iter().any(|frame| frame.contains("src/lib/")));
+            diff.class(Side::Candidate, &frames, &facts)
+        };
+        assert_eq!(class(&["lib::f@src/lib/a.rs:8", "a::a@src/lib.rs:2"]), None);
+        assert_eq!(class(&["a::a@src/lib.rs:2", "lib::f@src/lib/a.rs:8"]), None, "a caller may have changed");
+        assert_eq!(class(&["a::a@src/lib.rs:2"]), Some(Class::Unchanged));
     }
 
     #[test]

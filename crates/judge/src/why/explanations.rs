@@ -228,9 +228,11 @@ impl Reader<'_> {
         explained.recorded[1] = self.recorded(test, test.candidate)?;
         if !alone {
             explained.recorded[0] = self.recorded(test, self.comparison.baseline)?;
-            if let Err(reason) = self.changed_files(test.candidate) {
-                explained.remarks.push(format!("it is not known which sites the diff touches: {reason}"));
-            }
+            let used = explained.recorded.iter().flatten().flat_map(|side| used_paths(side.stacks.frames()));
+            explained.remarks.extend(match self.changed_files(test.candidate) {
+                Ok(files) => files.problems(&used.collect()),
+                Err(reason) => vec![format!("it is not known which sites the diff touches: {reason}")],
+            });
         }
         let notes: BTreeSet<String> =
             explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();

@@ -29,6 +29,8 @@ pub struct Changes {
     files: Vec<Arc<FileChange>>,
     /// The file of each path, for each side.
     of_path: [BTreeMap<String, usize>; 2],
+    /// The folders of which it is not known what changed.
+    unknown: Vec<String>,
 }
 
 /// The source files that differ between two revisions. A file is compared and parsed once, for all tests whose stacks
@@ -81,10 +83,22 @@ impl<'a> ChangedSources<'a> {
         Self(files.iter().map(|file| (file, OnceLock::new())).collect())
     }
 
+    /// Says of which files that stacks are in it is not known what changed.
+    pub(crate) fn problems(&self, used: &BTreeSet<&str>) -> Vec<String> {
+        let folders = self.0.iter().filter_map(|(file, _)| file.unknown_folder());
+        let folders = folders.filter(|folder| used.iter().any(|path| path.starts_with(folder)));
+        let reason = "the commits of this submodule are not here";
+        folders.map(|one| format!("it is not known what the diff changes in {one}: {reason}")).collect()
+    }
+
     /// Returns the changes of the files that stacks are in. `used` has their paths, for each side.
     pub fn used(&self, used: &[BTreeSet<&str>; 2]) -> Changes {
         let mut changes = Changes::default();
         for (file, change) in &self.0 {
+            if let Some(folder) = file.unknown_folder() {
+                changes.unknown.push(folder.to_owned());
+                continue;
+            }
             let mut paths = file.paths.iter().zip(used);
             if !paths.any(|(path, used)| path.as_ref().is_some_and(|path| used.contains(&**path))) {
                 continue;
@@ -100,10 +114,16 @@ impl<'a> ChangedSources<'a> {
 
 impl Changes {
     /// No changes: one revision alone.
-    pub const NONE: Self = Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()] };
+    pub const NONE: Self =
+        Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()], unknown: Vec::new() };
 
     fn file(&self, side: Side, path: &str) -> Option<&FileChange> {
         self.of_path[side as usize].get(path).map(|index| &*self.files[*index])
+    }
+
+    /// Whether it is not known what changed in a frame's file.
+    pub(crate) fn is_unknown(&self, frame: &Frame) -> bool {
+        frame.checkout_path().is_some_and(|path| self.unknown.iter().any(|folder| path.starts_with(folder)))
     }
 
     /// Returns the hunk that has a frame's line, or else one in the function around it.
@@ -552,6 +572,9 @@ impl Clone for T {
         let (first, second) = (used(), used());
         assert!(first.len() == 1 && second.len() == 1 && Arc::ptr_eq(&first[0], &second[0]));
         assert!(changed.0[1].1.get().is_none());
+        let unknown = [StoredFile::unknown("lib/")];
+        let problems = |path| ChangedSources::new(&unknown).problems(&BTreeSet::from([path]));
+        assert!(problems("lib/src/lib.rs").len() == 1 && problems("library/src/lib.rs").is_empty());
     }
 
     proptest::proptest! {

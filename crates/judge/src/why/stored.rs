@@ -111,13 +111,25 @@ pub struct StoredChanges {
     pub of: BTreeMap<usize, Result<Vec<StoredFile>, String>>,
 }
 
-/// A source file that differs.
+/// A source file that differs, or a folder (`lib/`) of which it is not known how it differs: a submodule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredFile {
     /// The path at the baseline and at the candidate; `None` if a side lacks it.
     pub paths: [Option<String>; 2],
     /// The text on each side; `None` if it could not be read.
     pub texts: [Option<String>; 2],
+}
+
+impl StoredFile {
+    /// A folder of which it is not known how it differs. Its path ends with a slash.
+    pub fn unknown(folder: &str) -> Self {
+        Self { paths: [0, 1].map(|_| Some(folder.to_owned())), texts: [None, None] }
+    }
+
+    /// Returns the path of such a folder.
+    pub(crate) fn unknown_folder(&self) -> Option<&str> {
+        self.paths[1].as_deref().filter(|path| path.ends_with('/'))
+    }
 }
 
 #[cfg(test)]
