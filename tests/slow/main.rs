@@ -13,6 +13,7 @@ mod bisect;
 mod bodies;
 mod broken_targets;
 mod browser;
+mod cache_limit;
 mod chromium;
 mod courtesy;
 mod device_pool;

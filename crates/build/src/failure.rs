@@ -95,6 +95,11 @@ impl BuildFailure {
         Self { first_errors, hints, fault, ..Self::default() }
     }
 
+    /// Whether the disk was full: nothing is said about the revision.
+    pub fn is_of_full_disk(&self) -> bool {
+        self.first_errors.contains("No space left on device")
+    }
+
     /// Returns an error for the request, if no revision has what the user asked for.
     pub fn of_all(failures: &[&Self]) -> Option<UserError> {
         let first =

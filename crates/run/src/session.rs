@@ -229,14 +229,14 @@ impl<'a> Session<'a> {
             let written = build.join(store::PROVENANCE).metadata().and_then(|metadata| metadata.modified());
             written.is_ok_and(|written| written >= began)
         };
-        let has_new = used.iter().any(is_new);
+        let new: Vec<&Utf8Path> = used.iter().copied().filter(|build| is_new(build)).collect();
         for build in &used {
             size_limit::note_use(build);
         }
-        if let Some(limit) = limit.filter(|_| has_new) {
-            size_limit::shrink(&self.cache, &used, limit, self.interrupt, self.sink)?;
+        if let Some(limit) = limit.filter(|_| !new.is_empty()) {
+            size_limit::shrink(&self.cache, &new, &used, limit, self.interrupt, self.sink)?;
         }
-        Ok(has_new)
+        Ok(!new.is_empty())
     }
 
     /// Stores which functions are traced in the run's folder, and warns of those that cannot be.

@@ -72,33 +72,42 @@ impl Measured {
         home.join("size.json")
     }
 
-    /// Whether the caches need not be measured again.
-    fn is_far_below(home: &Utf8Path, limit: u64) -> bool {
-        sealed::read(&Self::place(home)).is_ok_and(|measured: Self| {
-            measured.bytes < limit / 10 * 9 && measured.at.elapsed().is_ok_and(|age| age < TRUSTED)
-        })
+    /// Whether the caches need not be measured again, with these new builds. Adds them to the size.
+    fn is_far_below(home: &Utf8Path, new: &[&Utf8Path], limit: u64) -> bool {
+        let Ok(mut measured) = sealed::read::<Self>(&Self::place(home)) else { return false };
+        measured.bytes += new.iter().map(|build| bytes_on_disk(build)).sum::<u64>();
+        let is_far = measured.bytes < limit / 10 * 9 && measured.at.elapsed().is_ok_and(|age| age < TRUSTED);
+        if is_far && !new.is_empty() {
+            measured.note(home);
+        }
+        is_far
     }
 
     /// Measures the caches, and notes their size.
     fn take(home: &Utf8Path) -> u64 {
         let bytes = bytes_on_disk(home);
-        // It only saves time, so a full disk is no error.
-        let _ = sealed::write(&Self::place(home), &Self { bytes, at: SystemTime::now() });
+        Self { bytes, at: SystemTime::now() }.note(home);
         bytes
+    }
+
+    fn note(&self, home: &Utf8Path) {
+        // It only saves time, so a full disk is no error.
+        let _ = sealed::write(&Self::place(home), self);
     }
 }
 
 /// Removes parts until the caches together take no more than the limit. The caller holds the lock
-/// of `own`, and uses the builds in `in_use`. Returns the bytes that were removed.
+/// of `own`, has added the builds in `new`, and uses those in `in_use`. Returns the bytes that were removed.
 pub fn shrink(
     own: &Cache,
+    new: &[&Utf8Path],
     in_use: &[&Utf8Path],
     limit: u64,
     interrupt: &AtomicBool,
     sink: &dyn Sink,
 ) -> anyhow::Result<u64> {
     let Some(home) = own.folder().parent() else { return Ok(0) };
-    if Measured::is_far_below(home, limit) {
+    if Measured::is_far_below(home, new, limit) {
         return Ok(0);
     }
     let total = Measured::take(home);
@@ -229,7 +238,7 @@ mod tests {
         }
 
         fn shrink(&self, in_use: &[&Utf8Path], limit: usize) -> u64 {
-            shrink(&self.own, in_use, limit as u64, &AtomicBool::new(false), &|_| ()).unwrap()
+            shrink(&self.own, &[], in_use, limit as u64, &AtomicBool::new(false), &|_| ()).unwrap()
         }
     }
 
@@ -250,8 +259,13 @@ mod tests {
         let of_other = Place::part(&other, "target", 0);
         let users = Place::part(&place.home, "taxes-2025/target", 2_000);
         assert_eq!(place.shrink(&[&used], 100 * MIB), 0, "below the limit nothing goes");
-        assert!(Measured::is_far_below(&place.home, 100 << 20));
-        assert!(!Measured::is_far_below(&place.home, 5 << 20), "it has five parts, and some small files");
+        let is_far_below =
+            |new: &[&Utf8Path], limit: u64| Measured::is_far_below(&place.home, new, limit << 20);
+        assert!(is_far_below(&[], 100));
+        assert!(!is_far_below(&[], 5), "it has six parts, and some small files");
+        // A search adds many builds before the size is measured again.
+        assert!(is_far_below(&[&new], 12) && is_far_below(&[&new, &old], 12));
+        assert!(!is_far_below(&[&new, &old], 12));
         place.shrink(&[&used], 5 * MIB + MIB / 2);
         assert!(!of_other.exists() && old.exists(), "the other repository was opened 70 hours ago");
         note_use(&old);

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -26,9 +27,10 @@ use crate::session::{self, Session};
 use crate::stdin_files;
 use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
+use memprof_build::checkout::size_limit;
 use memprof_build::compile_check::{CheckedTarget, CompileCheck};
 use memprof_build::failure::BuildFailure;
-use memprof_build::store::Entry;
+use memprof_build::store::{self, Entry};
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::compare::{evaluation, noise};
@@ -57,6 +59,8 @@ pub struct CommitRunner<'a> {
     /// By commit. A commit that was not built yet holds an empty failure, which nothing reads.
     pub(super) builds: Vec<Build>,
     is_built: Vec<bool>,
+    /// How many bytes the cache may take.
+    limit: Option<u64>,
     stored: BTreeMap<usize, StoredBuild>,
     /// Whether the good commit was built in an earlier session, and not yet in this one.
     is_continued: bool,
@@ -149,6 +153,7 @@ impl<'a> CommitRunner<'a> {
             builder,
             builds: std::iter::repeat_with(|| Build::Failed(BuildFailure::default())).take(commits).collect(),
             is_built: vec![false; commits],
+            limit: size_limit::limit()?,
             is_continued: stored.contains_key(&record.lineage.good),
             stored,
             conditions: Conditions::new(plan, PastTimes::default(), devices, notes, session.interrupt),
@@ -371,20 +376,36 @@ impl<'a> CommitRunner<'a> {
         self.read_runs(commit)
     }
 
-    /// Builds a commit, once. Before the first build of a search that continues, the good commit shows
-    /// whether commits still build as they did.
     fn build(&mut self, commit: usize) -> anyhow::Result<()> {
-        if std::mem::take(&mut self.is_continued) {
-            self.build_now(self.record.lineage.good)?;
-        }
-        if self.is_built[commit] { Ok(()) } else { self.build_now(commit) }
+        self.build_together(&[commit])
     }
 
-    fn build_now(&mut self, commit: usize) -> anyhow::Result<()> {
+    /// Builds commits that are needed together, each once, unless the cache's limit has removed its build. Before the
+    /// first build of a search that continues, the good commit shows whether commits still build as they did.
+    fn build_together(&mut self, commits: &[usize]) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_continued) {
+            self.build_now(self.record.lineage.good, commits)?;
+        }
+        for commit in commits {
+            let is_there = |entry: &Entry| entry.folder.join(store::PROVENANCE).exists();
+            if !self.is_built[*commit] || !self.builds[*commit].entry().is_none_or(is_there) {
+                self.build_now(*commit, commits)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn build_now(&mut self, commit: usize, beside: &[usize]) -> anyhow::Result<()> {
         if self.session.interrupt.load(Ordering::Relaxed) {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
+        if let Some(failure) = self.builds[commit].failure().filter(|failure| failure.is_of_full_disk()) {
+            // The commit itself may be good: a search must not skip it.
+            let name = &self.plan.revisions[commit].name;
+            let full = io::Error::new(io::ErrorKind::StorageFull, failure.first_errors.trim().to_owned());
+            return Err(full).with_context(|| format!("cannot build {name}"));
+        }
         let stored = session::stored_build(&self.builds[commit]);
         same_builds::check(self.plan, self.folder, commit, &stored.facts)?;
         if self.builds[commit].entry().is_some() {
@@ -393,7 +414,21 @@ impl<'a> CommitRunner<'a> {
         }
         self.is_built[commit] = true;
         self.stored.insert(commit, stored);
-        build_facts::write(self.folder, &self.stored)
+        build_facts::write(self.folder, &self.stored)?;
+        self.limit_cache(commit, beside)
+    }
+
+    /// Keeps the cache below its limit after a commit was built. The ends are needed again and again.
+    fn limit_cache(&self, commit: usize, beside: &[usize]) -> anyhow::Result<()> {
+        let folder = |commit: usize| Some(self.builds[commit].entry()?.folder.as_path());
+        let Some(own) = folder(commit) else { return Ok(()) };
+        size_limit::note_use(own);
+        let Some(limit) = self.limit.filter(|_| self.notes.built.get()) else { return Ok(()) };
+        let in_use = self.ends().into_iter().chain(beside.iter().copied()).chain([commit]);
+        let in_use: Vec<_> = in_use.filter_map(folder).collect();
+        let interrupt = self.session.interrupt;
+        size_limit::shrink(&self.session.cache, &[own], &in_use, limit, interrupt, self.notes)?;
+        Ok(())
     }
 
     /// Returns the cell to run at a built commit: the ends' own, if the commit has the test.
@@ -430,7 +465,7 @@ impl<'a> CommitRunner<'a> {
 
     /// Runs the two commits of a step once more with call stacks.
     pub fn explain(&mut self, pair: &StepPair, attribution: &Attribution) -> anyhow::Result<()> {
-        pair.commits.into_iter().try_for_each(|commit| self.build(commit))?;
+        self.build_together(&pair.commits)?;
         let mut cells = Vec::new();
         for (revision, commit) in pair.commits.into_iter().enumerate() {
             cells.push(PlannedCell { revision, ..self.planned(commit, pair.test) });

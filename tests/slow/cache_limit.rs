@@ -1,0 +1,61 @@
+//! The disk's space while a search adds a build for each commit.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Printed, TestRepository, home_at, tool};
+
+/// A repository of a crate with one test, with these bodies.
+fn repository(bodies: &[String]) -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = \"grows\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"grows\"\nversion = \"0.1.0\"\n");
+    repository.write(".gitignore", "/target\n");
+    for body in bodies {
+        repository.write("src/lib.rs", format!("#[test]\nfn grows() {{ {body} }}\n"));
+        repository.commit(body);
+    }
+    repository
+}
+
+fn keeps(kilobytes: usize) -> String {
+    format!("std::hint::black_box(vec![1_u8; {kilobytes} * 1000]);")
+}
+
+fn history(repository: &TestRepository, range: &str) -> Command {
+    let mut command = tool();
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("cache")));
+    command.args(["memprof", "history", range, "-k", "grows", "--offline"]);
+    command
+}
+
+#[test]
+fn a_search_removes_builds_that_it_can_make_again() {
+    let repository = repository(&[100, 200, 300, 400, 500, 600].map(keeps));
+    let mut command = history(&repository, "HEAD~5..HEAD");
+    command.env("CARGO_MEMPROF_CACHE_SIZE", "1MiB").arg("--output").arg(repository.beside("history.html"));
+    let printed = Printed::of(command);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert_eq!(printed.stderr.matches("Measured [").count(), 6, "{}", printed.everything());
+    let removed = "of old builds from the cache (limit 1.00 MiB)";
+    assert!(printed.stderr.contains(removed), "{}", printed.everything());
+    let files = |folder: &Path, name: &str| {
+        let files = walkdir::WalkDir::new(folder).into_iter().filter_map(Result::ok);
+        files.filter(|entry| entry.file_name() == name).count()
+    };
+    // Both builds of each step are needed again for the call stacks of the page.
+    let steps = repository.root().join("target/memprof/latest/steps");
+    assert_eq!(files(&steps, "log.jsonl"), 10, "{}", printed.everything());
+    let builds = files(&repository.beside("cache"), "provenance.json");
+    assert!((2..=4).contains(&builds), "the ends, and what a step needs: {builds}");
+}
+
+#[test]
+fn a_full_disk_ends_a_search_instead_of_skipping_a_commit() {
+    let full = "compile_error!(\"No space left on device (os error 28)\");";
+    let repository = repository(&[keeps(100), full.to_owned(), keeps(300)]);
+    let printed = Printed::of(history(&repository, "HEAD~2..HEAD"));
+    assert_eq!(printed.code, 101, "{}", printed.everything());
+    let expected = "then run the same command again, with --resume";
+    assert!(printed.stderr.contains(expected), "{}", printed.everything());
+}
