@@ -17,5 +17,5 @@ pub(crate) mod removal;
 pub mod size_limit;
 pub(crate) mod stamps;
 pub(crate) mod submodules;
-pub(crate) mod unusable;
+pub mod unusable;
 pub mod worktree;

@@ -11,8 +11,8 @@ use memprof_support::folder_removal::remove_folder;
 /// The longest path of a folder whose files the system can name.
 const MOST_OF_PATH: usize = libc::PATH_MAX.unsigned_abs() as usize - 256 - 1;
 
-/// Removes everything unusable below a folder.
-pub(crate) fn remove(root: &Path) -> io::Result<()> {
+/// Removes everything unusable below a folder. Its owner can then read all folders in it.
+pub fn remove(root: &Path) -> io::Result<()> {
     each(
         root,
         |entry, is_folder| {

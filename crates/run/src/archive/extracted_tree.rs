@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 
+use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
@@ -17,6 +18,7 @@ use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::archive::unpacked::Unpacked;
 use memprof_build::attempts::Build;
 use memprof_build::checkout::injected_files;
+use memprof_build::checkout::unusable;
 use memprof_build::known_files::KnownFiles;
 use memprof_build::store::{self, Entry, Stored, hash_file};
 use memprof_build::test_tree::TestTree;
@@ -207,6 +209,7 @@ impl<'a> ExtractedTree<'a> {
             }
             // A test may have put a link there, and the walk would follow it.
             injected_files::check_inside(&self.root, &folder)?;
+            unusable::remove(folder.as_std_path()).with_context(|| format!("{folder} cannot be cleaned"))?;
             for found in WalkDir::new(&folder).min_depth(1).contents_first(true) {
                 let found = found?;
                 let is_folder = found.file_type().is_dir();
@@ -354,6 +357,8 @@ fn remove_file(path: &Utf8Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::archive::file::Archive;
@@ -447,9 +452,13 @@ mod tests {
                 assert!(root.join("worktree").join(only).is_file());
                 assert!(root.join("worktree/package").is_dir(), "the test's working directory exists");
                 fs_err::write(root.join("worktree/left-by-a-test"), "").unwrap();
+                let closed = root.join("worktree/closed");
+                fs_err::create_dir(&closed).unwrap();
+                fs_err::write(closed.join("inside"), "").unwrap();
+                fs_err::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
             }
             tree.extract(1, &entry(&root)).unwrap();
-            assert!(!root.join("worktree/left-by-a-test").exists());
+            assert!(!root.join("worktree/left-by-a-test").exists() && !root.join("worktree/closed").exists());
             fs_err::write(root.join("worktree/a.txt"), "old").unwrap();
             tree.extract(1, &entry(&root)).unwrap();
             assert_eq!(read("a.txt"), "new", "the next run does not see what a test wrote");
