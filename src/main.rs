@@ -10,6 +10,7 @@ use cargo_memprof::commands::dispatch::act;
 use cargo_memprof::terminal::console::Console;
 use cargo_memprof::terminal::usage_error;
 use memprof_build::wrapper;
+use memprof_support::continuation;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::free_memory;
 use memprof_support::termination;
@@ -38,15 +39,17 @@ fn main() -> ProcessExitCode {
     free_memory::keep_little();
     termination::end_at_panics();
     let console = Console::new(&command_line.terminal);
+    if let Some(continuing) = &command_line.continuing {
+        continuation::offer(continuing.command.clone());
+        if continuing.has_begun {
+            continuation::begin();
+        }
+    }
     let handler = termination::but_ignored(|| ctrlc::set_handler(|| termination::handle(&INTERRUPT)));
     debug_assert!(handler.is_ok(), "nothing else handles signals");
     let result = on_a_large_stack(|| act(&command_line, &console, &INTERRUPT));
     termination::leave_the_end_to_the_signal();
-    result
-        .unwrap_or_else(|error| {
-            console.end(&error, INTERRUPT.load(Ordering::Relaxed), command_line.command.can_resume())
-        })
-        .into()
+    result.unwrap_or_else(|error| console.end(&error, INTERRUPT.load(Ordering::Relaxed))).into()
 }
 
 /// Does the work on a thread with a large stack, or on this thread if there is no room for one.

@@ -215,20 +215,6 @@ pub enum CommandArguments {
 }
 
 impl CommandArguments {
-    /// Whether the command has `--resume`.
-    pub fn can_resume(&self) -> bool {
-        matches!(
-            self,
-            Self::Run(_)
-                | Self::Test(_)
-                | Self::Deps(_)
-                | Self::Bisect(_)
-                | Self::History(_)
-                | Self::Prove(_)
-                | Self::Submit(_)
-        )
-    }
-
     /// Returns the names of all commands.
     pub fn names() -> Vec<String> {
         Arguments::command().get_subcommands().map(|command| command.get_name().to_owned()).collect()

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::arguments::command::{Arguments, CommandArguments, SHORT_HELP};
-use crate::arguments::fixed_plan;
+use crate::arguments::fixed_plan::{self, Continuing};
 use crate::arguments::sides;
 use crate::arguments::terminal::TerminalArguments;
 use crate::arguments::test_options;
@@ -18,6 +18,8 @@ pub struct CommandLine {
     pub command: CommandArguments,
     /// How to use the terminal.
     pub terminal: TerminalArguments,
+    /// How to continue after an interrupt, if the command has `--resume`.
+    pub continuing: Option<Continuing>,
 }
 
 /// Reads `argv`, which starts with the program's name. `--help` and `--version` are errors too,
@@ -40,11 +42,12 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<CommandLine, cl
     };
     let mut matches = command.try_get_matches_from_mut(argv).map_err(with_advice)?;
     fixed_plan::refuse_changes(&mut command, &matches)?;
+    let continuing = Continuing::find(&matches);
     let Arguments { command, run, terminal } = Arguments::from_arg_matches_mut(&mut matches)?;
     let mut command = command.unwrap_or_else(|| CommandArguments::Run(Box::new(run)));
     refuse_folder_without_archive(&command)?;
     take_plain_refs(&mut command);
-    Ok(CommandLine { command, terminal })
+    Ok(CommandLine { command, terminal, continuing })
 }
 
 /// Says how to write several filters, which clap takes for a flag that was repeated by mistake.
@@ -323,8 +326,37 @@ mod tests {
         }
         insta::assert_snapshot!(refused("cargo-memprof --resume RUN -k hf").split("\n\n").next().unwrap(), @r"
         error: --resume continues a run as it was planned, without --filter
-          help: for other results, leave out --resume
+          help: to continue it: cargo memprof --resume RUN
+                for other results, leave out --resume
         ");
+    }
+
+    #[test]
+    fn the_command_that_continues_a_run_is_accepted() {
+        for (typed, continuing) in [
+            ("main feature -k hf --repeat 3 -o out.md", "--resume"),
+            ("memprof run --resume latest", "--resume"),
+            ("--resume RUN --metrics heap.peak", "--resume RUN"),
+            (
+                "main x --manifest-path a/Cargo.toml --matrix m.yaml",
+                "--manifest-path a/Cargo.toml --matrix m.yaml --resume",
+            ),
+            ("run --archive a.tar.zst --run-folder out", "--archive a.tar.zst --run-folder out --resume"),
+            ("test decode --limit heap.peak=1GiB", "test --resume"),
+            ("deps serde@1.0.200", "deps --resume"),
+            ("bisect a..b -k hf --threshold 5%", "bisect --resume"),
+            ("history a..b -k hf -- src", "history --resume"),
+            ("prove a..b --builds 20", "prove --resume"),
+        ] {
+            let typed = parsed(&format!("cargo-memprof {typed}")).continuing.expect("a command").command;
+            assert_eq!(typed, format!("cargo memprof {continuing}"));
+            assert!(
+                parsed(&typed.replace("cargo ", "cargo-memprof ")).continuing.expect("a command").has_begun
+            );
+        }
+        for other in ["list main", "build main", "submit --resume 4711", "report"] {
+            assert_eq!(parsed(&format!("cargo-memprof {other}")).continuing, None);
+        }
     }
 
     #[test]

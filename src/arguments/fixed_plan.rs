@@ -1,10 +1,13 @@
 //! `--resume` and `--archive` bring a plan with them: beside them, no flag may change what is measured.
 
+use std::ffi::OsStr;
+
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use memprof_plan::config::flag::Section;
+use memprof_support::process::shell_quoted;
 
 /// Sections of flags that say what is measured, and how it is judged.
 const DECIDE: [Section; 12] = [
@@ -37,10 +40,13 @@ struct FixedPlan {
     instead: &'static str,
 }
 
+/// The commands whose `--resume` continues what they have planned.
+const RESUMABLE: [&str; 6] = ["run", "test", "deps", "bisect", "history", "prove"];
+
 const FIXED_PLANS: [FixedPlan; 2] = [
     FixedPlan {
         flag: "resume",
-        commands: &["run", "test", "deps", "bisect", "history", "prove"],
+        commands: &RESUMABLE,
         // Where things are found, and secrets, which no plan keeps. They are compared with the plan.
         compatible: &["arg", "config", "env", "locked", "manifest_path", "matrix", "offline", "remote"],
         compatible_sections: &[],
@@ -57,6 +63,38 @@ const FIXED_PLANS: [FixedPlan; 2] = [
     },
 ];
 
+/// The command that continues a run or a search after an interrupt.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Continuing {
+    /// The whole command: `cargo memprof bisect --resume`.
+    pub command: String,
+    /// Whether the user has typed `--resume`, so that there is a run.
+    pub has_begun: bool,
+}
+
+impl Continuing {
+    /// Returns the command, with the flags that say where the run is.
+    pub(crate) fn find(matches: &ArgMatches) -> Option<Self> {
+        let (name, given) = matches.subcommand().unwrap_or(("run", matches));
+        if !RESUMABLE.contains(&name) {
+            return None;
+        }
+        let mut words = vec!["cargo memprof".to_owned()];
+        words.extend((name != "run").then(|| name.to_owned()));
+        for id in ["manifest_path", "matrix", "archive", "run_folder", "resume"] {
+            let values = is_typed(given, id).then(|| given.get_raw(id)).flatten().into_iter().flatten();
+            let is_flag = |value: &&OsStr| !(id == "resume" && *value == "latest");
+            let values = values.filter(is_flag).map(shell_quoted);
+            words.extend(values.map(|value| format!("--{} {value}", id.replace('_', "-"))));
+        }
+        let has_begun = is_typed(given, "resume");
+        if !words.last().is_some_and(|last| last.starts_with("--resume ")) {
+            words.push("--resume".to_owned());
+        }
+        Some(Self { command: words.join(" "), has_begun })
+    }
+}
+
 /// Refuses flags that would change what such a plan measures. `command` is the definition of the whole
 /// command line.
 pub fn refuse_changes(command: &mut Command, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -72,7 +110,11 @@ pub fn refuse_changes(command: &mut Command, matches: &ArgMatches) -> Result<(),
             .collect();
         if !changes.is_empty() {
             let FixedPlan { flag, does, instead, .. } = plan;
-            let message = format!("--{flag} {does}, without {}\n  help: {instead}", changes.join(", "));
+            let continuing = Continuing::find(matches).filter(|one| one.has_begun);
+            let to_continue = continuing
+                .map_or_else(String::new, |one| format!("to continue it: {}\n        ", one.command));
+            let changes = changes.join(", ");
+            let message = format!("--{flag} {does}, without {changes}\n  help: {to_continue}{instead}");
             return Err(command.error(ErrorKind::ArgumentConflict, message));
         }
     }

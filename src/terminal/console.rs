@@ -17,6 +17,7 @@ use crate::terminal::lines::{Line, StatusLine, Update, VERB_WIDTH};
 use crate::terminal::progress::{Medium, Progress, Verbosity};
 use crate::terminal::status_term::StatusTerm;
 use crate::terminal::workflow::for_log;
+use memprof_support::continuation;
 use memprof_support::elapsed::shown;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
@@ -139,16 +140,15 @@ impl Console {
 
     /// Prints an error and returns the code to exit with.
     pub fn fail(&self, error: &anyhow::Error) -> ExitCode {
-        let (user_error, code) = explain(error, false, false);
+        let (user_error, code) = explain(error, false, None);
         self.show_error(&user_error);
         code
     }
 
-    /// Does the same after the user may have pressed Ctrl-C. `can_resume` says that the command has
-    /// `--resume`.
-    pub fn end(&self, error: &anyhow::Error, is_interrupted: bool, can_resume: bool) -> ExitCode {
+    /// Does the same after the user may have pressed Ctrl-C.
+    pub fn end(&self, error: &anyhow::Error, is_interrupted: bool) -> ExitCode {
         let running = self.canvas.running().filter(|_| is_interrupted);
-        let (mut user_error, code) = explain(error, is_interrupted, can_resume);
+        let (mut user_error, code) = explain(error, is_interrupted, continuation::command());
         if let Some(running) = running {
             user_error.message = format!("{} ({running})", user_error.message);
         }

@@ -13,16 +13,19 @@ use memprof_support::user_error::UserError;
 /// Returns what to print for an error, and what to exit with.
 ///
 /// `is_interrupted` says that the user pressed Ctrl-C, which explains any error that follows.
-/// `can_resume` says that the command has `--resume`.
-pub fn explain(error: &anyhow::Error, is_interrupted: bool, can_resume: bool) -> (UserError, ExitCode) {
+/// `continuing` is the command that continues the run, if there is one to continue.
+pub fn explain(
+    error: &anyhow::Error,
+    is_interrupted: bool,
+    continuing: Option<&str>,
+) -> (UserError, ExitCode) {
     if is_interrupted || was_interrupted(error) {
         let interrupted = error.downcast_ref::<Interrupted>().copied().unwrap_or_default();
-        let user_error = if can_resume {
-            UserError::new(format!("{interrupted}; finished runs are kept"))
-                .help("to continue, run the same command again with `--resume`")
-        } else {
-            UserError::new(interrupted.to_string())
-                .help("run the same command again; finished builds are kept")
+        let user_error = match continuing {
+            Some(command) => UserError::new(format!("{interrupted}; finished runs are kept"))
+                .help(format!("to continue: {command}")),
+            None => UserError::new(interrupted.to_string())
+                .help("run the same command again; finished builds are kept"),
         };
         return (user_error, ExitCode::Interrupted);
     }
@@ -33,25 +36,29 @@ pub fn explain(error: &anyhow::Error, is_interrupted: bool, can_resume: bool) ->
         false if error.is::<Unresolved>() => ExitCode::Incomplete,
         false => ExitCode::Internal,
     };
-    let help = help.or_else(|| machine_help(error).map(str::to_owned));
+    let help = help.or_else(|| machine_help(error, continuing));
     (UserError::new(format!("{error:#}")).maybe_help(help), code)
 }
 
 /// Returns what to do about an error of the machine. Finished runs are kept in any case.
-fn machine_help(error: &anyhow::Error) -> Option<&'static str> {
+fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<String> {
     if error.chain().any(regular_file::is_unsuitable) {
-        return Some("put a regular file in its place, or remove it");
+        return Some("put a regular file in its place, or remove it".to_owned());
     }
+    let then = match continuing {
+        Some(command) => format!("continue (finished runs are kept): {command}"),
+        None => "run the same command again".to_owned(),
+    };
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)?;
     Some(match kind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space (`cargo memprof clean` shows what it would remove), then run the same command again, \
-             with --resume if tests had run: finished runs are kept"
+            format!("free some space (`cargo memprof clean` shows what it would remove), then {then}")
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "make the file or folder writable, or choose another cache folder with CARGO_MEMPROF_HOME"
+                .to_owned()
         }
-        _ => "if the disk works again, run the same command with --resume (finished runs are kept)",
+        _ => format!("if the disk works again, {then}"),
     })
 }
 
@@ -64,16 +71,19 @@ fn was_interrupted(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
 
+    const RESUME: Option<&str> = Some("cargo memprof bisect --resume");
+
     #[test]
     fn a_user_error_exits_with_2_and_any_other_error_with_101() {
         let error = UserError::new("no ref 'mian' in this repository").help("did you mean 'main'?");
-        let (shown, code) = explain(&anyhow::Error::new(error).context("resolving"), false, true);
+        let (shown, code) = explain(&anyhow::Error::new(error).context("resolving"), false, RESUME);
         assert_eq!(
             shown.rendered(),
             "error: resolving: no ref 'mian' in this repository\n  help: did you mean 'main'?"
         );
         assert_eq!(code, ExitCode::Usage);
-        let (shown, code) = explain(&anyhow::anyhow!("disk full").context("writing plan.json"), false, true);
+        let (shown, code) =
+            explain(&anyhow::anyhow!("disk full").context("writing plan.json"), false, RESUME);
         assert_eq!(
             (shown.rendered().as_str(), code),
             ("error: writing plan.json: disk full", ExitCode::Internal)
@@ -83,9 +93,12 @@ mod tests {
     #[test]
     fn a_full_disk_says_how_to_continue() {
         let full = io::Error::from(ErrorKind::StorageFull);
-        let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false, true);
+        let (shown, code) = explain(&anyhow::Error::new(full).context("writing plan.json"), false, RESUME);
         assert_eq!(code, ExitCode::Internal);
-        assert!(shown.rendered().contains("then run the same command again, with --resume if tests had run"));
+        let next = "then continue (finished runs are kept): cargo memprof bisect --resume";
+        assert!(shown.rendered().contains(next), "{}", shown.rendered());
+        let full = anyhow::Error::new(io::Error::from(ErrorKind::StorageFull));
+        assert!(explain(&full, false, None).0.rendered().ends_with("then run the same command again"));
     }
 
     #[test]
@@ -93,25 +106,26 @@ mod tests {
         for (error, is_interrupted) in
             [(anyhow::Error::from(Interrupted::default()), false), (anyhow::anyhow!("killed"), true)]
         {
-            let (shown, code) = explain(&error, is_interrupted, true);
+            let (shown, code) = explain(&error, is_interrupted, RESUME);
             assert_eq!(code, ExitCode::Interrupted);
-            assert!(shown.rendered().contains("--resume"), "{}", shown.rendered());
+            let help = "\n  help: to continue: cargo memprof bisect --resume";
+            assert!(shown.rendered().ends_with(help), "{}", shown.rendered());
         }
         let (shown, _) = explain(
             &Interrupted { finished: 8, planned: 14, is_cut_off: false, is_explaining: false }.into(),
             true,
-            true,
+            RESUME,
         );
         assert_eq!(shown.message, "interrupted after 8 of 14 runs; finished runs are kept");
-        let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true, true);
+        let (shown, _) = explain(&Interrupted::of_call_stacks(14).into(), true, RESUME);
         let message =
             "interrupted after all runs, while tests ran once more with call stacks; finished runs are kept";
         assert_eq!(shown.message, message);
     }
 
     #[test]
-    fn a_command_without_resume_is_run_again_as_it_was() {
-        let (shown, code) = explain(&Interrupted::default().into(), true, false);
+    fn what_has_nothing_to_continue_is_run_again_as_it_was() {
+        let (shown, code) = explain(&Interrupted::default().into(), true, None);
         assert_eq!(code, ExitCode::Interrupted);
         assert_eq!(
             shown.rendered(),

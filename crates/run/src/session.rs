@@ -45,6 +45,7 @@ use memprof_judge::why::chosen::Why;
 use memprof_plan::cells::{self, PlannedCell};
 use memprof_plan::listing::{DiscoveredTest, NotMeasured};
 use memprof_plan::resolved::Plan;
+use memprof_support::continuation;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
 use memprof_support::file_lock::{Lock, LockError, LockFile, WhenHeld};
@@ -483,7 +484,9 @@ pub fn times_in(runs: &Utf8Path, but: Option<&RunFolder>) -> PastTimes {
 pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
     sealed::write(&folder.environment(), &environment::facts())?;
-    sealed::write(&folder.plan(), &stored_plan::sealed(plan))
+    sealed::write(&folder.plan(), &stored_plan::sealed(plan))?;
+    continuation::begin();
+    Ok(())
 }
 
 /// Finds a stored run by its id, its folder, or `latest`.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::continuation;
 use crate::elapsed::shown;
 use crate::event::{Event, Sink};
 use crate::regular_file;
@@ -81,10 +82,11 @@ impl LockError {
     pub fn help(&self) -> Option<String> {
         Some(match self {
             Self::Held { .. } => "without --no-wait, this run waits for the other one".to_owned(),
-            Self::WaitedInVain { .. } => "nothing is lost: to continue, run the same command again with \
-                                          `--resume`, and for example `--wait 2h`\n\
-                                          to see who else waits: cargo memprof doctor"
-                .to_owned(),
+            Self::WaitedInVain { .. } => format!(
+                "nothing is lost; {}\n\
+                 to wait longer, add for example `--wait 2h`; to see who else waits: cargo memprof doctor",
+                continuation::advice("to continue")
+            ),
             Self::Interrupted => return None,
         })
     }
@@ -281,7 +283,7 @@ mod tests {
         assert!(message.starts_with("waited 0.1 s for this repository's cache, which"), "{message}");
         assert!(message.contains(&format!(", process {}, since ", std::process::id())), "{message}");
         let advice = error.downcast_ref::<LockError>().and_then(LockError::help).unwrap();
-        assert!(advice.contains("nothing is lost") && advice.contains("--resume"), "{advice}");
+        assert!(advice.starts_with("nothing is lost; to continue"), "{advice}");
         drop(held);
         Lock::acquire(&target(&folder), limit, &never, &ignore).unwrap();
     }

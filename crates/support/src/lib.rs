@@ -6,6 +6,7 @@ pub mod advice;
 pub mod bounded_lines;
 pub mod bytes;
 pub mod child_output;
+pub mod continuation;
 pub mod counted;
 pub mod durable;
 pub mod elapsed;

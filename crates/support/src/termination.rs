@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::continuation;
 use crate::exit_code::ExitCode;
 use crate::terminal_mode;
 
@@ -16,7 +17,7 @@ use crate::terminal_mode;
 const SAME: Duration = Duration::from_millis(50);
 
 const LAST_WORDS: &[u8] = b"error: interrupted twice, so the tool and what it started were killed\n  \
-    help: finished runs are kept; to continue, run the same command again with `--resume`\n";
+    help: finished runs are kept; to continue: ";
 
 const OF_MEMORY_ASIDE: &[u8] =
     b"GPU memory of other processes is still set aside; to restore it: cargo memprof restore\n";
@@ -79,9 +80,12 @@ pub fn leave_the_end_to_the_signal() {
 fn end_at_once() -> ! {
     IS_ENDING.store(true, Ordering::Relaxed);
     kill_and_restore();
+    let command = continuation::command().unwrap_or("run the same command again");
     // SAFETY: the buffers have these lengths; `_exit` only ends the process.
     unsafe {
-        libc::write(2, LAST_WORDS.as_ptr().cast(), LAST_WORDS.len());
+        for words in [LAST_WORDS, command.as_bytes(), b"\n"] {
+            libc::write(2, words.as_ptr().cast(), words.len());
+        }
         if IS_MEMORY_ASIDE.load(Ordering::Relaxed) {
             libc::write(2, OF_MEMORY_ASIDE.as_ptr().cast(), OF_MEMORY_ASIDE.len());
         }

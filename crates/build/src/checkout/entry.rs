@@ -5,6 +5,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::removal::remove_whatever_is_at;
+use memprof_support::continuation;
 use memprof_support::regular_file;
 use memprof_support::user_error::UserError;
 
@@ -76,8 +77,7 @@ impl Entry {
             "the checkout {} lost its entry in the repository: {} is now that of {other}",
             self.checkout, self.folder
         );
-        let help = "to continue with a new checkout, run the same command again with `--resume`";
-        Err(UserError::new(message).help(help).into())
+        Err(UserError::new(message).help(continuation::advice("to continue with a new checkout")).into())
     }
 
     /// Forgets what is checked out.

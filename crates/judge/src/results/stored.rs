@@ -270,7 +270,7 @@ fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
 /// Returns the error for a run's file that is not as it was when the run ended.
 fn changed(path: &Utf8Path, reason: &str) -> anyhow::Error {
     UserError::new(format!("{path} was changed after the run: {reason}"))
-        .help("to measure this run again, run the same command with `--resume`")
+        .help("to measure it again, continue its run: cargo memprof --resume RUN")
         .into()
 }
 
