@@ -1,5 +1,7 @@
 //! `doctor`: which memory can be measured on this machine.
 
+use std::io;
+
 use crate::arguments::setup::{DoctorArguments, DoctorFormat};
 use crate::commands::context::CommandContext;
 use memprof_run::doctor::checks;
@@ -12,7 +14,8 @@ pub fn doctor(context: CommandContext<'_>, arguments: DoctorArguments) -> anyhow
     let diagnosis = checks::diagnose(&facts::gather());
     match arguments.format {
         DoctorFormat::Text => {
-            let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+            let columns =
+                terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
             context.print(&text::render(&diagnosis, context.console.colors_output(), columns))?
         }
         DoctorFormat::Json => context.print_json(&diagnosis)?,

@@ -283,7 +283,7 @@ fn for_destination(console: &Console, output: &Output) -> Options {
         return Options::default();
     }
     Options {
-        width: terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)),
+        width: terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0)),
         is_on_terminal: io::stdout().is_terminal(),
         color: console.colors_output(),
         ..Options::default()

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,6 +79,32 @@ fn is_report(text: &str) -> bool {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
+}
+
+/// A terminal of this many columns: what would read from it, and the terminal.
+#[expect(unsafe_code, reason = "no safe function opens a pseudo-terminal")]
+fn terminal(columns: u16) -> [OwnedFd; 2] {
+    let (mut reader, mut terminal) = (0, 0);
+    let null = std::ptr::null_mut();
+    let mut size = libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call writes two descriptors, and reads the size; null means the defaults.
+    let opened =
+        unsafe { libc::openpty(&raw mut reader, &raw mut terminal, null, null.cast(), &raw mut size) };
+    assert_eq!(opened, 0);
+    // SAFETY: both descriptors were just opened, and nothing else has them.
+    unsafe { [OwnedFd::from_raw_fd(reader), OwnedFd::from_raw_fd(terminal)] }
+}
+
+#[test]
+fn a_piped_report_is_as_wide_as_it_is_whatever_the_terminal_beside_it() {
+    let label = "a long label ".repeat(8).trim_end().to_owned();
+    let reporting = Reporting { run: run_with(&label), folder: tempfile::tempdir().unwrap() };
+    let [_reader, terminal] = terminal(60);
+    let mut command = reporting.command(&[]);
+    command.stdin(Stdio::from(terminal.try_clone().unwrap())).stderr(Stdio::from(terminal));
+    let output = command.stdout(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&label) && !text.contains('…'), "{text}");
 }
 
 #[test]
