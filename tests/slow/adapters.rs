@@ -393,6 +393,15 @@ fn assert_layers_of_candle(log: &Log) {
     // Four bits and a scale of two bytes for each 32 numbers.
     let quantized = BTreeMap::from([("quantized".to_owned(), (vec![4, 32], 4 * (16 + 2)))]);
     assert_eq!(log.named("inferred", "quantized", "other"), quantized);
+    let loaded = &log.0[log.position("quantized")..log.position("loaded")];
+    let loaded = loaded.iter().filter(|line| line["event"] == "tensor");
+    let storages: Vec<(&str, u64)> =
+        loaded.map(|line| (line["name"].as_str().unwrap(), line["storage"].as_u64().unwrap())).collect();
+    let [("loaded", first), ("loaded", second), ("again", again)] = storages[..] else {
+        panic!("{storages:?}");
+    };
+    assert_ne!(first, second, "two tensors, although one variable held both in turns");
+    assert_eq!(first, again, "a tensor that moved is the same one");
 }
 
 #[test]
