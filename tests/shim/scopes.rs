@@ -52,6 +52,16 @@ fn a_scope_that_ends_on_another_thread_leaves_the_depth_of_those_there_alone() {
 }
 
 #[test]
+fn a_scope_that_ends_on_another_thread_is_no_longer_open_on_its_own() {
+    let record = Experiment::of(program("scopes", &[])).succeed();
+    let depths = |label: &str| -> Vec<u64> {
+        let scopes = record.events("scope").into_iter().filter(|line| line["label"] == label);
+        scopes.map(|line| line["depth"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((depths("moved"), depths("recursion")), (vec![0], vec![2, 1, 0]));
+}
+
+#[test]
 fn the_outermost_scope_of_a_recursion_is_the_first_of_its_label() {
     let record = Experiment::of(program("scopes", &[])).succeed();
     let scopes = record.events("scope").into_iter().filter(|line| line["label"] == "recursion");

@@ -4,32 +4,43 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::process;
-use crate::platform::thread_number;
-use crate::platform::untracked::Text;
+use crate::platform::untracked::{Text, kept_value};
 use crate::shared::usage::Usage;
 use crate::views::scope_log::{self, ScopeStart};
 
 thread_local! {
-    /// The scopes that are open on this thread.
-    static DEPTH: Cell<u64> = const { Cell::new(0) };
+    /// How many scopes are open that began on this thread.
+    static OPEN: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
+}
+
+/// The number of open scopes that began on this thread. It stays for the life of the process, because
+/// a scope may end on another thread, after this one. `None` if the thread's storage is gone.
+fn open_of_this_thread() -> Option<&'static AtomicU64> {
+    OPEN.try_with(|open| {
+        let number = open.get().unwrap_or_else(|| kept_value(AtomicU64::new(0)));
+        open.set(Some(number));
+        number
+    })
+    .ok()
 }
 
 /// Opens one more scope on this thread. Returns how many were open before.
 pub(crate) fn deeper() -> u64 {
-    DEPTH.try_with(|depth| depth.replace(depth.get() + 1)).unwrap_or(0)
+    open_of_this_thread().map_or(0, |open| open.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Closes one scope on this thread. Returns how many are still open. A guard may be dropped on
-/// another thread than it was made on, so there may be none open here.
+/// Closes one scope on this thread. Returns how many are still open.
 pub(crate) fn less_deep() -> u64 {
-    DEPTH
-        .try_with(|depth| {
-            depth.set(depth.get().saturating_sub(1));
-            depth.get()
-        })
-        .unwrap_or(0)
+    open_of_this_thread().map_or(0, close)
+}
+
+/// The guard of a traced call may be dropped on another thread, whose number may be 0.
+fn close(open: &AtomicU64) -> u64 {
+    let one_less = |open: u64| open.checked_sub(1);
+    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).map_or(0, |before| before - 1)
 }
 
 /// Measures from its creation to its drop, and then logs one line. [`scope!`](macro@crate::scope)
@@ -54,8 +65,8 @@ struct Open {
     label: Text,
     at: Place,
     depth: u64,
-    /// The thread that it began on; only there it counts as open.
-    thread: u32,
+    /// The number of open scopes that it counts in: that of the thread it began on.
+    among: Option<&'static AtomicU64>,
     start: ScopeStart,
 }
 
@@ -87,10 +98,10 @@ impl Scope {
     #[cold]
     fn begin_at(label: Text, at: Place) -> Self {
         let depth = deeper();
-        let thread = thread_number::current();
+        let among = open_of_this_thread();
         // The figures are read last, so nothing above counts in the scope.
         if let Some(start) = scope_log::start_scope(label.as_str()) {
-            return Self { state: State::Open(Open { label, at, depth, thread, start }) };
+            return Self { state: State::Open(Open { label, at, depth, among, start }) };
         }
         less_deep();
         Self { state: State::Unrecorded }
@@ -117,10 +128,7 @@ impl Open {
                 log(self.label.as_str(), at.as_str())
             }
         };
-        // Another thread has other scopes open, or none.
-        if thread_number::current() == self.thread {
-            less_deep();
-        }
+        self.among.map(close);
         result
     }
 }
