@@ -95,6 +95,14 @@ fn trimming_asks_the_pools_to_release_and_keeps_the_peaks() {
 }
 
 #[test]
+fn checkpoints_trim_pools_if_asked_to_and_traced_calls_do_not() {
+    let experiment = Experiment::of(program("pools", &[])).arg("traced").env("MEMPROF_TRIM", "1");
+    let record = experiment.env("MEMPROF_TRACE_COLUMNS", "heap,pool").succeed();
+    let trimmed = |label: &str| figure(record.checkpoint(label), "pool.counts.in_use");
+    assert_eq!((trimmed("before"), trimmed("after")), (1, 2));
+}
+
+#[test]
 fn pools_of_one_name_are_numbered_and_a_free_name_is_used_again() {
     let record = run(&["names"]);
     let in_use = |label: &str, pool: &str| of_pool(record.checkpoint(label), pool)[0];

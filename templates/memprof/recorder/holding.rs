@@ -48,9 +48,18 @@ pub(crate) fn hold_at_any_time() -> Option<Held<'static, Recorder>> {
 /// Like [`hold`], after work on devices has ended and pools have told their figures. Both come
 /// before the lock, because they run the program's code.
 pub(crate) fn settle_and_hold() -> Option<Held<'static, Recorder>> {
+    settle_ask_and_hold(pool_metrics::trim_and_ask)
+}
+
+/// Like [`settle_and_hold`], but pools keep the memory that nobody uses.
+pub(crate) fn settle_untrimmed_and_hold() -> Option<Held<'static, Recorder>> {
+    settle_ask_and_hold(pool_metrics::ask)
+}
+
+fn settle_ask_and_hold(ask: fn() -> bool) -> Option<Held<'static, Recorder>> {
     if is_own_process() {
         devices::settle();
-        let is_asked = pool_metrics::trim_and_ask();
+        let is_asked = ask();
         let mut recorder = hold_here()?;
         recorder.sources.pools.is_asked = is_asked;
         Some(recorder)

@@ -15,10 +15,10 @@ static CALLS_READ_GPUS: AtomicBool = AtomicBool::new(true);
 static CALLS_READ_POOLS: AtomicBool = AtomicBool::new(false);
 
 /// The recorder, after GPUs have finished their work and pools have told their figures, as far as
-/// traced functions read them.
+/// traced functions read them. Pools are not trimmed: that would take time at each call and line.
 pub(crate) fn hold_for_calls() -> Option<Held<'static, Recorder>> {
     if CALLS_READ_POOLS.load(Ordering::Relaxed) {
-        holding::settle_and_hold()
+        holding::settle_untrimmed_and_hold()
     } else if CALLS_READ_GPUS.load(Ordering::Relaxed) {
         holding::settle_devices_and_hold()
     } else {
