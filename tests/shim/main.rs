@@ -17,6 +17,10 @@ mod gpu_parts;
 mod heap;
 mod laboratory;
 mod layers;
+#[path = "../../templates/memprof/lines"]
+mod lines {
+    pub(crate) mod telling;
+}
 mod linking;
 mod lock;
 mod log;

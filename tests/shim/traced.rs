@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::laboratory::{Experiment, Record, figure, program};
+use crate::lines::telling::Telling;
 
 fn traced(what: &str, events: &str) -> Record {
     experiment(what, events).succeed()
@@ -108,6 +109,37 @@ fn a_process_that_aborts_in_its_first_second_leaves_sums_and_lines() {
     assert!(calls > 50_000, "at most a third of its time is lost, and the calls are alike: {calls}");
     // The second function is not called before the last of the 100,000 calls.
     assert!(record.events("calls").len() < 60);
+}
+
+#[test]
+fn slow_calls_after_quick_ones_are_told_when_they_end() {
+    let record = experiment("slow abort", "0").run();
+    let nodes = nodes(&record);
+    let slow = nodes[1];
+    let [calls, open] = ["calls", "open"].map(|field| slow[field].as_u64().unwrap());
+    assert_eq!((&slow["label"], calls, open), (&"traced::slow".into(), 3, 0));
+}
+
+/// With few functions, with a thousand, and with all that the tree has room for.
+#[test]
+fn the_sums_of_an_hour_fit_into_the_log() {
+    const MILLISECOND: u64 = 1_000_000;
+    let mut told = [0_u64; 3];
+    for (sums, told) in [4 << 10, 2 << 20, 32 << 20].into_iter().zip(&mut told) {
+        let mut telling = Telling::new();
+        let mut longest = 0;
+        let mut last = 0;
+        for now in (1..3600 * 1000).map(|milliseconds| milliseconds * MILLISECOND) {
+            if telling.is_due(now) {
+                telling.told(now, sums);
+                *told += sums;
+                longest = longest.max(now - last);
+                last = now;
+            }
+        }
+        assert!(sums > 4 << 10 || longest <= 2000 * MILLISECOND, "{longest}");
+    }
+    assert!(told.iter().all(|told| *told < 256 << 20), "{told:?}");
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Log {
     /// The process that opened it. A forked child never gets here.
     process: u32,
     sequence: u64,
+    /// Bytes of all lines so far.
+    length: u64,
     line: Untracked<u8>,
     /// Lines that wait for the next write.
     waiting: Untracked<u8>,
@@ -45,7 +47,7 @@ impl Log {
         let process = std::process::id();
         let checksum = Checksum::new(key);
         let waiting = Untracked::new();
-        Ok(Self { file, mapped, process, sequence: 0, line, waiting, checksum })
+        Ok(Self { file, mapped, process, sequence: 0, length: 0, line, waiting, checksum })
     }
 
     /// Writes one line, and before it those that wait: the fields of every line, then those that the closure adds.
@@ -79,6 +81,11 @@ impl Log {
         self.make(event, nanoseconds, fields);
         self.waiting.extend(&self.line);
         if self.waiting.len() < MOST_WAITING { Ok(()) } else { self.write_waiting() }
+    }
+
+    /// Returns how many bytes all lines so far have.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Returns the lines so far. Appending goes on behind them.
@@ -117,6 +124,7 @@ impl Log {
         fields(&mut json);
         json.end();
         self.sequence += 1;
+        self.length += self.line.len() as u64;
         self.checksum.add(&self.line);
     }
 

@@ -2,7 +2,7 @@
 //! their lines.
 //!
 //! A call reads only the figures that traced functions show, and most calls write nothing. Their
-//! sums are logged about once a second. Single calls of a function are logged up to a number that
+//! sums are logged from time to time. Single calls of a function are logged up to a number that
 //! the runner sets.
 
 use crate::blocks::own_thread::{self, OwnFigures};
@@ -10,6 +10,7 @@ use crate::lines::calls::{Frame, Reached};
 use crate::lines::occurrences::Logged;
 use crate::lines::traced_function::{NONE, Site};
 use crate::log::json::Json;
+use crate::log::run_log::Log;
 use crate::metrics::metric::{Index, Values};
 use crate::metrics::source::Extent;
 use crate::recorder::marks::Recorder;
@@ -101,15 +102,12 @@ impl Recorder {
 
     /// Logs calls and lines from time to time.
     fn tell(&mut self) {
-        if self.telling.is_time_to_look() {
-            let now = self.nanoseconds();
-            let (calls, lines) = self.telling.look(now);
-            if calls {
-                self.log_calls();
-            }
-            if lines {
-                self.log_lines();
-            }
+        if self.telling.is_due(self.nanoseconds()) {
+            let before = self.log.as_ref().map_or(0, Log::length);
+            self.log_calls();
+            self.log_lines();
+            let after = self.log.as_ref().map_or(0, Log::length);
+            self.telling.told(self.nanoseconds(), after.saturating_sub(before));
         }
     }
 
