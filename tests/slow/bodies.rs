@@ -70,3 +70,28 @@ fn other_tests_change_no_figure_and_a_change_of_all_is_found_in_all() {
     assert_eq!(leaking.code, 1, "{}", leaking.everything());
     assert!(leaking.stdout.contains("19.5 KiB"), "{}", leaking.everything());
 }
+
+/// A stable cargo takes a nightly's settings with this variable.
+const NIGHTLY: [&str; 2] = ["--env", "RUSTC_BOOTSTRAP=1"];
+
+#[test]
+fn tests_run_in_the_measured_process_even_if_the_configuration_says_otherwise() {
+    let mut repository = TestRepository::new();
+    let manifest = "[package]\nname = \"many\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[profile.dev]\npanic = \"abort\"\n";
+    repository.write("Cargo.toml", manifest);
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"many\"\nversion = \"0.1.0\"\n");
+    repository.write("src/lib.rs", library(10_000));
+    repository.write("tests/many.rs", TESTS);
+    repository.write(".cargo/config.toml", "[unstable]\npanic-abort-tests = true\n");
+    repository.commit("Three tests");
+
+    let leak = ["test", "--offline", "--leak", "heap.live=0", "-k", "keeps"];
+    let leaking = memprof(&repository, &[&leak[..], &NIGHTLY].concat());
+    assert_eq!(leaking.code, 1, "{}", leaking.everything());
+    assert!(leaking.stdout.contains("19.5 KiB"), "{}", leaking.everything());
+
+    let flags = ["--env", "RUSTFLAGS=-Zpanic-abort-tests -Cpanic=abort"];
+    let refused = memprof(&repository, &[&leak[..], &NIGHTLY, &flags].concat());
+    assert_eq!(refused.code, 3, "{}", refused.everything());
+    assert!(refused.everything().contains("in a process of its own"), "{}", refused.everything());
+}

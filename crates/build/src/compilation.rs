@@ -182,6 +182,11 @@ fn compile_shims(missing: Vec<(MissingShim, Option<&str>)>, toolchain: &Toolchai
     missing.into_iter().try_for_each(|(shim, target)| shim.compile(toolchain, target))
 }
 
+/// Cargo's settings for all builds. With `-Z panic-abort-tests`, which a nightly cargo takes from its
+/// configuration, libtest would run each test in a process of its own, which is not measured.
+const SETTINGS: [(&str, &str); 2] =
+    [("CARGO_TERM_COLOR", "never"), ("CARGO_UNSTABLE_PANIC_ABORT_TESTS", "false")];
+
 /// Returns the call of cargo, with the wrappers and the runner in its environment.
 fn cargo(
     job: &Job<'_>,
@@ -222,7 +227,7 @@ fn cargo(
         .env(command::runner_variable(triple), runner)
         .env(wrapper::SHIM, serde_json::to_string(&wrapping)?)
         .env(noting_runner::NOTES, notes)
-        .env("CARGO_TERM_COLOR", "never");
+        .envs(SETTINGS);
     let copies: Vec<_> = prepared.copies.iter().filter(|copy| copy.is_edited()).collect();
     if copies.is_empty() && !prepared.beyond_members && !has_memory_crate {
         return Ok(command);
@@ -251,7 +256,7 @@ fn lock_of(prepared: &PreparedSource) -> std::io::Result<String> {
 /// Notes the environment that cargo gets, so that the runner can tell which variables cargo added.
 fn note_environment(job: &Job<'_>, notes: &Path) -> anyhow::Result<()> {
     let mut given = job.environment();
-    given.insert("CARGO_TERM_COLOR".to_owned(), "never".to_owned());
+    given.extend(SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let given = noting_runner::GivenEnvironment::from_variables(&given);
     Ok(fs_err::write(notes.join(noting_runner::GIVEN), serde_json::to_vec(&given)?)?)
 }

@@ -164,6 +164,11 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
             }
             Err(error) => return refused(format!("its output cannot be read: {error}")),
         }
+        match body_did_not_begin(&evidence.folder.join(file::LOG)) {
+            Ok(true) => return refused(NOT_HERE.to_owned()),
+            Ok(false) => {}
+            Err(error) => return refused(format!("its log cannot be read: {error}")),
+        }
     }
     if let Some((library, name)) = evidence.library {
         match library_ran(&evidence.folder.join(file::STDOUT), library, name) {
@@ -174,6 +179,25 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
     }
     let end = stderr.lines().find(|line| line.starts_with(END_OF_RECORDING));
     (Status::Ok, end.map(str::to_owned))
+}
+
+/// Why a test that passed without its body has no figures.
+const NOT_HERE: &str = "libtest ran the test in a process of its own (`-Z panic-abort-tests`), which is not measured; \
+                        remove this flag from RUSTFLAGS or from cargo's configuration";
+
+/// Whether the shim waited in vain for the test's body, as its log says in the first line about that.
+fn body_did_not_begin(log: &Utf8Path) -> io::Result<bool> {
+    let log = regular_file::open_within(log, MOST_OF_LOG)?;
+    let mut reason = serde_json::Value::Null;
+    bounded_lines::each_line(BufReader::new(log), MOST_OF_LINE, |line| {
+        let is_of_body = memchr::memmem::find(line, b"\"event\":\"body\"").is_some();
+        if is_of_body {
+            reason = serde_json::from_slice(line)
+                .map_or(serde_json::Value::Null, |line: serde_json::Value| line["reason"].clone());
+        }
+        !is_of_body
+    })?;
+    Ok(reason == "the test's body did not begin")
 }
 
 /// Returns how many tests libtest ran, as it printed: `running 1 test`. With a filter that matches none, it prints
@@ -393,6 +417,18 @@ mod tests {
             judged(Exit::Code(0), Some("{\"build\":\"other\"}\n"), "running 1 test\n", "");
         assert_eq!(status, Status::Refused);
         assert_eq!(message.unwrap(), "the test process reports build other, but the plan says k");
+    }
+
+    #[test]
+    fn a_test_whose_body_did_not_begin_in_its_process_has_no_figures() {
+        let judged = |reason: &str| {
+            let body =
+                format!("{{\"v\":1,\"event\":\"body\",\"begins\":\"process\",\"reason\":\"{reason}\"}}\n");
+            judged(Exit::Code(0), Some(&format!("{BEGIN}{body}")), "running 1 test\n", "")
+        };
+        let (status, message) = judged("the test's body did not begin");
+        assert_eq!((status, message.as_deref()), (Status::Refused, Some(NOT_HERE)));
+        assert_eq!(judged("the executable has no symbol table").0, Status::Ok);
     }
 
     #[test]
