@@ -42,6 +42,7 @@ mod sides;
 mod slurm;
 mod slurm_cluster;
 mod spans;
+mod stale_builds;
 mod tensors;
 mod threads;
 mod traced_builds;

@@ -1,7 +1,7 @@
 //! Builds a revision into the store: prepares the source, calls cargo, and repeats this without the
 //! edits that failed, until all artifacts are proven to come from this source.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,13 +13,14 @@ use crate::build_tree::BuildTree;
 use crate::cargo::lockfile;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::{BuildFailure, Fault};
-use crate::freshness::{self, Check, SourceRecords};
+use crate::freshness::{self, Check};
 use crate::inserted_checkpoints;
 use crate::job::Job;
 use crate::outside_inputs::OutsideInputs;
 use crate::prepared_source::{self, PreparedSource, SkippedEdits};
 use crate::programs::{self, Programs};
 use crate::programs_of_tests;
+use crate::proven_sources;
 use crate::provenance::{self, KeyInputs, Provenance};
 use crate::same_sources;
 use crate::shared_files::SharedFiles;
@@ -70,11 +71,11 @@ impl Build {
     }
 }
 
-/// What to do next if cargo trusted a file's time although its content differs.
+/// What to do next if cargo takes crates for fresh that were compiled from other sources.
 #[derive(Clone, Copy)]
 enum Remedy {
-    /// Give the sources the current time.
-    Touch,
+    /// Remove what was compiled from them.
+    Remove,
     /// Remove the target folder.
     Rebuild,
     /// Report an error.
@@ -91,14 +92,19 @@ pub(crate) fn build(
 ) -> anyhow::Result<Build> {
     fs_err::create_dir_all(log.parent().context("the log has a folder")?)?;
     let mut log = fs_err::File::from_parts(regular_file::create_over(log)?, log);
-    let mut remedy = Remedy::Touch;
+    let mut remedy = Remedy::Remove;
     let mut skipped = SkippedEdits::default();
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
+        let unwatched = proven_sources::remove_outdated(job, &prepared)?;
         let (mut compiled, programs) = compile(job, (&key_inputs, unselected), &prepared, &mut log)?;
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;
         let has_failed = !compiled.success || !programs.failed.is_empty();
+        if has_failed {
+            // What was compiled before the error is fresh in the next build.
+            proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+        }
         let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
         if may_be_ours
             && !job.inputs.is_interrupted()
@@ -121,7 +127,7 @@ pub(crate) fn build(
         let collected = collected.map_err(|_| anyhow::anyhow!("the copying of executables panicked"))?;
         let of_tests = of_tests?;
         compiled.messages.artifacts.extend(of_tests.artifacts);
-        let check = check_sources(job, &prepared, &compiled)?;
+        let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
         let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);
@@ -191,15 +197,6 @@ fn is_of_overlay(job: &Job<'_>, errors: &[&Diagnostic]) -> bool {
         && placed.all(|error| error.spans.iter().filter(|span| span.is_primary).all(is_ours))
 }
 
-/// Compares the sources of cargo's artifacts with those in the checkout.
-fn check_sources(job: &Job<'_>, prepared: &PreparedSource, compiled: &Compiled) -> anyhow::Result<Check> {
-    let path = job.inputs.cache.sources();
-    let mut records = SourceRecords::load(&path);
-    let check = records.check(&compiled.messages.artifacts, workspace_of(prepared), &job.inputs.checkout)?;
-    records.save(&path)?;
-    Ok(check)
-}
-
 fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
     prepared.manifest.parent().unwrap_or(&prepared.manifest)
 }
@@ -210,13 +207,12 @@ impl Remedy {
     fn apply(
         self,
         job: &Job<'_>,
-        stale: &BTreeSet<Utf8PathBuf>,
+        stale: &BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
         of_others: &BTreeSet<Utf8PathBuf>,
     ) -> anyhow::Result<Self> {
         match self {
-            Self::Touch => {
-                freshness::touch(stale)?;
-                fs_err::remove_file(job.inputs.cache.injected())?;
+            Self::Remove => {
+                stale.values().flatten().try_for_each(|file| freshness::remove(file))?;
                 Ok(Self::Rebuild)
             }
             Self::Rebuild => {
@@ -226,7 +222,7 @@ impl Remedy {
             Self::Fail => bail!(
                 "cargo reports {:?} as fresh, but compiled it from other sources; remove the cache with \
                  `cargo memprof clean` and try again",
-                stale.union(of_others).collect::<Vec<_>>()
+                stale.keys().chain(of_others).collect::<BTreeSet<_>>()
             ),
         }
     }

@@ -18,6 +18,7 @@ use crate::failure;
 use crate::freshness;
 use crate::job::Job;
 use crate::prepared_source::{self, ChangedSource, PreparedSource, SkippedEdits};
+use crate::proven_sources;
 use crate::wrapper;
 use memprof_plan::request::TargetKind;
 use memprof_support::regular_file::followed;
@@ -182,7 +183,9 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
             wrapper: wrapper::WRAP_NAME,
             unselected: BTreeSet::new(),
         };
+        let unwatched = proven_sources::remove_outdated(self.job, prepared)?;
         let compiled = compilation::compile(self.job, &call, prepared, &mut self.log)?;
+        proven_sources::check(self.job, prepared, &compiled.messages, &unwatched)?;
         if self.job.inputs.is_interrupted() {
             // Compilers end with errors that say nothing of the change.
             bail!("interrupted while the compiler checked");
@@ -208,7 +211,7 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
         let workspace = prepared.manifest.parent().unwrap_or(checkout);
         let mut sources = BTreeSet::new();
         for artifact in artifacts {
-            let Some(files) = freshness::sources_of(artifact, workspace)? else { return Ok(None) };
+            let Some(files) = freshness::sources_of(artifact, workspace, checkout)? else { return Ok(None) };
             let inside = files.iter().filter_map(|file| file.strip_prefix(checkout).ok());
             sources.extend(inside.map(ToString::to_string));
         }

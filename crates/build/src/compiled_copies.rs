@@ -153,7 +153,7 @@ impl NeededCopies {
 }
 
 /// Returns the folders in which cargo keeps libraries: `PROFILE/deps` and `TARGET/PROFILE/deps`.
-fn library_folders(target: &Utf8Path) -> Vec<Utf8PathBuf> {
+pub(crate) fn library_folders(target: &Utf8Path) -> Vec<Utf8PathBuf> {
     let folders = |of: &Utf8Path| -> Vec<Utf8PathBuf> {
         let entries = of.read_dir_utf8().into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -173,16 +173,16 @@ fn read(mark: &Utf8Path) -> Option<Mark> {
     serde_json::from_slice(&followed::read(mark).ok()?).ok()
 }
 
-/// Removes a compiled library. Its mark is last, so that nothing is left without one if this process
-/// is killed.
-fn remove(folder: &Utf8Path, unit: &str) -> anyhow::Result<()> {
+/// Removes what the compiler wrote for a unit, so that cargo compiles it again. A mark is last, so that nothing is left
+/// without one if this process is killed.
+pub(crate) fn remove(folder: &Utf8Path, unit: &str) -> anyhow::Result<()> {
     let mark = mark_of(folder, unit);
     for entry in folder.read_dir_utf8()? {
         let path = entry?.into_path();
         let name = path.file_name().unwrap_or_default();
         let of_unit = name.strip_prefix("lib").unwrap_or(name).strip_prefix(unit);
         let of_unit = of_unit.or_else(|| name.strip_prefix(unit));
-        if path != mark && of_unit.is_some_and(|rest| rest.starts_with('.')) {
+        if path != mark && of_unit.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
             fs_err::remove_file(&path)?;
         }
     }

@@ -3,6 +3,8 @@
 //! Cargo decides by modification time, which can be wrong: after a checkout with old times, with a
 //! copied target folder, or after a killed build. So this module stores content hashes of a crate's
 //! sources (from its dep-info) when cargo compiles the crate, and compares them when it is fresh.
+//! Cargo does not look at all files that a crate depends on. If one of these others changed, the compiled files are
+//! removed before cargo runs, so that it compiles the crate again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,22 +12,42 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::Artifact;
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::messages;
+use crate::cargo::messages::{self, Messages};
+use crate::compiled_copies;
+use crate::reading_macros;
+use crate::unwatched_files::{Reader, UnwatchedFiles};
 use memprof_support::regular_file::followed;
-use memprof_support::stamp::file_id;
+use memprof_support::stamp::{FileId, file_id};
 
-/// Content hashes of the sources of each compiled crate, by dep-info file. Stored next to the
-/// target folder.
+/// The extensions of shared libraries.
+const LIBRARIES: [&str; 2] = ["so", "dylib"];
+
+/// What each crate was compiled from, by dep-info file. Stored next to the target folder.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SourceRecords {
-    compiled: BTreeMap<Utf8PathBuf, BTreeMap<Utf8PathBuf, String>>,
+    compiled: BTreeMap<Utf8PathBuf, Compiled>,
+}
+
+/// What a crate was compiled from.
+#[derive(Debug, Serialize, Deserialize)]
+struct Compiled {
+    /// A file that the compiler wrote.
+    file: Utf8PathBuf,
+    /// The folder of its package.
+    package: Utf8PathBuf,
+    reader: Reader,
+    /// The hash of what it may have read, and at which cargo does not look.
+    unwatched: String,
+    /// Content hashes of the sources; empty for a vendored crate, whose files are all in `unwatched`.
+    sources: BTreeMap<Utf8PathBuf, String>,
 }
 
 /// The result of checking one build.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Root sources of crates that were not compiled from the files in the checkout.
-    pub stale: BTreeSet<Utf8PathBuf>,
+    /// Crates that were not compiled from the files in the checkout: the root source of each, and a file that the
+    /// compiler wrote, if it was found.
+    pub stale: BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
     /// Hash over the sources of all crates with sources in the checkout.
     pub digest: String,
     /// The files among these sources that are not Rust, such as those of `include_str!`.
@@ -51,64 +73,134 @@ impl SourceRecords {
         Ok(())
     }
 
+    /// Removes the crates below cargo's target folder that depend on a file which changed and at which cargo does not
+    /// look. Returns whether the records changed. `cache` also has the target folders of other builds.
+    pub fn remove_outdated(
+        &mut self,
+        files: &UnwatchedFiles,
+        target: &Utf8Path,
+        cache: &Utf8Path,
+    ) -> anyhow::Result<bool> {
+        // The user may choose a folder for what is in `deps`.
+        let is_elsewhere = |path: &Utf8PathBuf| !path.starts_with(cache);
+        let is_below_target = !self.compiled.keys().any(is_elsewhere);
+        let is_of_build = |path: &Utf8PathBuf| path.starts_with(target) || is_elsewhere(path);
+        let has_reading_macro = || !is_below_target || has_reading_macro(target);
+        let mut may_read = None;
+        let (mut outdated, mut has_changed) = (Vec::new(), false);
+        for (dep_info, compiled) in self.compiled.iter_mut().filter(|(path, _)| is_of_build(path)) {
+            let unwatched = files.hash(compiled.reader, &compiled.package);
+            if compiled.unwatched == unwatched {
+                continue;
+            }
+            has_changed = true;
+            if compiled.reader == Reader::Crate && !*may_read.get_or_insert_with(has_reading_macro) {
+                compiled.unwatched = unwatched;
+            } else {
+                outdated.push(dep_info.clone());
+            }
+        }
+        for dep_info in outdated {
+            if let Some(compiled) = self.compiled.remove(&dep_info) {
+                remove(&compiled.file)?;
+            }
+        }
+        Ok(has_changed)
+    }
+
     /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
     /// crates.
     pub fn check(
         &mut self,
-        artifacts: &[Artifact],
+        messages: &Messages,
+        files: &UnwatchedFiles,
         workspace: &Utf8Path,
         root: &Utf8Path,
     ) -> anyhow::Result<Check> {
         let mut hashes = HashMap::new();
-        let mut stale = BTreeSet::new();
+        let mut originals = Originals::default();
+        let mut check = Check::default();
         let mut all = BTreeMap::new();
-        let (mut included, mut read) = (BTreeSet::new(), BTreeSet::new());
-        let mut variables = BTreeSet::new();
-        for artifact in artifacts {
-            let dep_info = dep_info(artifact);
-            if !messages::is_path_package(artifact) {
+        // What one call of cargo compiled is fresh in the next one.
+        let compiled = messages.artifacts.iter().filter(|artifact| !artifact.fresh);
+        for artifact in compiled.chain(messages.artifacts.iter().filter(|artifact| artifact.fresh)) {
+            let file = compiled_file(artifact, &mut originals);
+            let dep_info = dep_info(artifact, file.as_deref());
+            let Some(reader) = Reader::of_artifact(artifact, messages, root) else {
                 let text = dep_info.and_then(|path| followed::text(path).ok()).unwrap_or_default();
-                variables.extend(variables_in(&text));
+                check.variables.extend(variables_in(&text));
                 continue;
-            }
+            };
+            let root_source = &artifact.target.src_path;
             let Some(dep_info) = dep_info else {
-                // Every path crate has a dep-info file. If it is not found, nothing is proven.
-                stale.insert(artifact.target.src_path.clone());
+                // Every crate has a dep-info file. If it is not found, nothing is proven.
+                check.stale.entry(root_source.clone()).or_default().extend(file);
                 continue;
             };
             let package = messages::package_folder(artifact);
+            let unwatched = files.hash(reader, &package);
             let mut sources = BTreeMap::new();
             let text = followed::text(&dep_info)?;
-            variables.extend(variables_in(&text));
-            for file in parse_dep_info(&text) {
-                let path =
-                    [workspace, &package].iter().map(|base| base.join(&file)).find(|path| path.exists());
-                let hash = match &path {
-                    Some(path) => hash_of(path, &mut hashes)?,
-                    None => "absent".to_owned(),
-                };
-                read.extend(path.clone());
-                if file.extension() != Some("rs") {
-                    included.insert(path.unwrap_or_else(|| workspace.join(&file)));
+            check.variables.extend(variables_in(&text));
+            if reader == Reader::Vendored {
+                all.insert(package.strip_prefix(root).unwrap_or(&package).to_owned(), unwatched.clone());
+            } else {
+                for file in parse_dep_info(&text) {
+                    let bases = [workspace, &package];
+                    let path = bases.iter().map(|base| base.join(&file)).find(|path| path.exists());
+                    let hash = match &path {
+                        Some(path) => hash_of(path, &mut hashes)?,
+                        None => "absent".to_owned(),
+                    };
+                    check.read.extend(path.clone());
+                    if file.extension() != Some("rs") {
+                        check.included.insert(path.unwrap_or_else(|| workspace.join(&file)));
+                    }
+                    sources.insert(file, hash);
                 }
-                sources.insert(file, hash);
             }
             for (file, hash) in &sources {
                 all.insert(file.strip_prefix(root).unwrap_or(file).to_owned(), hash.clone());
             }
-            if artifact.fresh {
-                if self.compiled.get(&dep_info) != Some(&sources) {
-                    stale.insert(artifact.target.src_path.clone());
-                    // The record does not describe this artifact.
-                    self.compiled.remove(&dep_info);
-                }
+            let file = file.unwrap_or_else(|| dep_info.with_extension(""));
+            let compiled = Compiled { file, package, reader, unwatched, sources };
+            // A script may have told less when its record was made, so that it could have read more.
+            let is_proven = |known: &Compiled| {
+                known.reader >= reader
+                    && known.unwatched == files.hash(known.reader, &known.package)
+                    && known.sources == compiled.sources
+            };
+            if !artifact.fresh || self.compiled.get(&dep_info).is_some_and(is_proven) {
+                self.compiled.insert(dep_info, compiled);
             } else {
-                self.compiled.insert(dep_info, sources);
+                check.stale.entry(root_source.clone()).or_default().insert(compiled.file);
+                // The record does not describe this artifact.
+                self.compiled.remove(&dep_info);
             }
         }
-        let digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
-        Ok(Check { stale, digest, included, read, variables })
+        check.digest = blake3::hash(&serde_json::to_vec(&all)?).to_hex().to_string();
+        Ok(check)
     }
+}
+
+/// Whether a procedural macro in cargo's target folder may read files.
+fn has_reading_macro(target: &Utf8Path) -> bool {
+    let folders = compiled_copies::library_folders(target);
+    let entries = folders.iter().filter_map(|folder| folder.read_dir_utf8().ok()).flatten().flatten();
+    let libraries = entries.map(camino::Utf8DirEntry::into_path);
+    let mut libraries =
+        libraries.filter(|path| path.extension().is_some_and(|kind| LIBRARIES.contains(&kind)));
+    libraries.any(|library| reading_macros::may_read_files(&library))
+}
+
+/// Removes what the compiler wrote for a crate, so that cargo compiles it again, and what depends on it.
+pub(crate) fn remove(file: &Utf8Path) -> anyhow::Result<()> {
+    let (Some(folder), Some(stem)) = (file.parent(), file.file_stem()) else { return Ok(()) };
+    if folder.is_dir() {
+        let library = stem.strip_prefix("lib").filter(|_| file.extension().is_some());
+        compiled_copies::remove(folder, library.unwrap_or(stem))?;
+    }
+    Ok(())
 }
 
 /// Returns the existing files from which an artifact of the checkout is compiled, with the whole paths; `None`
@@ -116,11 +208,13 @@ impl SourceRecords {
 pub(crate) fn sources_of(
     artifact: &Artifact,
     workspace: &Utf8Path,
+    checkout: &Utf8Path,
 ) -> anyhow::Result<Option<BTreeSet<Utf8PathBuf>>> {
-    if !messages::is_path_package(artifact) {
+    if !messages::is_path_package(artifact) && !artifact.manifest_path.starts_with(checkout) {
         return Ok(Some(BTreeSet::new()));
     }
-    let Some(dep_info) = dep_info(artifact) else { return Ok(None) };
+    let file = compiled_file(artifact, &mut Originals::default());
+    let Some(dep_info) = dep_info(artifact, file.as_deref()) else { return Ok(None) };
     let bases = [workspace, &messages::package_folder(artifact)];
     let whole = |file: Utf8PathBuf| bases.iter().map(|base| base.join(&file)).find(|path| path.exists());
     Ok(Some(parse_dep_info(&followed::text(&dep_info)?).into_iter().filter_map(whole).collect()))
@@ -137,38 +231,61 @@ fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow
     Ok(hash)
 }
 
-/// Returns the dep-info file of an artifact, which lists its sources. Rustc writes it, or cargo for
-/// files that it copies out of `deps`.
-fn dep_info(artifact: &Artifact) -> Option<Utf8PathBuf> {
-    let mut files: Vec<&Utf8PathBuf> = artifact.filenames.iter().collect();
-    // `deps/libname-hash.rmeta` identifies the unit. `libname.rlib` may be a copy of several units.
-    files.sort_by_key(|file| !file.as_str().contains("/deps/"));
-    files.iter().find_map(|file| {
-        let stem =
-            if file.extension().is_some_and(|extension| extension != file.file_name().unwrap_or_default()) {
-                file.file_stem()?
-            } else {
-                file.file_name()?
-            };
+/// Returns a file that the compiler wrote for an artifact. `deps/libname-hash.rmeta` identifies the unit; `name` and
+/// `libname.rlib` may be links to that of several units.
+fn compiled_file(artifact: &Artifact, originals: &mut Originals) -> Option<Utf8PathBuf> {
+    let is_it = |file: &&Utf8PathBuf| file.as_str().contains("/deps/") || has_hash(file);
+    artifact.filenames.iter().find(is_it).cloned().or_else(|| originals.find(artifact.filenames.first()?))
+}
+
+/// Whether a program's name ends with cargo's hash, so that no other unit has it.
+fn has_hash(file: &Utf8Path) -> bool {
+    let hash = file.file_name().and_then(|name| name.rsplit_once('-')).map(|(_, hash)| hash);
+    hash.is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Returns the dep-info file of an artifact, which lists its sources. Rustc writes it beside the compiled file, or cargo
+/// for files that it copies out of `deps`.
+fn dep_info(artifact: &Artifact, compiled: Option<&Utf8Path>) -> Option<Utf8PathBuf> {
+    let files = compiled.into_iter().chain(artifact.filenames.iter().map(Utf8PathBuf::as_path));
+    files.into_iter().find_map(|file| {
+        // The dep-info file of `liba.so` is `a.d`.
+        let stem = file.file_stem()?;
         [stem.strip_prefix("lib").unwrap_or(stem), stem]
             .iter()
             .map(|name| file.with_file_name(format!("{name}.d")))
             .find(|path| path.exists())
-            .or_else(|| dep_info_of_link(file))
             .or_else(|| only_dep_info_in(file.parent()?))
     })
 }
 
-/// Returns the dep-info file of a program or shared library. `NAME` is a hard link to
-/// `deps/NAME-HASH`, or a copy if the file system has no hard links.
-fn dep_info_of_link(program: &Utf8Path) -> Option<Utf8PathBuf> {
-    let original = original_in(&program.parent()?.join("deps"), program)?;
-    let stem = original.file_stem()?;
-    // The dep-info file of `liba.so` is `a.d`.
-    [stem, stem.strip_prefix("lib").unwrap_or(stem)]
-        .iter()
-        .map(|name| original.with_file_name(format!("{name}.d")))
-        .find(|path| path.exists())
+/// The files that the compiler wrote for programs, by which file they are.
+#[derive(Default)]
+struct Originals {
+    folders: BTreeMap<Utf8PathBuf, HashMap<FileId, Utf8PathBuf>>,
+}
+
+impl Originals {
+    fn find(&mut self, program: &Utf8Path) -> Option<Utf8PathBuf> {
+        let id = file_id(&program.metadata().ok()?);
+        let folder = program.parent()?;
+        let mut find_in = |folder: Utf8PathBuf| {
+            let files = self.folders.entry(folder).or_insert_with_key(|folder| files_in(folder));
+            files.get(&id).filter(|file| *file != program).cloned()
+        };
+        find_in(folder.join("deps"))
+            .or_else(|| find_in(folder.to_owned()))
+            .or_else(|| original_of_link(program))
+    }
+}
+
+/// Returns the programs and the shared libraries in a folder that the compiler wrote.
+fn files_in(folder: &Utf8Path) -> HashMap<FileId, Utf8PathBuf> {
+    let entries = folder.read_dir_utf8().into_iter().flatten().flatten().map(camino::Utf8DirEntry::into_path);
+    let is_library = |path: &Utf8Path| path.extension().is_some_and(|kind| LIBRARIES.contains(&kind));
+    let is_compiled = |path: &Utf8PathBuf| has_hash(path) || is_library(path);
+    let files = entries.filter(is_compiled);
+    files.filter_map(|path| Some((file_id(&path.metadata().ok()?), path))).collect()
 }
 
 /// Returns the file that the compiler wrote, of which a program is a hard link or a copy:
@@ -238,18 +355,6 @@ fn parse_dep_info(text: &str) -> BTreeSet<Utf8PathBuf> {
 fn variables_in(dep_info: &str) -> impl Iterator<Item = String> {
     let lines = dep_info.lines().filter_map(|line| line.strip_prefix("# env-dep:"));
     lines.map(|line| line.split('=').next().unwrap_or_default().to_owned())
-}
-
-/// Sets the files' modification time to now, so that cargo compiles them again.
-pub(crate) fn touch(files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<()> {
-    for file in files {
-        fs_err::OpenOptions::new()
-            .append(true)
-            .open(file)?
-            .file()
-            .set_modified(std::time::SystemTime::now())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(crate) struct PreparedSource {
     pub copies: Vec<EditedCopy>,
     /// Whether crates of the checkout that are not members of the workspace are edited.
     pub beyond_members: bool,
+    /// What the caller changed of the revision's own files.
+    pub changes: Vec<ChangedSource>,
 }
 
 /// Edits that are skipped because a build failed with them.
@@ -90,7 +92,7 @@ pub(crate) fn prepare_changed(
     let prepare = if is_external { prepare_external_crate } else { prepare_workspace };
     let prepared = prepare(job, skipped, injection, &mut injected)?;
     injected.save()?;
-    Ok(prepared)
+    Ok(PreparedSource { changes: changes.to_vec(), ..prepared })
 }
 
 /// Checks the revision out, and adds the files and patches of the request.
@@ -151,7 +153,16 @@ fn prepare_workspace(
     let folders = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());
     let members =
         folders.filter_map(|folder| folder.strip_prefix(checkout).ok()).map(ToOwned::to_owned).collect();
-    Ok(PreparedSource { injection, manifest, members, allocators, tracing, copies, beyond_members })
+    Ok(PreparedSource {
+        injection,
+        manifest,
+        members,
+        allocators,
+        tracing,
+        copies,
+        beyond_members,
+        changes: Vec::new(),
+    })
 }
 
 /// Writes the crate for external overlays, which depends on packages of the checkout.
@@ -208,6 +219,7 @@ fn prepare_external_crate(
         tracing,
         copies,
         beyond_members,
+        changes: Vec::new(),
     })
 }
 

@@ -1,5 +1,5 @@
 //! The files that cargo looks at to tell whether a build is fresh, apart from Rust sources: those that crates
-//! include, and those that build scripts name.
+//! include, and those that build scripts name or may read.
 
 use std::collections::BTreeSet;
 
@@ -37,22 +37,45 @@ pub(crate) fn find(
 /// Returns the files and folders whose change lets cargo run a build script again.
 fn named_by(script: &LocalScript, messages: &Messages) -> Option<Vec<Utf8PathBuf>> {
     let artifact = messages.artifacts.iter().find(|artifact| artifact.package_id == script.package)?;
-    let output = followed::text(script.out.parent()?.join("output")).ok()?;
-    Some(named_in(&output, &messages::package_folder(artifact)))
+    Some(named_in(told_by(script)?, &messages::package_folder(artifact)))
 }
 
-/// Returns what the output of a build script names. A script that says nothing about it runs again if any file
-/// of its package changes.
-fn named_in(output: &str, package: &Utf8Path) -> Vec<Utf8PathBuf> {
+/// Returns the files and folders that a build script names. One that names none may read any of its package.
+fn named_in(told: Told, package: &Utf8Path) -> Vec<Utf8PathBuf> {
+    match told {
+        Told::Files(files) => files.into_iter().map(|file| package.join(file)).collect(),
+        Told::Variables | Told::Nothing => vec![package.to_owned()],
+    }
+}
+
+/// What a build script tells cargo about when to run it again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// If one of these files changes.
+    Files(Vec<String>),
+    /// Only if a variable changes.
+    Variables,
+    /// Nothing: cargo looks at the files of its package.
+    Nothing,
+}
+
+/// Returns what a build script told cargo when it ran; `None` if that cannot be read.
+pub(crate) fn told_by(script: &LocalScript) -> Option<Told> {
+    Some(told_in(&followed::text(script.out.parent()?.join("output")).ok()?))
+}
+
+fn told_in(output: &str) -> Told {
     let told = output.lines().filter_map(|line| {
         line.strip_prefix("cargo::").or_else(|| line.strip_prefix("cargo:"))?.strip_prefix("rerun-if-")
     });
     let told: Vec<&str> = told.collect();
-    if told.is_empty() {
-        return vec![package.to_owned()];
-    }
     let changed = told.iter().filter_map(|one| one.strip_prefix("changed="));
-    changed.map(|path| package.join(path.trim())).collect()
+    let files: Vec<String> = changed.map(|path| path.trim().to_owned()).collect();
+    match (files.is_empty(), told.is_empty()) {
+        (false, _) => Told::Files(files),
+        (true, false) => Told::Variables,
+        (true, true) => Told::Nothing,
+    }
 }
 
 /// Returns where a path is, and where it leads to if it is a link. `None` if nothing is there: cargo then never
@@ -86,11 +109,15 @@ mod tests {
     #[test]
     fn a_build_script_names_its_files_or_watches_its_package() {
         let named = |output: &str| {
-            named_in(output, "p".into()).into_iter().map(Utf8PathBuf::into_string).collect::<Vec<_>>()
+            named_in(told_in(output), "p".into())
+                .into_iter()
+                .map(Utf8PathBuf::into_string)
+                .collect::<Vec<_>>()
         };
         assert_eq!(named(""), ["p"]);
         assert_eq!(named("cargo:rustc-cfg=x\nrerun-if-changed=a\n"), ["p"]);
-        assert_eq!(named("cargo:rerun-if-env-changed=X\n"), [""; 0]);
+        assert_eq!(named("cargo:rerun-if-env-changed=X\n"), ["p"]);
+        assert_eq!(told_in("cargo:rerun-if-env-changed=X\n"), Told::Variables);
         assert_eq!(named("cargo:rerun-if-changed=a\ncargo::rerun-if-changed=../b\n"), ["p/a", "p/../b"]);
     }
 

@@ -1,0 +1,125 @@
+//! A revision gets its own code also where cargo does not see that a file changed.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::csv::memprof;
+use crate::support::{TestRepository, home};
+
+const MANIFEST: &str =
+    "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n";
+
+/// A library's test that keeps this many KiB.
+fn test(name: &str, size: &str) -> String {
+    format!(
+        "#[test]\nfn of_{name}() {{ let kept = vec![1_u8; 1024 * ({size})]; assert!(!kept.is_empty()); }}\n"
+    )
+}
+
+/// A workspace in which cargo does not see that these change: `size.txt` of a build script that names only a variable;
+/// a file that a silent script lists, and one outside of its package; a folder that a macro lists; a vendored crate.
+fn write_workspace(repository: &TestRepository) {
+    repository.write(
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"sized\", \"listed\", \"outer\", \"counting\", \"embeds\", \"holds\"]\nresolver = \"2\"\n",
+    );
+    let package = |name: &str, more: &str, code: &str| {
+        repository.write(&format!("{name}/Cargo.toml"), MANIFEST.replace("NAME", name) + more);
+        repository.write(&format!("{name}/src/lib.rs"), code);
+    };
+    let of_variable = |name: &str| test(name, "env!(\"SIZE\").parse::<usize>().unwrap()");
+    package("sized", "", &of_variable("sized"));
+    repository.write(
+        "sized/build.rs",
+        "fn main() { println!(\"cargo:rerun-if-env-changed=CC\\ncargo:rustc-env=SIZE={}\", std::fs::read(\"size.txt\").unwrap().len()); }\n",
+    );
+    repository.write("sized/size.txt", "12");
+    package("listed", "", &of_variable("listed"));
+    repository.write(
+        "listed/build.rs",
+        "fn main() { println!(\"cargo:rustc-env=SIZE={}\", std::fs::read_dir(\"data\").unwrap().count()); }\n",
+    );
+    for file in ["a", "b", "c"] {
+        repository.write(&format!("listed/data/{file}"), "");
+    }
+    package("outer", "", &of_variable("outer"));
+    repository.write(
+        "outer/build.rs",
+        "fn main() { println!(\"cargo:rustc-env=SIZE={}\", std::fs::read(\"../proto/x.bin\").unwrap().len()); }\n",
+    );
+    repository.write("proto/x.bin", "123");
+    package(
+        "counting",
+        "[lib]\nproc-macro = true\n",
+        "#[proc_macro]\npub fn files(folder: proc_macro::TokenStream) -> proc_macro::TokenStream {\n    \
+         let folder = std::env::var(\"CARGO_MANIFEST_DIR\").unwrap() + \"/\" + &folder.to_string();\n    \
+         std::fs::read_dir(folder).unwrap().count().to_string().parse().unwrap()\n}\n",
+    );
+    package("embeds", "counting = { path = \"../counting\" }\n", &test("embeds", "counting::files!(db)"));
+    repository.write("embeds/db/1.sql", "");
+    package("holds", "pebble = \"1\"\n", &test("holds", "pebble::size()"));
+    write_pebble(repository, 2);
+    repository
+        .write("vendor/pebble/Cargo.toml", MANIFEST.replace("NAME", "pebble").replace("0.1.0", "1.0.0"));
+    let checksum = format!("{{\"files\":{{}},\"package\":\"{}\"}}\n", "a".repeat(64));
+    repository.write("vendor/pebble/.cargo-checksum.json", checksum);
+    repository.write(
+        ".cargo/config.toml",
+        "[source.crates-io]\nreplace-with = \"vendored\"\n[source.vendored]\ndirectory = \"vendor\"\n",
+    );
+    repository.command("cargo").args(["generate-lockfile", "--offline"]).status().expect("cargo runs");
+}
+
+fn write_pebble(repository: &TestRepository, size: usize) {
+    repository.write("vendor/pebble/src/lib.rs", format!("pub fn size() -> usize {{ {size} }}\n"));
+}
+
+/// The tests whose peak of the heap differs, with the difference in KiB.
+fn differences(root: &Path, home: &Path) -> String {
+    let printed = memprof(root, home, &["report", "--format", "json"]);
+    let report: Value = serde_json::from_str(&printed.stdout).expect("a JSON report");
+    let rows = report["rows"].as_array().cloned().unwrap_or_default();
+    let of_heap = rows.iter().filter(|row| row["metric"] == "heap.peak" && row["checkpoint"] == "done");
+    let mut found: Vec<String> = of_heap
+        .filter_map(|row| {
+            let bytes = row["delta"].as_object()?.values().next()?.as_i64()?;
+            let test = row["title"].as_str()?.trim_start_matches("tests::").trim_start_matches("of_");
+            Some(format!("{test} {}", bytes / 1024))
+        })
+        .collect();
+    found.sort();
+    found.join(", ")
+}
+
+#[test]
+fn what_cargo_does_not_see_is_compiled_again() {
+    let mut repository = TestRepository::new();
+    write_workspace(&repository);
+    repository.commit("old");
+    let home = home();
+    let compare = |refs: &str| {
+        let printed = memprof(
+            repository.root(),
+            home.path(),
+            &["--refs", refs, "--offline", "--workspace", "--repeat", "1"],
+        );
+        assert!(printed.code == 0 || printed.code == 1, "{}", printed.everything());
+        printed
+    };
+    repository.write("sized/size.txt", "123456");
+    std::fs::remove_file(repository.path("listed/data/a")).expect("removed");
+    repository.write("proto/x.bin", "1234567");
+    repository.write("embeds/db/2.sql", "");
+    write_pebble(&repository, 12);
+    let printed = compare("HEAD,.");
+    let found = differences(repository.root(), home.path());
+    let expected = "embeds 1, holds 10, listed -1, outer 4, sized 4";
+    assert_eq!(found, expected, "{}", printed.everything());
+    // Only what changed is compiled: nothing else is taken for changed.
+    repository.write("holds/src/lib.rs", test("holds", "pebble::size() + 1"));
+    let printed = compare("HEAD,.");
+    let text = repository.read("target/memprof/latest/builds/1-..log");
+    let compiled: Vec<&str> = text.lines().filter(|line| line.contains("Compiling")).collect();
+    assert!(compiled.len() == 1 && compiled[0].contains("holds"), "{text}\n{}", printed.everything());
+}
