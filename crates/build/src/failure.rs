@@ -112,6 +112,16 @@ impl BuildFailure {
         Some(UserError::new(format!("no ref can be built as requested: {message}")).maybe_help(help))
     }
 
+    /// Whether the compiler's errors name a file of the checkout. The workspace is in this folder of the checkout: cargo
+    /// gives the compiler paths relative to it, and whole paths of files beside it.
+    pub fn names_file(&self, file: &Utf8Path, workspace: &Utf8Path) -> bool {
+        let is_named = |line: &str| match file.strip_prefix(workspace) {
+            Ok(relative) => line.contains(&format!(" {relative}:")),
+            Err(_) => line.contains(" /") && line.contains(&format!("/{file}:")),
+        };
+        self.first_errors.lines().any(is_named)
+    }
+
     /// Adds the submodules that the revision was built without. One that the errors name comes
     /// first: it is the cause.
     pub(crate) fn add_missing_submodules(&mut self, missing: &[MissingSubmodule]) {
@@ -300,6 +310,16 @@ mod tests {
         };
         assert_eq!(help("    a\n    b\n").as_deref(), Some("available test targets: a, b"));
         assert_eq!(help(""), None, "a title without a list");
+    }
+
+    #[test]
+    fn errors_name_a_file_by_its_whole_path_in_the_workspace() {
+        let errors =
+            "error[E0425]: cannot find value\n --> one/tests/a.rs:3:1\n --> /c/beside/tests/b.rs:1:1".into();
+        let failure = BuildFailure { first_errors: errors, ..BuildFailure::default() };
+        let names = |file: &str| failure.names_file(file.into(), "rust".into());
+        assert!(names("rust/one/tests/a.rs") && names("beside/tests/b.rs"));
+        assert!(!names("rust/tests/a.rs") && !names("rust/two/tests/a.rs") && !names("tests/a.rs"));
     }
 
     #[test]

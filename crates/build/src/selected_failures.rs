@@ -56,12 +56,41 @@ pub(crate) fn failure_of_added(entry: &Entry, added: &[OverlayFile]) -> Option<B
     (!failed.is_empty()).then(|| failure_of(entry, &failed))
 }
 
-/// Whether the root of a target is one of these files.
+/// Whether the root of a target is one of these files. A file without a package may be in any.
 fn is_of(failed: &FailedTarget, files: &[OverlayFile]) -> bool {
-    files.iter().any(|file| failed.root.ends_with(&file.destination))
+    let is_of_package = |file: &OverlayFile| file.package.as_ref().is_none_or(|name| *name == failed.package);
+    files.iter().any(|file| is_of_package(file) && failed.root.ends_with(&file.destination))
 }
 
 fn failure_of(entry: &Entry, failed: &[&FailedTarget]) -> BuildFailure {
     let errors: Vec<&str> = failed.iter().map(|failed| failed.errors.as_str()).collect();
     BuildFailure { first_errors: errors.join("\n"), hints: entry.hints.clone(), ..BuildFailure::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_plan::request::{OverlayMode, TargetKind};
+
+    #[test]
+    fn a_target_of_another_package_with_such_a_path_is_not_the_added_file() {
+        let failed = FailedTarget {
+            package: "one".into(),
+            binary: "mem".into(),
+            kind: TargetKind::Test,
+            root: "one/tests/mem.rs".into(),
+            errors: String::new(),
+            is_program: false,
+        };
+        let is_of_package = |package: Option<&str>| {
+            let file = OverlayFile {
+                package: package.map(str::to_owned),
+                destination: "tests/mem.rs".into(),
+                content: Vec::new(),
+                mode: OverlayMode::Package,
+            };
+            is_of(&failed, &[file])
+        };
+        assert!(is_of_package(Some("one")) && is_of_package(None) && !is_of_package(Some("two")));
+    }
 }

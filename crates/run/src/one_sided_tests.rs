@@ -112,6 +112,8 @@ struct Offer {
     gap: Gap,
     /// The target's root at the donor, relative to the repository's root.
     path: Utf8PathBuf,
+    /// The package's folder in the revision that gets the files.
+    folder: Utf8PathBuf,
     files: Vec<OverlayFile>,
 }
 
@@ -185,8 +187,10 @@ impl Completion<'_> {
                     return Ok(tried);
                 }
             };
-            let is_named = |file: &OverlayFile| failure.first_errors.contains(file.destination.as_str());
-            let is_blamed = |offer: &Offer| offer.files.iter().any(is_named);
+            let is_blamed = |offer: &Offer| {
+                let mut paths = offer.files.iter().map(|file| offer.folder.join(&file.destination));
+                paths.any(|path| failure.names_file(&path, &self.plan.workspace))
+            };
             let is_any_blamed = offers.iter().any(is_blamed);
             let gives_up = build == MOST_BUILDS || !is_any_blamed;
             let (refused, rest): (Vec<_>, Vec<_>) =
@@ -243,7 +247,7 @@ impl Completion<'_> {
         let target = Target { package: &gap.package, root: &root, donor, folder: &folder };
         let mut files = self.files(&target)?;
         self.add_files_beside(&target, (revision, &folder_there), &mut files)?;
-        Ok(Ok(Offer { gap, path, files }))
+        Ok(Ok(Offer { gap, path, folder: folder_there, files }))
     }
 
     /// Refuses an offer that needs another version of a file than one of the others. Both would be compiled with the
