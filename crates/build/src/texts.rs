@@ -71,7 +71,7 @@ impl Texts {
 }
 
 /// The version of the rules below. Stored traits of other rules are not used.
-const RULES: u32 = 4;
+const RULES: u32 = 5;
 
 /// Parts of symbols: `std::path::Path::parent` and `ancestors`, and the module that each executable with symbols has.
 const PARENTS: [&[u8]; 2] = [b"4Path6parent", b"9Ancestors"];
@@ -120,6 +120,8 @@ pub struct Traits {
     /// Whether it can find its way out of its package's folder: it has a text with `../`, or calls
     /// `Path::parent` or `Path::ancestors`. Without symbols, nobody knows.
     pub climbs: bool,
+    /// Whether it can list folders. Without symbols, nobody knows.
+    pub lists: bool,
     /// Whether it can find files that it does not name: it lists folders, or starts a program.
     pub explores: bool,
     /// Whether it can find programs that it does not name by their whole path.
@@ -135,13 +137,15 @@ impl Traits {
         let climbs = PARENTS.iter().any(|text| has(text))
             || !has_symbols
             || memmem::find_iter(bytes, b"../").any(|at| !is_of_toolchain(bytes, at));
+        let lists = !has_symbols || LISTING.iter().any(|text| has(text));
         let names = |text: &[u8]| has(text) || is_optimised && texts.may_have_pieces_of(text);
         Self {
             rules: RULES,
             is_optimised,
             asserts: !has_symbols || FIGURES.iter().any(|figures| has(figures)),
             climbs,
-            explores: LISTING.iter().any(|text| has(text)) || may_start_programs(bytes),
+            lists,
+            explores: lists || may_start_programs(bytes),
             finds_programs: climbs || FINDING.iter().any(|text| names(text)) || names_deps(bytes),
         }
     }
@@ -253,7 +257,7 @@ mod tests {
     #[test]
     fn an_executable_explores_if_it_lists_folders_or_starts_a_program_beside_the_harness() {
         let harness = "3std3sys7process4unix6commonNtB4_7Command11capture_env";
-        let explores = |more: &str| traits(&format!("{harness} {more}")).explores;
+        let explores = |more: &str| traits(&format!("3std4path {harness} {more}")).explores;
         for other in [
             "",
             "_3std7process7CommandECs3mSbOeLENLV_4test",
@@ -263,6 +267,8 @@ mod tests {
         ] {
             assert!(!explores(other), "{other}");
         }
+        let lists = |texts: &str| traits(texts).lists;
+        assert!(lists("without symbols") && lists("3std4path readdir64") && !lists("3std4path"));
         for way in [
             "_3std3sys2fs8read_dir",
             "readdir64",

@@ -52,5 +52,6 @@ pub mod stdin_files;
 pub mod stored_plan;
 mod stretch;
 mod test_command;
+mod ways_out;
 #[cfg_attr(not(target_os = "linux"), path = "write_order_elsewhere.rs")]
 mod write_order;

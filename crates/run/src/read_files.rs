@@ -20,6 +20,8 @@ pub(crate) struct Reader<'a> {
     /// The folders of all packages of the checkout.
     pub packages: &'a BTreeSet<Utf8PathBuf>,
     traits: Option<Traits>,
+    /// Whether its package's sources have a way out of their folder.
+    has_way_out: &'a dyn Fn() -> bool,
     /// Reads the executable.
     read: &'a dyn Fn() -> anyhow::Result<Texts>,
     texts: OnceCell<Texts>,
@@ -28,15 +30,25 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `traits` are those that were stored with the executable, and `read` returns its texts.
+    /// `traits` are those that were stored with the executable. `has_way_out` looks into its package's sources, and
+    /// `read` returns its texts.
     pub fn new(
         package: &'a Utf8Path,
         packages: &'a BTreeSet<Utf8PathBuf>,
         traits: Option<Traits>,
+        has_way_out: &'a dyn Fn() -> bool,
         read: &'a dyn Fn() -> anyhow::Result<Texts>,
     ) -> Self {
         let traits = traits.and_then(Traits::current);
-        Self { package, packages, traits, read, texts: OnceCell::new(), failure: OnceCell::new() }
+        Self {
+            package,
+            packages,
+            traits,
+            has_way_out,
+            read,
+            texts: OnceCell::new(),
+            failure: OnceCell::new(),
+        }
     }
 
     /// Fails if the executable was needed, and could not be read. Without its texts, nothing is known of it.
@@ -96,6 +108,10 @@ impl<'a> Reader<'a> {
         }
         let owner = owner_of(path, self.packages);
         if is_documentation(path, owner) {
+            // Whoever lists a folder needs neither a name nor the text `.md`.
+            if self.traits().lists && (path.starts_with(self.package) || self.leaves()) {
+                return true;
+            }
             let top = path.components().next().map(|first| first.as_str()).filter(|top| *top != name);
             let is_in_folder = top.is_some_and(|top| FOLDERS.contains(&top) && self.mentions(top));
             let extension = path.extension().map(|extension| format!(".{extension}"));
@@ -111,16 +127,21 @@ impl<'a> Reader<'a> {
         // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
         // cargo.
         if path.extension() == Some("rs") && owner.is_some() {
-            return self.traits().explores || (self.climbs() || is_inside) && self.may_name(folder);
+            return self.traits().explores || (is_inside || self.leaves()) && self.may_name(folder);
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.may_name(name);
         }
-        self.climbs() || is_inside && self.traits().explores || self.may_name(name) || self.may_name(folder)
+        self.traits().climbs
+            || self.traits().explores && (is_inside || self.leaves())
+            || self.may_name(name)
+            || self.may_name(folder)
     }
 
-    fn climbs(&self) -> bool {
-        self.traits().climbs
+    /// Whether it can find its way out of its package's folder. `PathBuf::pop` and `join("..")` are in every executable,
+    /// so only the sources have them.
+    fn leaves(&self) -> bool {
+        self.traits().climbs || (self.has_way_out)()
     }
 }
 
@@ -152,7 +173,13 @@ mod tests {
         let packages = ["", "leaf", "crates/leaf", "crates/app", "crates/app/derive"];
         let packages = packages.into_iter().map(Utf8PathBuf::from).collect();
         let read = || Ok(Texts::whole(texts.as_bytes()));
-        ask(&Reader::new(Utf8Path::new(package), &packages, Some(traits(texts, is_optimised)), &read))
+        ask(&Reader::new(
+            Utf8Path::new(package),
+            &packages,
+            Some(traits(texts, is_optimised)),
+            &|| false,
+            &read,
+        ))
     }
 
     fn may_read(texts: &str, path: &str) -> bool {
@@ -190,6 +217,38 @@ mod tests {
         }
         assert!(may_read(&format!("{ORDINARY} .md"), "README.md"), "each text of a folder");
         assert!(may_read(&format!("{ORDINARY} docs"), "docs/a/b.md"), "each file of the folder");
+    }
+
+    #[test]
+    fn documentation_is_read_by_a_test_that_lists_its_folder() {
+        let lists = format!("{ORDINARY} readdir64");
+        assert!(may_read(&lists, "crates/app/README.md") && may_read(&lists, "crates/app/derive/README.md"));
+        assert!(!may_read(&lists, "README.md") && !may_read(&lists, "crates/leaf/README.md"));
+        assert!(may_read(&format!("{lists} /crates/app/../"), "README.md"));
+        let starts = format!("{ORDINARY} 6commonNtB4_7Command3arg");
+        assert!(!may_read(&starts, "crates/app/README.md"), "a program reads what it is for");
+        let at_root =
+            |path: &str| ask("", &lists, false, |reader| reader.may_read(Utf8Path::new(path), false));
+        assert!(at_root("README.md") && at_root("docs/a.md") && at_root("leaf/README.md"));
+    }
+
+    #[test]
+    fn a_way_out_of_the_folder_may_be_in_the_sources_alone() {
+        let packages = ["crates/leaf", "crates/app"].into_iter().map(Utf8PathBuf::from).collect();
+        let may_read = |texts: &str, has_way_out: bool, path: &str| {
+            let (read, way) = (|| Ok(Texts::whole(texts.as_bytes())), || has_way_out);
+            let traits = Some(traits(texts, false));
+            Reader::new("crates/app".into(), &packages, traits, &way, &read).may_read(path.into(), false)
+        };
+        let source = "crates/leaf/src/lib.rs";
+        let names = format!("{ORDINARY} leaf");
+        assert!(may_read(&names, true, source) && !may_read(&names, false, source));
+        assert!(!may_read(ORDINARY, true, source), "it does not name the other package");
+        let lists = format!("{ORDINARY} readdir64");
+        for path in ["crates/leaf/data.json", "README.md"] {
+            assert!(may_read(&lists, true, path) && !may_read(&lists, false, path), "{path}");
+        }
+        assert!(!may_read(ORDINARY, true, "crates/leaf/data.json"));
     }
 
     #[test]
@@ -262,7 +321,8 @@ mod tests {
         }
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
         let read = || Ok(Texts::whole(ORDINARY.as_bytes()));
-        let reader = Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &read);
+        let reader =
+            Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &|| false, &read);
         assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
@@ -271,14 +331,15 @@ mod tests {
     fn an_executable_is_read_only_for_what_its_traits_do_not_say() {
         let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
         let read = || Err(anyhow::anyhow!("cannot be read"));
-        let reader = || Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &read);
+        let reader =
+            || Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &|| false, &read);
         let one = reader();
         assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));
         one.checked().unwrap();
         let one = reader();
         let _ = one.may_read(Utf8Path::new("README.md"), false);
         assert_eq!(one.checked().unwrap_err().to_string(), "cannot be read");
-        let other = Reader::new(Utf8Path::new("app"), &packages, None, &read);
+        let other = Reader::new(Utf8Path::new("app"), &packages, None, &|| false, &read);
         assert!(other.may_assert(), "without symbols, nobody knows");
         other.checked().unwrap_err();
     }

@@ -10,6 +10,7 @@ use crate::kept_build::KeptBuild;
 use crate::left_out::{LeftOut, Name, SameTests, remove};
 use crate::linked_files;
 use crate::read_files::{Reader, is_for_all};
+use crate::ways_out::WaysOut;
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
@@ -80,9 +81,12 @@ pub(crate) fn leave_out(
             followed::MOST_OF_BINARY,
         )?)
     };
+    let built = &plan.revisions[if kept.is_some() { 0 } else { plan.baseline }];
+    let ways_out = WaysOut::new(repository, &built.commit, &first.provenance.injected);
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
     let (for_all, others) = files_for_all(&provenances, changed);
-    let Alike { same, readers, file } = same_executables(&provenances, plan.baseline, &others, &read)?;
+    let Alike { same, readers, file } =
+        same_executables(&provenances, plan.baseline, &others, &|package| ways_out.has(package), &read)?;
     let (left_out, readers, files) = match &for_all[..] {
         [] => (remove(cells, &same, entries.len()), readers, file.as_slice()),
         files => (LeftOut::default(), same, files),
@@ -161,11 +165,13 @@ struct Alike<'a> {
     file: Option<Utf8PathBuf>,
 }
 
-/// Compares the executables. `read` returns an executable's bytes.
+/// Compares the executables. `has_way_out` says whether a package's sources leave its folder, and `read` returns an
+/// executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
     changed: &BTreeSet<Utf8PathBuf>,
+    has_way_out: &dyn Fn(&Utf8Path) -> bool,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<Alike<'a>> {
     let own = builds[baseline];
@@ -185,7 +191,8 @@ fn same_executables<'a>(
         };
         let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
         let read = || Ok(Texts::of(&read(executable)?));
-        let reader = Reader::new(package, &packages, executable.traits, &read);
+        let has_way_out = || has_way_out(package);
+        let reader = Reader::new(package, &packages, executable.traits, &has_way_out, &read);
         let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
         if reader.may_assert() || reads_other {
             reader.checked()?;
@@ -383,7 +390,7 @@ mod tests {
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
-        let Alike { same, .. } = same_executables(&[&old, &new], 0, &changed, &read).unwrap();
+        let Alike { same, .. } = same_executables(&[&old, &new], 0, &changed, &|_| false, &read).unwrap();
         same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
 
@@ -403,7 +410,7 @@ mod tests {
         assert_eq!(run_for(&[], &["ci/a.sh".into()]), None, "no test has the same code");
         let changed = BTreeSet::from(["app/README.md".into(), "app/tests/data.json".into()]);
         let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
-        let alike = same_executables(&[&build, &build], 0, &changed, &read).unwrap();
+        let alike = same_executables(&[&build, &build], 0, &changed, &|_| false, &read).unwrap();
         assert_eq!(alike.readers.into_keys().map(|(package, ..)| package).collect::<Vec<_>>(), ["app"]);
         assert_eq!(alike.file.as_deref(), Some(Utf8Path::new("app/tests/data.json")));
     }
@@ -437,7 +444,8 @@ mod tests {
         let same = |new: &Provenance, files: &[&str]| {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
-            let Alike { mut same, .. } = same_executables(&[&old, new], 0, &changed, &read).unwrap();
+            let Alike { mut same, .. } =
+                same_executables(&[&old, new], 0, &changed, &|_| false, &read).unwrap();
             same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
         let new = build(&[("one", "a"), ("two", "c")], "new");

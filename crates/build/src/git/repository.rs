@@ -440,7 +440,7 @@ impl Repository {
     ///
     /// # Errors
     /// Git cannot read a file, because a partial clone lacks it.
-    pub(crate) fn has_text(&self, commit: &str, texts: &[&str], pathspecs: &[&str]) -> anyhow::Result<bool> {
+    pub fn has_text(&self, commit: &str, texts: &[&str], pathspecs: &[&str]) -> anyhow::Result<bool> {
         let patterns = texts.iter().flat_map(|text| ["-e", text]);
         let command = self.reading().env("GIT_NO_LAZY_FETCH", "1").args(["grep", "-q", "-I", "-F"]);
         let searched = command.args(patterns).args([commit, "--"]).args(pathspecs).capture()?;
