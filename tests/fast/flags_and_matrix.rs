@@ -318,10 +318,11 @@ fn thresholds_of_one_metric_given_by_flags_are_one() {
     let rules = request(&[&flags[..], &["--leak", "heap.live=0", "--threshold", "time=off"]].concat(), "")
         .judging
         .rules;
-    assert_eq!(rules.len(), 3, "{rules:?}");
+    assert_eq!(rules.len(), 4, "{rules:?}");
     let Some(Growth::Within(both)) = &rules[0].growth else { panic!("{rules:?}") };
-    assert_eq!((both.percent, both.bytes, rules[0].limit), (Some(5.0), Some(1 << 20), Some(8 << 30)));
-    assert_eq!((rules[1].growth.clone(), rules[2].leak), (Some(Growth::Off), Some(0)));
+    assert_eq!((both.percent, both.bytes), (Some(5.0), Some(1 << 20)));
+    assert_eq!((rules[1].growth.clone(), rules[2].limit), (Some(Growth::Off), Some(8 << 30)));
+    assert_eq!(rules[3].leak, Some(0));
 }
 
 #[test]
