@@ -173,3 +173,36 @@ fn the_owners_of_thirty_optimised_programs_are_found() {
     // 27 were, with Rust 1.95. Another compiler may lose another function that allocates to a jump.
     check(&PROGRAMS.each_ref(), &["--release"], 25);
 }
+
+#[test]
+fn each_candidate_is_compared_at_its_own_moment() {
+    let sizes = |early: u64, late: u64| {
+        format!(
+            "pub fn early() -> Vec<u8> {{ vec![1; {early}_000_000] }}\n\
+             pub fn late() -> Vec<u8> {{ vec![1; {late}_000_000] }}\n"
+        )
+    };
+    let tests = "
+#[test]
+fn keeps() {
+    let kept = std::hint::black_box(early());
+    memprof::checkpoint!(\"early\");
+    drop(kept);
+    let kept = std::hint::black_box(late());
+    memprof::checkpoint!(\"late\");
+    drop(kept);
+}
+";
+    let subject = Subject::of_sources("", tests, &[sizes(2, 1), sizes(5, 1)]);
+    std::fs::write(subject.root().join("src/lib.rs"), sizes(2, 9)).expect("written");
+    let printed = subject.memprof(&["--refs", "old,new,.", "--offline", "--why-by", "owner"]);
+    assert_eq!(printed.code, 1, "{}", printed.everything());
+    let report = subject.report();
+    let held = report["why"]["held"].as_array().expect("owners").iter();
+    let mut first: Vec<String> = held
+        .map(|held| format!("{} {} {}", held["ref"], held["checkpoint"], held["owners"][0]["bytes"]))
+        .collect();
+    first.sort();
+    // Each owner at the baseline and at the candidate.
+    assert_eq!(first, ["\".\" \"late\" [1000000,9000000]", "\"new\" \"early\" [2000000,5000000]"]);
+}

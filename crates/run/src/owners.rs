@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::sync::atomic::Ordering;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::recorded_log::{LogExecutable, Resolvers, log_of, symbols};
 use crate::recording::{Blocks, Moment, Recording};
@@ -78,9 +78,13 @@ impl Owners<'_> {
         one: &Chosen,
         cells: &[PlannedCell],
     ) -> anyhow::Result<Found> {
-        for cell in cells {
-            let path = self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0).join(file::OWNERS);
-            let stored = match self.of_side(tree, one, cell, &path) {
+        let path = |cell: &PlannedCell| {
+            let folder = self.folder.cell(self.runner.plan, cell.revision, &cell.cell, 0);
+            folder.join(file::owners(one.candidate))
+        };
+        for (index, cell) in cells.iter().enumerate() {
+            let paths: Vec<Utf8PathBuf> = cells[index..].iter().map(path).collect();
+            let stored = match self.of_side(tree, one, cell, &paths) {
                 Ok(Some(stored)) => stored,
                 Ok(None) => return Ok(Found::Interrupted),
                 Err(_) if self.runner.conditions.interrupt.load(Ordering::Relaxed) => {
@@ -88,7 +92,7 @@ impl Owners<'_> {
                 }
                 Err(error) => StoredOwners { tree: None, problem: Some(format!("no owners: {error:#}")) },
             };
-            sealed::write(&path, &stored)?;
+            sealed::write(&paths[0], &stored)?;
         }
         let folder = self.folder.owners().0;
         if folder.exists() {
@@ -97,13 +101,13 @@ impl Owners<'_> {
         Ok(Found::All)
     }
 
-    /// Runs one side, unless `path` has the answer. `None` if the user interrupted it.
+    /// Runs one side, unless its file, the first of `paths`, has the answer. `None` if the user interrupted it.
     fn of_side(
         &self,
         tree: &mut dyn TestTree,
         one: &Chosen,
         cell: &PlannedCell,
-        path: &Utf8Path,
+        paths: &[Utf8PathBuf],
     ) -> anyhow::Result<Option<StoredOwners>> {
         let recorded = match log_of(self.runner, self.folder, cell)? {
             Ok(log) => log,
@@ -114,10 +118,14 @@ impl Owners<'_> {
             Err(reason) => return Ok(Some(problem(reason))),
         };
         // `--resume` may ask about another checkpoint, and tries again what failed.
-        if let Ok(known) = sealed::read::<StoredOwners>(path)
+        if let Ok(known) = sealed::read::<StoredOwners>(&paths[0])
             && known.tree.as_ref().is_some_and(|tree| question.is_answered_by(tree))
         {
             return Ok(Some(known));
+        }
+        // If this session ends early, no side keeps the answer to another question.
+        for path in paths.iter().filter(|path| path.exists()) {
+            fs_err::remove_file(path)?;
         }
         let folder = self.folder.owners();
         fs_err::create_dir_all(&folder.0)?;

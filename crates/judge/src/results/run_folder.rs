@@ -173,8 +173,6 @@ pub mod file {
     pub const LOG: &str = "log.jsonl";
     /// Where the functions of the log's call stacks are.
     pub const SYMBOLS: &str = "symbols.json";
-    /// Who holds the memory of one moment.
-    pub const OWNERS: &str = "owners.json";
     /// What the shim writes about that moment, until it is read.
     pub const HEAP: &str = "heap";
     /// The test's standard output.
@@ -183,6 +181,12 @@ pub mod file {
     pub const STDERR: &str = "stderr";
     /// [`RunRecord`](crate::results::outcome::RunRecord); written last.
     pub const OUTCOME: &str = "outcome.json";
+
+    /// Returns the file that says who holds the memory of the moment that is compared with a candidate. Each
+    /// candidate may ask the baseline about another one.
+    pub fn owners(candidate: usize) -> String {
+        format!("owners-{candidate}.json")
+    }
 }
 
 fn revision_slug(plan: &Plan, revision: usize) -> String {

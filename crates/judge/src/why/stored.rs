@@ -95,7 +95,7 @@ impl LogSymbols<'_> {
     }
 }
 
-/// `owners.json` beside a log: who holds the memory of one moment.
+/// `owners-<candidate>.json` beside a log: who holds the memory of one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredOwners {
     /// The owners.
