@@ -287,6 +287,46 @@ env: {<<: *environment, THREADS: '2'}
     assert_eq!(refs[1].spec.as_ref().unwrap().0, "main");
 }
 
+#[test]
+fn a_merged_mapping_is_checked_only_as_part_of_its_entry() {
+    let parsed = |text: &str| {
+        let matrix = matrix::parse(text, Utf8Path::new("memprof.yaml"));
+        matrix.map_err(|user_error| user_error.rendered())
+    };
+    let matrix = parsed(
+        "
+x-side: &side {features: [simd], toolchain: nightly}
+x-limit: &limit {test: slow}
+x-reason: &reason {reason: 'a larger cache, #42'}
+x-one: &one {A: '1', B: '1'}
+x-two: &two {B: '2', C: '2'}
+refs: [{<<: *side, ref: main}, .]
+thresholds: {heap.peak: {<<: *limit, percent: 5}}
+allow: [{<<: *reason, metric: heap.peak}]
+exclude: [{<<: {params: {batch: 8}}, test: bert}]
+overlay: {<<: {package: bart}, paths: [tests/a.rs]}
+lockfile: {<<: {}, from: main}
+env: {<<: [*one, *two], D: '3'}
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let refs = matrix.refs.expect("refs").0;
+    assert_eq!(refs[0].toolchain.as_ref().expect("a toolchain").0, "nightly");
+    let environment = matrix.env.expect("variables").0;
+    let values: Vec<&str> = ["A", "B", "C", "D"].map(|name| environment[name].0.0.as_str()).into();
+    assert_eq!(values, ["1", "1", "2", "3"], "the first of several merged mappings wins");
+
+    for (text, mistake) in [
+        ("refs: [{<<: {toolchain: nightly}}]", "refs[0]: a ref needs `ref`"),
+        ("allow: [{<<: {metric: heap.peak}}]", "allow[0]: an expected change needs its `reason`"),
+        ("env: {<<: [{A: '1'}, B]}", "expected names and values"),
+        ("env: {<<: B}", "expected a mapping to merge, or a list of them"),
+    ] {
+        let refused = parsed(text).expect_err(text);
+        assert!(refused.contains(mistake), "{refused}");
+    }
+}
+
 trait Timeout {
     fn unwrap_seconds(&self) -> u64;
 }

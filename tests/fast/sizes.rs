@@ -131,11 +131,16 @@ fn what_aliases_repeat_counts() {
     assert!(refused(&text).contains("with each alias replaced by its text"));
     let list = format!("x-a: &a [{}]\ntests:\n{}", "b, ".repeat(9_000), "- exact: *a\n".repeat(900));
     assert!(refused(&list).contains("with each alias replaced by its text"));
-    let doubled = (1..30).fold("x-0: &a0 {reason: l}\n".to_owned(), |text, index| {
-        let before = index - 1;
-        format!("{text}x-{index}: &a{index} {{<<: [*a{before}, *a{before}]}}\n")
-    });
-    refused(&format!("{doubled}allow: [{{<<: *a29, metric: heap.peak}}]\n"));
+    let doubled = |reason: &str, times: usize| {
+        let texts = (1..=times).fold(format!("x-0: &a0 {{reason: {reason}}}\n"), |text, index| {
+            let before = index - 1;
+            format!("{text}x-{index}: &a{index} {{<<: [*a{before}, *a{before}]}}\n")
+        });
+        format!("{texts}allow: [{{<<: *a{times}, metric: heap.peak}}]\n")
+    };
+    assert!(refused(&doubled(&"l".repeat(50_000), 5)).contains("with each alias replaced by its text"));
+    assert!(refused(&doubled("l", 29)).contains("repetition limit"), "the parser has a limit of its own");
+    assert!(parse(&doubled("l", 2)).is_ok());
     let few = "x-a: &a {batch: [8, 64]}\ntests: [{exact: [a], params: *a}, {exact: [b], params: *a}]\n";
     assert!(parse(few).is_ok());
 }

@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use indexmap::IndexMap;
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::config::flag::{FromFlag, KeyFlag};
@@ -214,6 +215,9 @@ enum Form {
     Merged,
 }
 
+/// What is expected behind `<<`, for errors.
+const MERGED: &str = "a mapping to merge, or a list of them";
+
 /// Reads the entries at one place.
 struct EntryVisitor<'a, T> {
     form: Form,
@@ -225,11 +229,15 @@ impl<T: Entry> EntryVisitor<'_, T> {
         match self.form {
             Form::Entry => T::EXPECTED.to_owned(),
             Form::Entries => format!("{}, or a list of them", T::EXPECTED),
-            Form::Merged => "a mapping to merge, or a list of them".to_owned(),
+            Form::Merged => MERGED.to_owned(),
         }
     }
 
     fn checked<E: de::Error>(&self, entry: T) -> Result<Vec<T>, E> {
+        // The entry that it is merged into is checked as a whole.
+        if self.form == Form::Merged {
+            return Ok(vec![entry]);
+        }
         entry.check().and_then(|()| (self.demand)(&entry)).map_err(Mistake::raise)?;
         Ok(vec![entry])
     }
@@ -425,7 +433,7 @@ impl<'de, T: OpenMappingValue> Deserialize<'de> for OpenMapping<T> {
                 let mut merged = Vec::new();
                 while let Some(key) = map.next_key_seed(CheckedKey { check: &T::check_key, seen: &seen })? {
                     if key == "<<" {
-                        merged.push(map.next_value::<OpenMapping<T>>()?);
+                        merged.append(&mut map.next_value::<MergedMappings<T>>()?.0);
                     } else {
                         let value = map.next_value_seed(ValueOf { key: &key, of: PhantomData })?;
                         named.insert(key, value);
@@ -438,6 +446,37 @@ impl<'de, T: OpenMappingValue> Deserialize<'de> for OpenMapping<T> {
             }
         }
         deserializer.deserialize_map(OpenMappingVisitor(PhantomData))
+    }
+}
+
+/// The value of `<<` in an [`OpenMapping`]: one mapping or a list of them.
+struct MergedMappings<T>(Vec<OpenMapping<T>>);
+
+impl<'de, T: OpenMappingValue> Deserialize<'de> for MergedMappings<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MergedVisitor<T>(PhantomData<T>);
+        impl<'de, T: OpenMappingValue> Visitor<'de> for MergedVisitor<T> {
+            type Value = MergedMappings<T>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(MERGED)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MergedMappings<T>, A::Error> {
+                let one = OpenMapping::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(MergedMappings(vec![one]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<MergedMappings<T>, A::Error> {
+                let mut mappings = Vec::new();
+                while let Some(mapping) = sequence.next_element()? {
+                    limits::check_count(mappings.len(), limits::MOST_MAPPINGS).map_err(Mistake::raise)?;
+                    mappings.push(mapping);
+                }
+                Ok(MergedMappings(mappings))
+            }
+        }
+        deserializer.deserialize_any(MergedVisitor(PhantomData))
     }
 }
 
