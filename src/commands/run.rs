@@ -38,7 +38,7 @@ use memprof_support::user_error::UserError;
 /// Starts a run, continues one, or runs an archive.
 pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     // Check the output flags now, and not after an hour of building.
-    let RunArguments { request, execution, presentation, .. } = arguments;
+    let RunArguments { execution, presentation, .. } = arguments;
     let outputs = outputs(&presentation.format, &presentation.output)?;
     if let Some(file) = &execution.archive {
         return run_archive(context, file, arguments, &outputs);
@@ -59,10 +59,6 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     let measured = run.measure(&new.plan, &folder, &new.metrics);
     if let Err(error) = &measured {
         session::discard_unmeasured(&folder, error)?;
-    }
-    if request.refs.aa {
-        let presentation = Presentation { arguments: presentation, outputs: &outputs, metrics: &new.metrics };
-        return presentation.of_noise(context.console, &folder, request.judging.noise.as_deref(), measured?);
     }
     measured
 }
@@ -85,13 +81,13 @@ impl Run<'_> {
         let mut kept = KeptRun::of_run(folder, plan)?;
         let without_kept = kept.as_ref().map(|_| KeptRun::without(plan));
         // What a baseline varies by has no cause.
-        let attribution = if request.refs.aa || !plan.request.settings.pairs.is_empty() {
+        let attribution = if plan.request.aa || !plan.request.settings.pairs.is_empty() {
             Attribution::NONE
         } else {
             explanation::attribution(&presentation.why, self.outputs)
         };
         let needs_all =
-            execution.save_baseline.is_some() || request.refs.aa || attribution.why == Why::Always;
+            execution.save_baseline.is_some() || plan.request.aa || attribution.why == Why::Always;
         let runs_all = needs_all || kept.is_some() && same_code::needs_all(plan);
         let kept_build = self.kept_build(plan, kept.as_ref(), runs_all);
         let session = Session {
@@ -123,7 +119,7 @@ impl Run<'_> {
         if let Some(name) = &execution.save_baseline {
             self.save(folder, name, is_built, &builds)?;
         }
-        Ok(code)
+        if plan.request.aa { presentation.of_noise(console, folder, plan, code) } else { Ok(code) }
     }
 
     /// Returns the build of a baseline that was measured earlier. Without it, tests with its code are not left out.

@@ -20,6 +20,7 @@ use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Results};
 use memprof_judge::why::chosen::Why;
 use memprof_judge::why::explanations::Explanations;
+use memprof_plan::resolved::Plan;
 use memprof_report::bisect::headline::Searched;
 use memprof_report::bisect::search::step_below;
 use memprof_report::github::{self, Actions};
@@ -129,12 +130,12 @@ impl Presentation<'_> {
         &self,
         console: &Console,
         folder: &RunFolder,
-        file: Option<&Utf8Path>,
+        plan: &Plan,
         code: ExitCode,
     ) -> anyhow::Result<ExitCode> {
         let record = noise::measured(&compare(&stored::read(folder)?));
-        if let Some(file) = file {
-            output_file::write(file, &serde_json::to_vec_pretty(&record)?)?;
+        if let Some(file) = &plan.request.noise_file {
+            output_file::write(Utf8Path::new(file), &serde_json::to_vec_pretty(&record)?)?;
         }
         if self.arguments.format.is_empty() {
             let mut text = Vec::new();

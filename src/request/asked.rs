@@ -56,9 +56,11 @@ impl Asked {
         let (arguments, chosen) = completed(arguments, &matrix, repository, needed)?;
         let arguments = arguments.as_ref();
         let mut request = reconcile(arguments, &matrix, surroundings, needed)?;
-        // With --aa, the noise file is written.
-        if let Some(file) = arguments.judging.noise.as_deref().filter(|_| !arguments.refs.aa) {
-            request.judging.noise = noise::read(file)?;
+        match arguments.judging.noise.as_deref() {
+            // The run may be continued in another folder.
+            Some(file) if request.aa => request.noise_file = Some(current.join(file).into_string()),
+            Some(file) => request.judging.noise = noise::read(file)?,
+            None => {}
         }
         request.judging.budget = match (arguments.judging.budget(), text(matrix.budget.as_ref())) {
             (Some(file), _) => Some(budget::read(&current.join(&file), file.as_str())?),

@@ -60,6 +60,8 @@ pub fn reconcile(
     let mut request = Request {
         refs: enough(refs, &baseline, needed)?,
         baseline,
+        aa: arguments.refs.aa,
+        noise_file: None,
         axes,
         settings: RunSettings::from(matrix),
         tests: tests(arguments, matrix, surroundings)?,

@@ -147,6 +147,22 @@ fn the_baseline_against_itself_shows_the_noise_and_keeps_it() {
     let done = |figure: &&Value| figure["checkpoint"] == "done" && figure["metric"] == "heap.peak";
     let figure = record["figures"].as_array().unwrap().iter().find(done).expect("a figure");
     assert_eq!(figure["runs"], 4);
+
+    // As if it had been interrupted before its last run.
+    let folder = repository.path("target/memprof/latest").canonicalize().unwrap();
+    let last =
+        walkdir::WalkDir::new(folder.join("cells")).into_iter().map(|entry| entry.unwrap().into_path());
+    let last = last.filter(|path| path.ends_with("outcome.json")).max().expect("a run");
+    std::fs::remove_dir_all(last.parent().unwrap()).unwrap();
+    std::fs::remove_file(repository.path("noise.json")).unwrap();
+    let mut command = repository.memprof();
+    command.args(["memprof", "--resume"]);
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("against itself\n heap.peak "), "{text}");
+    let again: Value = serde_json::from_str(&repository.read("noise.json")).unwrap();
+    assert_eq!(again["figures"].as_array().unwrap().iter().find(done), Some(figure));
     let flags = [
         "--refs",
         "old,new",

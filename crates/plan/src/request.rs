@@ -32,6 +32,12 @@ pub struct Request {
     pub refs: Vec<RefRequest>,
     /// The revision that the others are compared with.
     pub baseline: BaselineRequest,
+    /// Whether the baseline is compared with itself, for its noise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aa: bool,
+    /// The file that the noise is written to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_file: Option<String>,
     /// The axes whose combinations are among the refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisLabels>,
