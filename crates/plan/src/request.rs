@@ -27,6 +27,7 @@ pub const MERGE_BASE: &str = "merge-base";
 /// A whole request. Its paths are relative to the repository's root, or absolute if they are
 /// outside of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Request {
     /// The refs to compare, in order.
     pub refs: Vec<RefRequest>,
