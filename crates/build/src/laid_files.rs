@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::builder::Builder;
+use crate::inject::patch::Patch;
 use memprof_support::counted::some;
 
 /// A note names this many files.
@@ -21,13 +22,14 @@ impl Builder<'_> {
 
     /// Returns what reports say about the lines of patched files.
     pub fn note_on_patched_lines(&self) -> Option<String> {
-        let paths: BTreeSet<&str> = self.patched().map(|path| path.as_str()).collect();
-        let paths: Vec<&str> = paths.into_iter().filter(|path| path.ends_with(".rs")).collect();
+        let sources = self.patched().filter(|path| path.extension() == Some("rs"));
+        let paths: BTreeSet<&str> = sources.map(|path| path.as_str()).collect();
+        let paths: Vec<&str> = paths.into_iter().collect();
         let lines = "lines of call sites are those of the patched file (--overlay-patch)";
         (!paths.is_empty()).then(|| format!("{}: {lines}", some(&paths, NAMED)))
     }
 
     fn patched(&self) -> impl Iterator<Item = &Utf8PathBuf> {
-        self.inputs.patches.iter().flat_map(|patch| patch.paths())
+        self.inputs.patches.iter().flat_map(Patch::paths)
     }
 }

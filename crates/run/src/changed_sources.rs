@@ -44,7 +44,7 @@ pub(crate) fn keep(
         let files = entry.injection()?.into_iter();
         Ok(files.filter(|(path, _)| builder.is_laid(path)).collect())
     };
-    let changed = |index: usize, candidate: &Revision| -> anyhow::Result<Vec<StoredFile>> {
+    let differing = |index: usize, candidate: &Revision| -> anyhow::Result<Vec<StoredFile>> {
         if candidate.tree == baseline.tree {
             return Ok(Vec::new());
         }
@@ -63,7 +63,7 @@ pub(crate) fn keep(
         Ok(with_texts(files, &laid, &show).into_iter().chain(unknown).collect())
     };
     for (index, candidate) in plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline) {
-        changes.of.insert(index, changed(index, candidate).map_err(|error| format!("{error:#}")));
+        changes.of.insert(index, differing(index, candidate).map_err(|error| format!("{error:#}")));
     }
     sealed::write(&folder.changes(), &changes)
 }

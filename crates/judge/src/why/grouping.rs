@@ -170,8 +170,9 @@ mod tests {
 
     #[test]
     fn causes_are_found_by_line_whatever_is_shown() {
+        let focus = Regex::new("load").unwrap();
         for by in GroupBy::value_variants() {
-            let shown = Grouping { by: *by, focus: Some(Regex::new("load").unwrap()) };
+            let shown = Grouping { by: *by, focus: Some(focus.clone()) };
             let of_causes = shown.of_causes().unwrap_or(shown);
             // Owners have the groups of lines, too.
             assert!(matches!(of_causes.by, GroupBy::Line | GroupBy::Owner), "{by:?}");
