@@ -158,7 +158,7 @@ fn a_checkout_whose_entry_in_the_repository_is_gone_gets_a_new_one_unless_the_pl
     let before = every_byte(&user.path(".git/worktrees"), |_| false);
     let error = worktree.check_out(&setting.revision("main")).unwrap_err();
     assert!(error.to_string().contains("lost its entry in the repository"), "{error}");
-    assert!(help(&error).unwrap().contains("--resume"), "{error}");
+    assert!(help(&error).unwrap().contains("run the same command again"), "{error}");
     assert_same_bytes(&before, &every_byte(&user.path(".git/worktrees"), |_| false));
     setting.check_out("main");
 }
