@@ -371,11 +371,8 @@ impl Reader<'_> {
                         agreement(metric, &difference, 0, figures.baseline),
                         agreement(metric, &difference, 1, figures.candidate),
                     ];
-                    let by_line = self
-                        .inquiry
-                        .grouping
-                        .of_causes()
-                        .map(|by_line| attribution.answer(&question, &by_line));
+                    let of_causes = self.inquiry.grouping.of_causes();
+                    let by_line = of_causes.map(|by_line| attribution.answer(&question, &by_line));
                     rows.push(ExplainedRow { difference, by_line: by_line.and_then(Result::ok), agreements });
                 }
                 Err(reason) => {
