@@ -40,6 +40,7 @@ pub(crate) struct Driver {
     uuid: unsafe extern "C" fn(*mut [u8; 16], DeviceHandle) -> Status,
     current_context: unsafe extern "C" fn(*mut Context) -> Status,
     context_device: unsafe extern "C" fn(*mut DeviceHandle) -> Status,
+    context_version: Option<unsafe extern "C" fn(Context, *mut c_uint) -> Status>,
     synchronise: unsafe extern "C" fn() -> Status,
     push: unsafe extern "C" fn(Context) -> Status,
     pop: unsafe extern "C" fn(*mut Context) -> Status,
@@ -168,6 +169,7 @@ impl Driver {
                 .or_else(|| function!(library, "cuDeviceGetUuid"))?,
             current_context: function!(library, "cuCtxGetCurrent")?,
             context_device: function!(library, "cuCtxGetDevice")?,
+            context_version: function!(library, "cuCtxGetApiVersion"),
             synchronise: function!(library, "cuCtxSynchronize")?,
             push: function!(library, "cuCtxPushCurrent_v2")?,
             pop: function!(library, "cuCtxPopCurrent_v2")?,
@@ -235,8 +237,18 @@ impl Driver {
 
     /// Whether the program has a context on the device. A context of its own must be this thread's.
     pub(crate) fn has_context(&self, ordinal: u32) -> bool {
-        self.device(ordinal)
-            .map_or(true, |device| self.current_device() == Some(device) || self.has_primary_context(device))
+        self.device(ordinal).map_or(true, |device| {
+            let is_on_it = |(context, of): (Context, DeviceHandle)| of == device && self.exists(context);
+            self.has_primary_context(device) || self.current().map_or(false, is_on_it)
+        })
+    }
+
+    /// Whether this thread's context still exists. A released primary context stays the thread's, and
+    /// the driver still says on which device it was (driver 580).
+    fn exists(&self, context: Context) -> bool {
+        let mut version = 0;
+        // SAFETY: as above. The driver knows the contexts that exist.
+        self.context_version.map_or(true, |ask| unsafe { ask(context, &mut version) == SUCCESS })
     }
 
     /// Makes the primary context of a device, which stays to the end of the process.
