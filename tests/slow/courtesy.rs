@@ -196,7 +196,7 @@ fn ctrl_c_restores_the_process() {
     let comparison = Comparison { repository: &repository, machine: &machine, guest: &guest };
     let mut child = comparison.start("stays");
     assert_eq!(machine.state(&guest), "2");
-    signal(&child, "INT");
+    signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", comparison.stderr());
     comparison.is_restored();
 }
