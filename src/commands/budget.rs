@@ -20,6 +20,8 @@ pub fn budget(context: CommandContext<'_>, arguments: &BudgetArguments) -> anyho
     kept_runs::refuse_search(&folder)?;
     let mut results = stored::read(&folder)?;
     results.plan.request.derived.extend(derived(arguments.metrics.iter().map(String::as_str)));
+    // A budget holds for each test alone.
+    results.plan.request.settings.pairs.clear();
     let comparison = compare(&results);
     let revision = chosen(&comparison, arguments)?;
     let margin = arguments.margin.map_or(Margin::Usual, Margin::Percent);

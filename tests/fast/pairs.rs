@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::support::synthetic::{Log, Synthetic, cell};
 use crate::support::tables::table;
+use crate::support::{Printed, tool};
 use cargo_memprof::arguments::values;
+use memprof_judge::compare::budget;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
@@ -129,6 +131,28 @@ fn limits_and_budgets_hold_for_each_test_alone() {
     );
     let (.., notes) = judged("heap.count=7", Vec::new());
     assert!(notes.contains("the limit of heap.count was not checked"), "{notes}");
+}
+
+#[test]
+fn a_budget_that_a_run_of_pairs_wrote_holds_for_each_test() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = camino::Utf8PathBuf::from_path_buf(folder.path().join("budget.json")).expect("text");
+    let old = synthetic(&["main"], 2);
+    let mut command = tool();
+    command.current_dir(folder.path()).args(["memprof", "budget", "write", "budget.json"]);
+    command.args(["--run", old.folder().0.as_str()]);
+    let wrote = Printed::of(command);
+    assert_eq!(wrote.code, 0, "{}", wrote.everything());
+    let read = || budget::read(&path, "budget.json").expect("a budget");
+    let judged = |synthetic: Synthetic| {
+        let judging = Judging { budget: Some(read()), ..Judging::default() };
+        let comparison = compare(&synthetic.judging(judging).results());
+        (Conclusion::from_comparison(&comparison).breaches, comparison.unchecked)
+    };
+    assert_eq!(judged(synthetic(&["main"], 2)), (0, 0));
+    let grown = synthetic(&["main"], 2).passed("hf_only", 0, 1, &log(9 * MIB));
+    let grown = grown.passed("fs_fwd", 0, 2, &log(9 * MIB));
+    assert_eq!(judged(grown), (2, 0));
 }
 
 #[test]
