@@ -342,6 +342,7 @@ mod tests {
                 "--manifest-path a/Cargo.toml --matrix m.yaml --resume",
             ),
             ("run --archive a.tar.zst --run-folder out", "--archive a.tar.zst --run-folder out --resume"),
+            ("main --save-baseline v1 --repeat 3", "--save-baseline v1 --resume"),
             ("test decode --limit heap.peak=1GiB", "test --resume"),
             ("deps serde@1.0.200", "deps --resume"),
             ("bisect a..b -k hf --threshold 5%", "bisect --resume"),

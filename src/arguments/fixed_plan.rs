@@ -73,7 +73,7 @@ pub struct Continuing {
 }
 
 impl Continuing {
-    /// Returns the command, with the flags that say where the run is.
+    /// Returns the command, with the flags that say where the run is and that its results are kept.
     pub(crate) fn find(matches: &ArgMatches) -> Option<Self> {
         let (name, given) = matches.subcommand().unwrap_or(("run", matches));
         if !RESUMABLE.contains(&name) {
@@ -81,7 +81,7 @@ impl Continuing {
         }
         let mut words = vec!["cargo memprof".to_owned()];
         words.extend((name != "run").then(|| name.to_owned()));
-        for id in ["manifest_path", "matrix", "archive", "run_folder", "resume"] {
+        for id in ["manifest_path", "matrix", "archive", "run_folder", "save_baseline", "resume"] {
             let values = is_typed(given, id).then(|| given.get_raw(id)).flatten().into_iter().flatten();
             let is_flag = |value: &&OsStr| !(id == "resume" && *value == "latest");
             let values = values.filter(is_flag).map(shell_quoted);
