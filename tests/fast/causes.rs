@@ -71,7 +71,8 @@ pub(crate) fn difference(sites: &[(u32, i64, Class)]) -> Difference {
     let checkpoints = [0, 1].map(|_| Some(CheckpointName { label: "done".to_owned(), occurrence: 1 }));
     let (metric, by) = ("heap.peak".to_owned(), GroupBy::Line);
     let (measure, incomplete) = (Measure::AtPeak, Vec::new());
-    Difference { metric, measure, checkpoints, totals, by, groups, sample: None, incomplete }
+    let is_growth = false;
+    Difference { metric, measure, checkpoints, is_growth, totals, by, groups, sample: None, incomplete }
 }
 
 /// A comparison of `main` with other refs: by test, the heap's peak at `done` of each of them.

@@ -143,7 +143,8 @@ impl RecordedRun<'_> {
             }
         }
         let pairs: Vec<_> = pairs.into_values().collect();
-        self.sheet(grouping).difference(metric, &sides.map(Some), &pairs, [self.log; 2])
+        let found = self.sheet(grouping).difference(metric, &sides.map(Some), &pairs, [self.log; 2])?;
+        Ok(Difference { is_growth: true, ..found })
     }
 
     fn sheet<'b>(&'b self, grouping: &'b Grouping) -> Sheet<'b> {
@@ -212,6 +213,7 @@ impl Sheet<'_> {
             metric: metric.to_owned(),
             measure,
             checkpoints: sides.each_ref().map(|side| side.as_ref().map(|side| side.checkpoint.clone())),
+            is_growth: false,
             totals: sides.each_ref().map(|side| side.as_ref().map(|side| side.total)),
             by: self.grouping.by,
             groups: Vec::new(),

@@ -30,6 +30,8 @@ pub struct Difference {
     pub measure: Measure,
     /// The checkpoint of each side; `None` if a side has none.
     pub checkpoints: [Option<CheckpointName>; 2],
+    /// Whether the sides are two checkpoints of one run.
+    pub is_growth: bool,
     /// The sums over all sites. A side that lacks the checkpoint has none.
     pub totals: [Option<Figures>; 2],
     /// What sites have in common in a group.

@@ -118,6 +118,7 @@ pub(crate) mod tests {
             metric: "heap.peak".to_owned(),
             measure: Measure::AtPeak,
             checkpoints: [done(), done()],
+            is_growth: false,
             totals,
             by: GroupBy::Line,
             groups,

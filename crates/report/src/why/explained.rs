@@ -108,15 +108,18 @@ fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Wr
     Ok(())
 }
 
-/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`.
+/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`, `heap.peak at 'done' (baseline) and 'read' (candidate)`.
 pub(crate) fn named(difference: &Difference) -> String {
     let name = |one: &CheckpointName| match one.occurrence {
         1 => format!("'{}'", one_line(&one.label)),
         occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),
     };
     match &difference.checkpoints {
-        [Some(from), Some(to)] if from != to => {
+        [Some(from), Some(to)] if from != to && difference.is_growth => {
             format!("{} from {} to {}", difference.metric, name(from), name(to))
+        }
+        [Some(old), Some(new)] if old != new => {
+            format!("{} at {} (baseline) and {} (candidate)", difference.metric, name(old), name(new))
         }
         [_, Some(at)] | [Some(at), None] => format!("{} at {}", difference.metric, name(at)),
         [None, None] => difference.metric.clone(),
@@ -233,4 +236,32 @@ fn explanation_of<'a>(
 fn sites<'a>(view: &PairView<'a>, row: &ExplainedRow, why: &Explanations, most: usize) -> Sites<'a> {
     let agreements = row.agreements.iter().flatten().copied().collect();
     Sites { candidate: &view.new.name, most, frames: why.frames, agreements }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_judge::why::difference::Measure;
+    use memprof_judge::why::grouping::GroupBy;
+
+    #[test]
+    fn a_heading_tells_two_runs_from_two_checkpoints_of_one() {
+        let heading = |labels: [&str; 2], is_growth: bool| {
+            let name = |label: &str| Some(CheckpointName { label: label.to_owned(), occurrence: 1 });
+            named(&Difference {
+                metric: "heap.peak".to_owned(),
+                measure: Measure::AtPeak,
+                checkpoints: labels.map(name),
+                is_growth,
+                totals: [None; 2],
+                by: GroupBy::Line,
+                groups: Vec::new(),
+                sample: None,
+                incomplete: Vec::new(),
+            })
+        };
+        assert_eq!(heading(["done", "done"], false), "heap.peak at 'done'");
+        assert_eq!(heading(["done", "mid"], false), "heap.peak at 'done' (baseline) and 'mid' (candidate)");
+        assert_eq!(heading(["mid", "done"], true), "heap.peak from 'mid' to 'done'");
+    }
 }
