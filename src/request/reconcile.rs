@@ -145,8 +145,10 @@ fn sides(
 ) -> Result<Sides, UserError> {
     let arguments = &flags.common;
     let mut baseline = baseline(text(matrix.baseline.as_ref()));
-    // The key is for comparisons, and one ref has no merge base. The flag is for this call.
-    if baseline == BaselineRequest::MergeBase && refs.len() < 2 && arguments.settings.baseline.is_none() {
+    // The key is for comparisons of refs, and one ref has no merge base. The flag is for this call.
+    let has_no_baseline =
+        (baseline == BaselineRequest::MergeBase && refs.len() < 2) || arguments.settings.pairs.is_some();
+    if has_no_baseline && arguments.settings.baseline.is_none() {
         baseline = BaselineRequest::First;
     }
     let written = matrix.axes.as_ref().filter(|_| needed.takes_axes());
