@@ -585,9 +585,9 @@ pub fn read_log(path: &Utf8Path) -> anyhow::Result<StackLog> {
     Ok(stack_log_reader::read(BufReader::new(log), path.as_str())?)
 }
 
-/// The candidate's plain figure at a checkpoint.
+/// The candidate's plain figure of the checkpoint itself.
 fn candidate_figure(view: &PairView<'_>, metric: &str, at: &CheckpointName) -> Option<Figure> {
-    view.column(metric).at(&view.rows[row_at(view, at)?]).candidate
+    view.candidate.column(metric)?.figure(view.rows[row_at(view, at)?].candidate?)
 }
 
 /// Whether a side's recorded figure is that of the plain runs.
