@@ -62,7 +62,8 @@ impl Change {
         let view = comparison.view(cell, pair);
         let row = &view.rows[moved.row];
         // A search reads one checkpoint. Where sides have others before it, the whole test is comparable.
-        let checkpoint = (!view.pair.joined.has(row)).then(|| view.key(row).shown(&cell.labels));
+        let is_joined = view.column(&moved.metric).is_joined(row);
+        let checkpoint = (!is_joined).then(|| view.key(row).shown(&cell.labels));
         let words = search_options::for_search(&command_line(std::env::args()));
         Ok(Some(Self {
             ends: [comparison.baseline, worst.candidate],

@@ -198,6 +198,24 @@ fn the_next_command_names_metric_and_checkpoint() {
 }
 
 #[test]
+fn the_next_command_names_a_level_after_a_new_checkpoint_and_no_joined_peak() {
+    let next = |metric: &str| {
+        let point = |log: Log, label: &str, figure: i64| log.checkpoint(label, &[(metric, figure)]);
+        let old = point(point(Log::new(), "read", MIB), "done", MIB);
+        let new = point(point(point(Log::new(), "mid", MIB), "read", 2 * MIB), "done", MIB);
+        let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+            synthetic.passed("t", 0, repeat, &old).passed("t", 1, repeat, &new)
+        });
+        let mut results = synthetic.results();
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+        let text = table(&compare(&results), &Options::default());
+        text.lines().find(|line| line.starts_with("next")).unwrap_or_default().to_owned()
+    };
+    assert!(next("heap.live").ends_with("--metric heap.live --checkpoint read"), "{}", next("heap.live"));
+    assert!(!next("heap.peak").contains("--checkpoint"), "{}", next("heap.peak"));
+}
+
+#[test]
 fn a_test_with_a_metric_that_was_not_compared_is_counted() {
     let log = |source: &str| {
         Log::new().source("cpu.peak", source).checkpoint("done", &[("heap.peak", MIB), ("cpu.peak", MIB)])

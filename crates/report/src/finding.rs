@@ -122,7 +122,7 @@ impl<'a> Finding<'a> {
             remark,
             source: source(&self.view, row).map(str::to_owned),
             checkpoint: text::row_label(&self.view, row),
-            searched: searched(&self.view, row),
+            searched: searched(&self.view, metric, row),
             change: Some((delta.difference, delta.percent)),
             size: worst.rank(),
             ..self
@@ -356,10 +356,11 @@ fn place(view: &PairView, row: &Match) -> String {
 }
 
 /// Returns the checkpoint as `bisect` names it.
-fn searched(view: &PairView, row: &Match) -> Option<String> {
+fn searched(view: &PairView, metric: &str, row: &Match) -> Option<String> {
     let key = view.key(row);
     // A search reads one checkpoint, also at commits with others before it.
-    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call || view.pair.joined.has(row) {
+    let is_joined = view.column(metric).is_joined(row);
+    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call || is_joined {
         return None;
     }
     let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };

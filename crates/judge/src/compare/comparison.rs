@@ -122,7 +122,7 @@ pub struct Pair {
     /// The rows, in the order of the baseline.
     pub rows: Vec<Match>,
     /// The points of one side whose peaks and totals belong to the next point of both.
-    pub joined: JoinedIntervals,
+    pub(crate) joined: JoinedIntervals,
     /// The verdicts, by metric.
     pub judged: Vec<JudgedMetric>,
     /// Figures above an absolute limit.

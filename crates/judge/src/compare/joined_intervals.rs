@@ -12,7 +12,7 @@ use memprof_plan::metric;
 
 /// The points that only one side has, by side and by the next point that both have.
 #[derive(Clone, Debug, Default)]
-pub struct JoinedIntervals {
+pub(crate) struct JoinedIntervals {
     sides: [BTreeMap<usize, Vec<usize>>; 2],
 }
 
@@ -26,12 +26,6 @@ impl JoinedIntervals {
             }
         }
         Self { sides: [of_side(baseline, &is_matched[0]), of_side(candidate, &is_matched[1])] }
-    }
-
-    /// Whether a side of the row has points that belong to it.
-    pub fn has(&self, row: &Match) -> bool {
-        let sides = self.sides.iter().zip([row.baseline, row.candidate]);
-        sides.into_iter().any(|(side, at)| at.is_some_and(|at| side.contains_key(&at)))
     }
 
     /// Returns the points of a side that belong to the next one.
@@ -118,8 +112,5 @@ mod tests {
         let joined = JoinedIntervals::new(&rows, &old, &new);
         assert_eq!(joined.sides[0], BTreeMap::from([(4, vec![1, 3])]), "the last one belongs to none");
         assert_eq!(joined.sides[1], BTreeMap::from([(4, vec![3])]));
-        let has: Vec<bool> =
-            rows.iter().filter(|row| row.baseline.is_some()).map(|row| joined.has(row)).collect();
-        assert_eq!(has, [false, false, false, false, true, true, false]);
     }
 }
