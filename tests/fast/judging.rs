@@ -409,8 +409,8 @@ fn a_saved_baseline_of_one_run_is_named() {
         results.saved_baseline = saved.then(|| "v1".to_owned());
         compare(&results).notes.join("\n")
     };
-    let line = "the saved baseline v1 has 1 run of 1 test without a verdict, which is too few for one: \
-                save it again without `--repeat`";
+    let line = "1 test has no verdict: the saved baseline v1 has 1 run of it, and a verdict needs more. \
+                Save it again without `--repeat` and `repeat:`";
     assert_eq!(noted(1, true), line);
     assert_eq!((noted(1, false), noted(2, true)), (String::new(), String::new()));
 }

@@ -75,10 +75,11 @@ pub(crate) fn notes(comparison: &Comparison, results: &Results) -> Vec<String> {
     };
     let of_saved = |(runs, tests): (usize, usize)| {
         let name = results.saved_baseline.as_deref().unwrap_or_default();
+        let (have, each) = if tests == 1 { ("has", "it") } else { ("have", "each") };
         let [runs, tests] = [counted(runs, "run"), counted(tests, "test")];
         format!(
-            "the saved baseline {name} has {runs} of {tests} without a verdict, which is too few for one: \
-             save it again without `--repeat`"
+            "{tests} {have} no verdict: the saved baseline {name} has {runs} of {each}, and a verdict needs more. \
+             Save it again without `--repeat` and `repeat:`"
         )
     };
     tests.into_iter().map(note).chain(saved.into_iter().map(of_saved)).collect()
