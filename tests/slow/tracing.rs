@@ -246,6 +246,37 @@ fn a_crate_of_the_registry_is_traced_in_a_copy_and_the_lock_file_stays() {
         printed.stderr
     );
 
+    // Another version of cargo has left its own folder of the registry, which comes first.
+    let home_of_cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home_of_cargo = home_of_cargo.unwrap_or_else(|| std::env::home_dir().unwrap().join(".cargo"));
+    let other_home = repository.beside("cargo-home");
+    let archive = format!("itoa-{number}.crate");
+    for index in fs_err::read_dir(home_of_cargo.join("registry/cache")).unwrap() {
+        let index = index.unwrap();
+        let Ok(content) = fs_err::read(index.path().join(&archive)) else { continue };
+        for name in ["aaa".into(), index.file_name()] {
+            let folder = other_home.join("registry/cache").join(name);
+            fs_err::create_dir_all(&folder).unwrap();
+            fs_err::write(folder.join(&archive), &content).unwrap();
+        }
+    }
+    let index = home_of_cargo.join("registry/index");
+    std::os::unix::fs::symlink(index, other_home.join("registry/index")).unwrap();
+    let mut command = tool();
+    command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("home")));
+    command.env("CARGO_HOME", &other_home).args([
+        "memprof",
+        "--refs",
+        "HEAD,again=HEAD",
+        "--locked",
+        "--offline",
+    ]);
+    command.args(["--trace", "itoa::Buffer::*", "--format", "json"]);
+    let printed = Printed::of(command);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let report: Value = serde_json::from_str(&printed.stdout).unwrap();
+    assert_eq!(calls(&report, "HEAD", "itoa::Buffer::format").0, 1);
+
     // An archive that is not what the lock file says is refused.
     let checksum = entry.lines().find(|line| line.starts_with("checksum")).unwrap();
     let wrong = checksum.replace(['1', '2', '3', '4', '5'], "0");

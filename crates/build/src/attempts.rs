@@ -128,6 +128,7 @@ pub(crate) fn build(
         let of_tests = of_tests?;
         compiled.messages.artifacts.extend(of_tests.artifacts);
         let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+        compiled.copies.check_places(&compiled.messages.artifacts)?;
         let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
         if check.stale.is_empty() && of_others.is_empty() {
             warn_of_unwrapped_allocators(job, &skipped);

@@ -3,7 +3,7 @@
 //! than a build needs are removed before cargo runs. Cargo then compiles them again, and what
 //! depends on them, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,8 +13,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Artifact, TargetKind};
 use serde::{Deserialize, Serialize};
 
-use crate::trace::dependency_copies::{CopiedCrate, EditedCopy};
+use crate::trace::dependency_copies::EditedCopy;
+use crate::trace::originals::{self, CopiedCrate, Original};
 use memprof_support::regular_file::followed;
+use memprof_support::user_error::UserError;
 
 /// The extension of the mark next to a library that was compiled from an edited copy.
 pub(crate) const MARK: &str = "memprof-copy";
@@ -28,8 +30,13 @@ struct Mark {
     edits: String,
 }
 
-/// Calls the compiler for a copy, and marks the library. Returns the compiler's exit code.
-pub(crate) fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> anyhow::Result<i32> {
+/// Calls the compiler for a copy of a folder, and marks the library. Returns the compiler's exit code.
+pub(crate) fn compile(
+    argv: &[OsString],
+    mark: &Path,
+    copy: &CopiedCrate,
+    original: &Path,
+) -> anyhow::Result<i32> {
     // If this process is killed, the library has no mark, and is not used for a traced build.
     if mark.exists() {
         fs_err::remove_file(mark)?;
@@ -37,7 +44,7 @@ pub(crate) fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> any
     let status = Command::new(&argv[0]).args(&argv[1..]).stdin(Stdio::inherit()).status();
     let status = status.with_context(|| format!("could not start {}", Path::new(&argv[0]).display()))?;
     if status.success() {
-        let text = Mark { original: copy.original_root(), edits: copy.edits.clone() };
+        let text = Mark { original: original.join(&copy.root), edits: copy.edits.clone() };
         fs_err::write(mark, serde_json::to_vec(&text)?)?;
     }
     // A compiler that a signal killed has no exit code. Cargo must not take this for success.
@@ -47,8 +54,8 @@ pub(crate) fn compile(argv: &[OsString], mark: &Path, copy: &CopiedCrate) -> any
 /// The copies that a build needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NeededCopies {
-    /// The hash of a copy's edits, by the root source of the original.
-    edits: BTreeMap<PathBuf, String>,
+    /// Those with edits.
+    copies: Vec<CopiedCrate>,
     /// The libraries' names.
     names: BTreeSet<String>,
     /// Cargo's folder for the requested target, in which the tests' libraries are. Build scripts and
@@ -60,7 +67,6 @@ impl NeededCopies {
     /// Takes the copies that have edits. `target` is the requested target, if there is one.
     pub(crate) fn from_copies(copies: &[EditedCopy], target: Option<&str>) -> Self {
         let edited = || copies.iter().filter(|copy| copy.is_edited());
-        let of_copy = |copy: &EditedCopy| (copy.place.original_root(), copy.place.edits.clone());
         // A target may be the path of a specification, which has the name of cargo's folder.
         let folder = target.map(|target| {
             let path = Utf8Path::new(target);
@@ -68,7 +74,7 @@ impl NeededCopies {
             if is_file { path.file_stem().unwrap_or(target) } else { target }.to_owned()
         });
         Self {
-            edits: edited().map(of_copy).collect(),
+            copies: edited().map(|copy| copy.place.clone()).collect(),
             names: edited().map(|copy| copy.library.clone()).collect(),
             folder_of_target: folder,
         }
@@ -119,8 +125,7 @@ impl NeededCopies {
         artifacts: &[Artifact],
     ) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
         let mut others = BTreeSet::new();
-        let is_library = |artifact: &&Artifact| !artifact.target.kind.contains(&TargetKind::CustomBuild);
-        for artifact in artifacts.iter().filter(is_library) {
+        for artifact in artifacts.iter().filter(|artifact| is_library(artifact)) {
             let source = &artifact.target.src_path;
             let library = artifact.filenames.iter().find(|file| file.extension() == Some("rmeta"));
             let library = library.or_else(|| artifact.filenames.first());
@@ -139,9 +144,35 @@ impl NeededCopies {
         Ok(others)
     }
 
+    /// Checks that cargo compiled the crates where the wrapper expects them.
+    ///
+    /// # Errors
+    /// A crate was compiled elsewhere, so that its copy was not used.
+    pub(crate) fn check_places(&self, artifacts: &[Artifact]) -> Result<(), UserError> {
+        for copy in &self.copies {
+            let Original::Registry { registry, title, .. } = &copy.original else { continue };
+            let is_of_crate =
+                |one: &&Artifact| is_library(one) && is_of_registry(&one.package_id.repr, title);
+            let is_expected =
+                |one: &&Artifact| copy.folder_of_root(one.target.src_path.as_std_path()).is_some();
+            let compiled: Vec<_> = artifacts.iter().filter(is_of_crate).collect();
+            if let Some(first) = compiled.first()
+                && !compiled.iter().any(is_expected)
+            {
+                return Err(UserError::new(format!(
+                    "{title} cannot be traced: cargo compiled {}, which is not from an archive in {registry}",
+                    first.target.src_path
+                ))
+                .help(originals::VENDORED));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the hash of the edits that the crate with this root needs; `None` for the original.
     fn needed(&self, original: &Path, folder: &Utf8Path) -> Option<&String> {
-        self.edits.get(original).filter(|_| self.is_of_tests(folder))
+        let mut copies = self.copies.iter().filter(|_| self.is_of_tests(folder));
+        copies.find(|copy| copy.folder_of_root(original).is_some()).map(|copy| &copy.edits)
     }
 
     /// Whether the libraries in a folder are those of the tests.
@@ -150,6 +181,25 @@ impl NeededCopies {
             .as_deref()
             .is_none_or(|name| folder.components().any(|part| part.as_str() == name))
     }
+}
+
+fn is_library(artifact: &Artifact) -> bool {
+    !artifact.target.kind.contains(&TargetKind::CustomBuild)
+}
+
+/// Whether this is cargo's id of the registry's crate `NAME-VERSION`. Accepts its ids before and since
+/// Rust 1.77.
+fn is_of_registry(id: &str, title: &str) -> bool {
+    let is_crate = |own: &str| own.replacen(['@', ' '], "-", 1) == title;
+    match (id.rsplit_once('#'), id.split_once(" (")) {
+        (_, Some((own, source))) => is_of_index(source) && is_crate(own),
+        (Some((source, own)), _) => is_of_index(source) && is_crate(own),
+        _ => false,
+    }
+}
+
+fn is_of_index(source: &str) -> bool {
+    source.starts_with("registry+") || source.starts_with("sparse+")
 }
 
 /// Returns the folders in which cargo keeps libraries: `PROFILE/deps` and `TARGET/PROFILE/deps`.
@@ -235,12 +285,36 @@ mod tests {
         }
     }
 
+    fn copy(original: Original, edits: &str) -> CopiedCrate {
+        let (root, copy) = ("src/lib.rs".into(), "/copies/itoa-1.0.1".into());
+        CopiedCrate { original, root, copy, edits: edits.to_owned() }
+    }
+
+    /// Cargo's message about the library in a folder.
+    fn artifact(root: &Utf8Path, files: &[Utf8PathBuf]) -> Artifact {
+        let artifact = serde_json::json!({
+            "package_id": "registry+https://github.com/rust-lang/crates.io-index#itoa@1.0.1",
+            "manifest_path": root.join("Cargo.toml"),
+            "target": {
+                "kind": ["lib"], "crate_types": ["lib"], "name": "itoa", "edition": "2021",
+                "src_path": root.join("src/lib.rs"), "doc": true, "doctest": true, "test": true,
+            },
+            "profile": {
+                "opt_level": "0", "debuginfo": 2, "debug_assertions": true, "overflow_checks": true, "test": false,
+            },
+            "features": [], "fresh": true, "executable": null,
+            "filenames": files,
+        });
+        serde_json::from_value(artifact).unwrap()
+    }
+
     fn needed(edits: Option<&str>, target: Option<&str>) -> NeededCopies {
-        let edits = edits.map(|edits| (PathBuf::from("/registry/itoa-1.0.1/src/lib.rs"), edits.to_owned()));
-        let names = edits.iter().map(|_| "itoa".to_owned()).collect();
         NeededCopies {
-            edits: edits.into_iter().collect(),
-            names,
+            copies: edits
+                .map(|edits| copy(Original::Folder("/registry/itoa-1.0.1".into()), edits))
+                .into_iter()
+                .collect(),
+            names: edits.iter().map(|_| "itoa".to_owned()).collect(),
             folder_of_target: target.map(str::to_owned),
         }
     }
@@ -281,20 +355,8 @@ mod tests {
         let target = Target::new();
         target.add("elsewhere", "itoa-1", Some("a"));
         let file = |name: &str| target.root.join("elsewhere").join(name);
-        let artifact = serde_json::json!({
-            "package_id": "registry+https://github.com/rust-lang/crates.io-index#itoa@1.0.1",
-            "manifest_path": "/registry/itoa-1.0.1/Cargo.toml",
-            "target": {
-                "kind": ["lib"], "crate_types": ["lib"], "name": "itoa", "edition": "2021",
-                "src_path": "/registry/itoa-1.0.1/src/lib.rs", "doc": true, "doctest": true, "test": true,
-            },
-            "profile": {
-                "opt_level": "0", "debuginfo": 2, "debug_assertions": true, "overflow_checks": true, "test": false,
-            },
-            "features": [], "fresh": true, "executable": null,
-            "filenames": [file("libitoa-1.rlib"), file("libitoa-1.rmeta")],
-        });
-        let artifacts = [serde_json::from_value::<Artifact>(artifact).unwrap()];
+        let files = [file("libitoa-1.rlib"), file("libitoa-1.rmeta")];
+        let artifacts = [artifact(Utf8Path::new("/registry/itoa-1.0.1"), &files)];
         let others = |edits| needed(edits, None).remove_other_artifacts(&artifacts).unwrap().len();
         assert_eq!((others(Some("a")), target.files().len()), (0, 1));
         assert_eq!((others(Some("b")), target.files().len()), (1, 0));
@@ -306,16 +368,50 @@ mod tests {
     fn a_mark_says_what_the_library_was_compiled_from() {
         let target = Target::new();
         let mark = target.root.join("itoa-1.memprof-copy");
-        let copy = CopiedCrate {
-            original: "/registry/itoa-1.0.1".into(),
-            root: "src/lib.rs".into(),
-            copy: "/copies/itoa-1.0.1".into(),
-            edits: "a".to_owned(),
-        };
-        let compile = |program: &str| super::compile(&[program.into()], mark.as_std_path(), &copy).unwrap();
+        let original = Path::new("/registry/itoa-1.0.1");
+        let copy = copy(Original::Folder(original.to_owned()), "a");
+        let compile =
+            |program: &str| super::compile(&[program.into()], mark.as_std_path(), &copy, original).unwrap();
         assert_eq!(compile("true"), 0);
         assert_eq!(read(&mark).unwrap().edits, "a");
         assert_eq!(compile("false"), 1);
         assert!(!mark.exists(), "a library that did not compile is of no source");
+    }
+
+    #[test]
+    fn a_crate_that_is_compiled_from_elsewhere_is_an_error() {
+        let target = Target::new();
+        let registry = target.root.join("registry");
+        fs_err::create_dir_all(registry.join("cache/new")).unwrap();
+        fs_err::write(registry.join("cache/new/itoa-1.0.1.crate"), "abc").unwrap();
+        let check = |places: &[&str]| {
+            let original = Original::Registry {
+                registry: registry.clone(),
+                title: "itoa-1.0.1".to_owned(),
+                checksum: originals::checksum_of(b"abc"),
+            };
+            let needed = NeededCopies { copies: vec![copy(original, "a")], ..NeededCopies::default() };
+            let compiled: Vec<_> =
+                places.iter().map(|place| artifact(&target.root.join(place), &[])).collect();
+            needed.check_places(&compiled).map_err(|error| error.to_string())
+        };
+        let (expected, vendored) = ("registry/src/new/itoa-1.0.1", "vendor/itoa");
+        assert_eq!(check(&[]), Ok(()), "of another platform");
+        assert_eq!(check(&[expected]), Ok(()));
+        assert_eq!(check(&[vendored, expected]), Ok(()), "another registry has the same name");
+        let error = check(&[vendored]).unwrap_err();
+        assert!(error.contains("itoa-1.0.1 cannot be traced: cargo compiled "), "{error}");
+        assert!(error.contains("vendor/itoa/src/lib.rs"), "{error}");
+    }
+
+    #[test]
+    fn ids_of_all_versions_of_cargo_name_a_crate_of_the_registry() {
+        let is_itoa = |id: &str| is_of_registry(id, "itoa-1.0.1");
+        assert!(is_itoa("registry+https://github.com/rust-lang/crates.io-index#itoa@1.0.1"));
+        assert!(is_itoa("itoa 1.0.1 (registry+https://github.com/rust-lang/crates.io-index)"));
+        assert!(is_itoa("sparse+https://example.org/index/#itoa@1.0.1"));
+        assert!(!is_itoa("registry+https://github.com/rust-lang/crates.io-index#itoa@1.0.10"));
+        assert!(!is_itoa("git+https://example.org/itoa?rev=1#itoa@1.0.1"));
+        assert!(!is_itoa("path+file:///itoa#1.0.1"));
     }
 }

@@ -19,7 +19,7 @@ use crate::memory_crate;
 use crate::noting_runner;
 use crate::reached_code;
 use crate::shim_lock;
-use crate::trace::dependency_copies::CopiedCrate;
+use crate::trace::originals::CopiedCrate;
 
 /// The name under which this program wraps the compiler for workspace members.
 pub(crate) const WRAP_NAME: &str = "memprof-wrap-rustc";
@@ -156,10 +156,10 @@ fn wrap_dependency(call: &[OsString]) -> anyhow::Error {
     if let Err(error) = dependencies.shim.wait(&argv) {
         return error;
     }
-    if let (Some((copy, _)), Some(mark)) =
+    if let (Some((copy, original)), Some(mark)) =
         (copy_for(&dependencies, call, &current), mark(call, compiled_copies::MARK))
     {
-        match compiled_copies::compile(&argv, &mark, copy) {
+        match compiled_copies::compile(&argv, &mark, copy, &original) {
             #[expect(clippy::exit, reason = "the wrapper exits with the compiler's code")]
             Ok(code) => std::process::exit(code),
             Err(error) => return error,
@@ -175,13 +175,13 @@ fn dependency_argv(dependencies: &Dependencies, call: &[OsString], current: &Pat
     let mut argv: Vec<OsString> =
         shim.inner.iter().map(|inner| inner.clone().into()).chain(call.iter().cloned()).collect();
     let Some(root) = root_of(call) else { return argv };
-    if let Some((copy, path)) = copy_for(dependencies, call, current) {
+    if let Some((copy, original)) = copy_for(dependencies, call, current) {
         let mut call = call.to_vec();
-        call[root] = path.into();
+        call[root] = copy.copy.join(&copy.root).into();
         // Panics, `file!()` and the compiler's messages must name the original.
         let mut prefix = OsString::from(&copy.copy);
         prefix.push("=");
-        prefix.push(&copy.original);
+        prefix.push(&original);
         call.extend(["--remap-path-prefix".into(), prefix]);
         return compiler_argv(shim, &call);
     }
@@ -208,7 +208,7 @@ fn root_of(call: &[OsString]) -> Option<usize> {
     (!is_of_member).then_some(root)
 }
 
-/// Returns the edited copy of the library that a call compiles, and the path of its root.
+/// Returns the edited copy of the library that a call compiles, and the folder of the original.
 fn copy_for<'a>(
     dependencies: &'a Dependencies,
     call: &[OsString],
@@ -218,8 +218,7 @@ fn copy_for<'a>(
         return None;
     }
     let path = current.join(&call[root_of(call)?]);
-    let copy = dependencies.copies.iter().find(|one| one.original_root() == path)?;
-    Some((copy, copy.copy.join(&copy.root)))
+    dependencies.copies.iter().find_map(|copy| Some((copy, copy.folder_of_root(&path)?)))
 }
 
 /// Replaces the crate `memprof` in a call. All crates need the folder, because one that they depend
@@ -355,6 +354,7 @@ fn compiles_crate(call: &[OsString], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::originals::Original;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -376,7 +376,7 @@ mod tests {
     }
 
     fn copy() -> CopiedCrate {
-        let (original, copy) = ("/registry/a-1.0".into(), "/copies/a-1.0".into());
+        let (original, copy) = (Original::Folder("/registry/a-1.0".into()), "/copies/a-1.0".into());
         CopiedCrate { original, root: "src/lib.rs".into(), copy, edits: "hash".to_owned() }
     }
 

@@ -10,11 +10,10 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
-use hmac_sha256::Hash as Sha256;
 use toml_edit::DocumentMut;
 
 use crate::cargo::configuration;
@@ -23,34 +22,12 @@ use crate::inject::module_files;
 use crate::trace::checkpoints;
 use crate::trace::crates::{self, Crate};
 use crate::trace::instrument::{self, Dropped, Patterns, Search, Tracing};
+use crate::trace::originals::{self, CopiedCrate, Original};
 use crate::trace::outside_crates::{CrateSource, OutsideCrate};
 use memprof_plan::checkpoint_at::CheckpointAt;
-use memprof_support::hexadecimal::hexadecimal;
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
-use serde::{Deserialize, Serialize};
-
-/// The folders of a crate and of its edited copy, for the compiler's wrapper.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CopiedCrate {
-    /// Where cargo finds the crate: its folder, or the git repository around it.
-    pub original: PathBuf,
-    /// The root source of its library in this folder.
-    pub root: PathBuf,
-    /// The copy of the folder.
-    pub copy: PathBuf,
-    /// The hash of what the copy has in addition to the original.
-    #[serde(default)]
-    pub edits: String,
-}
-
-impl CopiedCrate {
-    /// Returns the root source that cargo names.
-    pub(crate) fn original_root(&self) -> PathBuf {
-        self.original.join(&self.root)
-    }
-}
 
 /// The edited copy of a crate.
 #[derive(Debug)]
@@ -70,7 +47,7 @@ pub(crate) struct EditedCopy {
 #[derive(Debug)]
 struct Unedited {
     /// Where cargo finds them.
-    original: Utf8PathBuf,
+    original: Original,
     /// A folder that has the same files.
     files: Utf8PathBuf,
     /// The library, below `files`.
@@ -125,7 +102,7 @@ pub(crate) fn copy(
     let root = unedited.library.root.strip_prefix(&unedited.files).unwrap_or(&unedited.library.root);
     let mut copy = EditedCopy {
         place: CopiedCrate {
-            original: unedited.original.clone().into(),
+            original: unedited.original.clone(),
             root: root.into(),
             copy: folder.clone().into(),
             edits: String::new(),
@@ -148,18 +125,21 @@ fn unedited(
 ) -> anyhow::Result<(Unedited, String)> {
     match &one.source {
         CrateSource::Registry { checksum } => {
-            let (archive, original) = archive(one, checksum, place, toolchain)?;
+            let home = configuration::home().context("found no home folder for cargo; set CARGO_HOME")?;
+            let registry = paths::utf8(home.join("registry"))?;
+            let archive = archive(one, checksum, &registry, place, toolchain)?;
             unpack(&archive, one, place.folder)?;
             let files = place.folder.join(format!("{}.pristine", one.title()));
             let library = library(&files, one)?;
             let library_name = library_name(&files, one)?;
+            let original = Original::Registry { registry, title: one.title(), checksum: checksum.clone() };
             Ok((Unedited { original, files, library, library_name }, one.title()))
         }
         CrateSource::Folder { around, library, library_name } => {
             // Two states of a folder may have the same version.
             let hash = blake3::hash(library.package.as_str().as_bytes()).to_hex();
             let name = format!("{}-{}", one.title(), &hash[..8]);
-            let (original, files) = (around.clone(), around.clone());
+            let (original, files) = (Original::Folder(around.clone().into()), around.clone());
             let (library, library_name) = (library.clone(), library_name.clone());
             Ok((Unedited { original, files, library, library_name }, name))
         }
@@ -242,8 +222,8 @@ impl EditedCopy {
     /// Returns a file in a compiler's message, relative to the crate. Messages name the original.
     pub fn located(&self, file: &str) -> Option<Utf8PathBuf> {
         let file = Utf8Path::new(file);
-        let Unedited { original, .. } = &self.unedited;
-        let inside = file.strip_prefix(original).or_else(|_| file.strip_prefix(&self.folder)).ok()?;
+        let original = self.place.original.folder_of(file.as_std_path());
+        let inside = file.strip_prefix(original.unwrap_or_else(|| self.folder.clone().into())).ok()?;
         Some(inside.strip_prefix(self.unedited.package()).ok()?.to_owned())
     }
 
@@ -305,25 +285,26 @@ fn insert_checkpoints(
     Ok(())
 }
 
-/// Returns the crate's archive, checked by its checksum, and the folder that cargo unpacked it to.
+/// Returns the crate's archive, checked by its checksum.
 fn archive(
     one: &OutsideCrate,
     checksum: &str,
+    registry: &Utf8Path,
     place: &CopyPlan<'_>,
     toolchain: &Toolchain,
-) -> anyhow::Result<(Vec<u8>, Utf8PathBuf)> {
-    let registry =
-        configuration::home().context("found no home folder for cargo; set CARGO_HOME")?.join("registry");
-    let registry = paths::utf8(registry)?;
+) -> anyhow::Result<Vec<u8>> {
     let name = format!("{}.crate", one.title());
-    let find = || -> Option<(Utf8PathBuf, Utf8PathBuf)> {
+    let find = || -> Option<Utf8PathBuf> {
         let indices = registry.join("cache").read_dir_utf8().ok()?.filter_map(Result::ok);
-        let of = |index: camino::Utf8DirEntry| {
-            let archive = index.path().join(&name);
-            let unpacked = registry.join("src").join(index.file_name()).join(one.title());
-            archive.exists().then_some((archive, unpacked))
+        let mut archives: Vec<_> = indices.map(|index| index.path().join(&name)).collect();
+        archives.retain(|archive| archive.exists());
+        archives.sort();
+        // Another registry may have a crate of the same name.
+        let is_meant = |archive: &&Utf8PathBuf| {
+            let read = followed::read_within(archive, followed::MOST_OF_BINARY);
+            read.is_ok_and(|bytes| originals::checksum_of(&bytes) == checksum)
         };
-        indices.filter_map(of).min()
+        archives.iter().find(is_meant).or_else(|| archives.first()).cloned()
     };
     let mut found = find();
     if found.is_none() {
@@ -331,19 +312,19 @@ fn archive(
         fetch.args(place.offline.then_some("--offline")).run()?;
         found = find();
     }
-    let (archive, unpacked) = found.ok_or_else(|| {
+    let archive = found.ok_or_else(|| {
         UserError::new(format!("the archive of {} is not in {registry}", one.title()))
-            .help("a crate from a vendored folder cannot be traced; copy it into the repository")
+            .help(originals::VENDORED)
     })?;
     let bytes = followed::read_within(&archive, followed::MOST_OF_BINARY)?;
-    let found = hexadecimal(&Sha256::hash(&bytes));
+    let found = originals::checksum_of(&bytes);
     if found != checksum {
         let message = format!(
             "{archive} does not match Cargo.lock: its SHA-256 is {found}, but Cargo.lock has {checksum}"
         );
         return Err(UserError::new(message).help("remove the file, and cargo fetches it again").into());
     }
-    Ok((bytes, unpacked))
+    Ok(bytes)
 }
 
 /// How many bytes of a crate are unpacked, or twenty times its archive. Cargo has the same limits.
@@ -423,17 +404,4 @@ fn library(folder: &Utf8Path, one: &OutsideCrate) -> anyhow::Result<Crate> {
         is_own: false,
         is_member: false,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_written_as_cargo_writes_them() {
-        assert_eq!(
-            hexadecimal(&Sha256::hash(b"abc")),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
-    }
 }

@@ -9,5 +9,6 @@ pub mod functions;
 pub(crate) mod instrument;
 pub(crate) mod lines;
 pub mod notebook_cells;
+pub(crate) mod originals;
 pub(crate) mod outside_crates;
 pub(crate) mod untraceable;

@@ -8,6 +8,7 @@ use cargo_metadata::{Metadata, Package};
 use toml_edit::DocumentMut;
 
 use crate::trace::crates::{self, Crate};
+use crate::trace::originals;
 use memprof_support::user_error::UserError;
 
 /// A crate outside of the repository.
@@ -151,7 +152,7 @@ fn in_folder(
             "{} cannot be traced: it is in {folder}, and not in {}",
             package.name, folders.of_git
         ))
-        .help("a crate from a vendored folder cannot be traced; copy it into the repository"));
+        .help(originals::VENDORED));
     }
     let found = crates::library(package);
     Ok(found.map(|(library, library_name)| CrateSource::Folder {
