@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
 use memprof_plan::dependency_change::{DependencyChange, Replacement};
-use memprof_support::process::Command;
+use memprof_support::process::{Command, shell_quoted};
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
@@ -63,7 +63,7 @@ pub(crate) fn copied(package: &str, folder: &Utf8Path, cache: &Cache) -> anyhow:
     }
     let folder = folder.canonicalize_utf8()?;
     let root = root_of(&folder)?;
-    let files = files_below(&root)?;
+    let files = files_below(&root, &folder)?;
     let hash = hash_of(&root, &files)?.to_hex();
     let all = cache.replacements();
     let copy = all.join(&hash[..32]);
@@ -147,38 +147,79 @@ fn root_of(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     Ok(above.unwrap_or(folder).to_owned())
 }
 
-/// Returns the files to copy, relative to the folder and sorted: those that git tracks or would track,
-/// else all but `target` and `.git`.
-fn files_below(root: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
-    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let git = Command::new("git").args(listed).current_dir(root).capture()?;
-    let mut files: Vec<Utf8PathBuf> = if git.status.success() {
-        let listed = String::from_utf8_lossy(&git.stdout).into_owned();
-        listed.split('\0').filter(|path| !path.is_empty()).map(Utf8PathBuf::from).collect()
-    } else {
-        let is_meant = |entry: &walkdir::DirEntry| {
-            entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
-        };
-        let mut found = Vec::new();
-        for entry in walkdir::WalkDir::new(root).into_iter().filter_entry(is_meant) {
-            let path = memprof_support::paths::utf8(entry?.into_path())?;
-            found.push(path.strip_prefix(root)?.to_owned());
-        }
-        found
+/// Returns the files to copy, relative to the folder and sorted: those that git tracks or would track, also
+/// in submodules, else all but `target` and `.git`.
+///
+/// # Errors
+/// A submodule in the package's own folder is empty.
+fn files_below(root: &Utf8Path, package: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+    let mut files = match listed_by_git(root)? {
+        Some(listed) => listed,
+        None => found_below(root)?,
     };
-    // A submodule is a folder, and a file may be deleted and still in the index.
-    files.retain(|file| {
-        let path = root.join(file);
-        path.is_symlink() || path.is_file()
-    });
+    // A file may be deleted and still in the index. git lists a submodule as a folder.
+    let folders: Vec<Utf8PathBuf> =
+        files.extract_if(.., |path| !root.join(&*path).is_symlink() && root.join(path).is_dir()).collect();
+    files.retain(|file| root.join(file).is_symlink() || root.join(file).is_file());
+    for folder in folders {
+        let submodule = root.join(&folder);
+        let inside = if submodule.join(".git").exists() {
+            files_below(&submodule, package)?
+        } else {
+            let found = found_below(&submodule)?;
+            // The build may do without a submodule elsewhere, such as test data.
+            if found.is_empty() && submodule.starts_with(package) {
+                return Err(UserError::new(format!("the submodule {submodule} is empty"))
+                    .help(format!(
+                        "to fetch it: git -C {} submodule update --init {}",
+                        shell_quoted(root.as_ref()),
+                        shell_quoted(folder.as_ref())
+                    ))
+                    .into());
+            }
+            found
+        };
+        files.extend(inside.iter().map(|file| folder.join(file)));
+    }
     files.sort();
     files.dedup();
     Ok(files)
 }
 
+/// Returns the paths that git tracks or would track, with folders for submodules; `None` if this is no
+/// repository.
+fn listed_by_git(root: &Utf8Path) -> anyhow::Result<Option<Vec<Utf8PathBuf>>> {
+    let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let git = Command::new("git").args(listed).current_dir(root).capture()?;
+    if !git.status.success() {
+        return Ok(None);
+    }
+    let listed = String::from_utf8_lossy(&git.stdout).into_owned();
+    // If a submodule's repository is broken, git finds the one around it and lists the folder itself.
+    let paths = listed.split('\0').filter(|path| !["", "./"].contains(path));
+    Ok(Some(paths.map(Utf8PathBuf::from).collect()))
+}
+
+/// Returns all files but those in `target` and `.git`.
+fn found_below(root: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
+    let is_meant = |entry: &walkdir::DirEntry| {
+        entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
+    };
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(root).into_iter().filter_entry(is_meant) {
+        let entry = entry?;
+        if !entry.file_type().is_dir() {
+            let path = memprof_support::paths::utf8(entry.into_path())?;
+            found.push(path.strip_prefix(root)?.to_owned());
+        }
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::repository::Repository;
 
     #[test]
     fn a_patch_is_for_the_source_of_the_lock_file() {
@@ -251,8 +292,54 @@ mod tests {
         let one = root.join("all/one");
         assert_eq!(root_of(&one).unwrap(), root.join("all"));
         assert_eq!(
-            files_below(&root.join("all")).unwrap(),
+            files_below(&root.join("all"), &one).unwrap(),
             ["Cargo.toml", "one/Cargo.toml", "one/src/lib.rs"]
         );
+    }
+    #[test]
+    fn the_files_of_submodules_are_copied_and_an_empty_one_of_the_package_is_an_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap().canonicalize_utf8().unwrap();
+        let all = root.join("all");
+        let git = |folder: &Utf8Path, arguments: &[&str]| {
+            let person = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            Command::new("git").args(person).args(arguments).current_dir(folder).run().unwrap().text()
+        };
+        let write = |path: &str, text: &str| {
+            fs_err::create_dir_all(all.join(path).parent().unwrap()).unwrap();
+            fs_err::write(all.join(path), text).unwrap();
+        };
+        write("sys/Cargo.toml", "[package]\nname = 'sys'\n");
+        write("sys/c/lib.c", "int one;");
+        write("sys/c/.gitignore", "*.o");
+        write("sys/c/lib.o", "");
+        git(&all, &["init", "--quiet"]);
+        let c = all.join("sys/c");
+        git(&c, &["init", "--quiet"]);
+        git(&c, &["add", "."]);
+        git(&c, &["commit", "--quiet", "--message", "one"]);
+        let commit = git(&c, &["rev-parse", "HEAD"]);
+        git(&all, &["add", "."]);
+        let link = |path: &str| {
+            fs_err::create_dir_all(all.join(path)).unwrap();
+            git(&all, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},{path}")]);
+        };
+        link("data");
+        let cache = Cache::open(&root.join("home"), &Repository::discover(&all).unwrap()).unwrap();
+        let copy = || copied("sys", &all.join("sys"), &cache);
+        let first = copy().unwrap();
+        assert_eq!(fs_err::read_to_string(first.join("c/lib.c")).unwrap(), "int one;");
+        assert!(!first.join("c/lib.o").exists(), "the submodule ignores it");
+        write("sys/c/lib.c", "int two;");
+        let second = copy().unwrap();
+        assert_ne!(second, first);
+        assert_eq!(fs_err::read_to_string(second.join("c/lib.c")).unwrap(), "int two;");
+        fs_err::remove_dir_all(c.join(".git")).unwrap();
+        assert!(copy().unwrap().join("c/lib.c").exists(), "its files are there without git");
+        link("sys/d");
+        let error = copy().unwrap_err();
+        assert!(error.to_string().ends_with("all/sys/d is empty"), "{error}");
+        let help = error.downcast::<UserError>().unwrap().help.unwrap();
+        assert!(help.ends_with("all submodule update --init sys/d"), "{help}");
     }
 }
