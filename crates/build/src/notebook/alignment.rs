@@ -1,6 +1,8 @@
 //! Which cells of several versions of a notebook are the same one. They get the same label, so that
 //! the comparison puts them into one row.
 
+use std::collections::{HashMap, VecDeque};
+
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use crate::notebook::program::NotebookCell;
@@ -43,28 +45,36 @@ fn unused(mut label: String, taken: &[String]) -> String {
 
 /// Returns the index in `new` of each cell of `old`.
 fn matches(old: &[NotebookCell], new: &[NotebookCell]) -> Vec<Option<usize>> {
-    let keys = |cells: &[NotebookCell], with_ids: bool| -> Vec<String> {
-        let key = |cell: &NotebookCell| match cell.id.as_ref().filter(|_| with_ids) {
-            Some(id) => format!("id {id}"),
-            None => format!("source {}", cell.source.trim()),
-        };
-        cells.iter().map(key).collect()
+    if old.iter().chain(new).all(|cell| cell.id.is_some()) {
+        return matches_of_ids(old, new);
+    }
+    let texts = |cells: &[NotebookCell]| -> Vec<String> {
+        cells.iter().map(|cell| cell.source.trim().to_owned()).collect()
     };
-    let has_ids = old.iter().chain(new).all(|cell| cell.id.is_some());
     let mut matched = vec![None; old.len()];
-    for operation in capture_diff_slices(Algorithm::Myers, &keys(old, has_ids), &keys(new, has_ids)) {
+    for operation in capture_diff_slices(Algorithm::Myers, &texts(old), &texts(new)) {
         match operation {
             DiffOp::Equal { old_index, new_index, len } => {
                 (0..len).for_each(|at| matched[old_index + at] = Some(new_index + at));
             }
-            // Other ids are other cells. Other texts may be the same cell, edited.
-            DiffOp::Replace { old_index, old_len, new_index, new_len } if !has_ids => {
+            // Other texts may be the same cell, edited.
+            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                 (0..old_len.min(new_len)).for_each(|at| matched[old_index + at] = Some(new_index + at));
             }
-            DiffOp::Replace { .. } | DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
+            DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
         }
     }
     matched
+}
+
+/// Matches cells by their ids, wherever they are. If a notebook has an id several times, against the rules
+/// of the format, the first matches the first.
+fn matches_of_ids(old: &[NotebookCell], new: &[NotebookCell]) -> Vec<Option<usize>> {
+    let mut places: HashMap<&Option<String>, VecDeque<usize>> = HashMap::new();
+    for (at, cell) in new.iter().enumerate() {
+        places.entry(&cell.id).or_default().push_back(at);
+    }
+    old.iter().map(|cell| places.get_mut(&cell.id)?.pop_front()).collect()
 }
 
 #[cfg(test)]
@@ -89,6 +99,13 @@ mod tests {
         let found = labels(&[&old, &new]);
         assert_eq!(found[0], ["cell 2: let a = 1;", "cell 3: let b = 3;"]);
         assert_eq!(found[1][0], "cell 1: let n = 0;");
+    }
+
+    #[test]
+    fn cells_that_change_places_keep_their_ids() {
+        let old = version(&[("a", "let a = 1;"), ("b", "let b = 2;")]);
+        let new = version(&[("b", "let b = 2;"), ("a", "let a = 1;")]);
+        assert_eq!(labels(&[&old, &new])[0], ["cell 2: let a = 1;", "cell 1: let b = 2;"]);
     }
 
     #[test]
