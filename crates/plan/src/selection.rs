@@ -224,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_for_the_name_with_package_and_binary() {
+        let by = |pattern: &str| Selection { regex: Some(pattern.into()), ..Selection::default() };
+        assert!(meant(&by("^slow::")).is_empty());
+        // docs/nextest.md has this form.
+        assert_eq!(meant(&by("^[^:]+::[^:]+::slow::")), ["bart::tests::slow::hf_bwd"]);
+    }
+
+    #[test]
     fn an_exact_name_is_a_path_or_a_whole_id() {
         for name in ["slow::hf_bwd", "tests::slow::hf_bwd", "bart::tests::slow::hf_bwd"] {
             let selection = Selection { exact: vec![name.into()], ..Selection::default() };
