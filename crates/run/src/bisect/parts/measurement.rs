@@ -263,12 +263,16 @@ impl PartMeasurement<'_> {
     }
 
     fn figure_within(&self, kept: &Parts, within: &Parts) -> Known<Option<usize>> {
-        let commit = self.search.variant(kept);
-        let is_new = commit.is_none_or(|commit| self.observations.get(commit).is_none());
-        if is_new && self.search.refusal(kept).is_none() && self.builds() < self.search.most_builds {
+        if !self.was_tried(kept) && self.builds() < self.search.most_builds {
             return Err(Step::Measure { kept: kept.clone(), within: within.clone() });
         }
         Ok(self.measured(kept))
+    }
+
+    /// Whether a variant was built, or does not compile.
+    pub(crate) fn was_tried(&self, kept: &Parts) -> bool {
+        let is_built = |commit: usize| self.observations.get(commit).is_some();
+        self.search.refusal(kept).is_some() || self.search.variant(kept).is_some_and(is_built)
     }
 
     /// The number of commits that were built.

@@ -6,7 +6,7 @@ use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observati
 use crate::bisect::parts::measurement::{CONFIRMED, Judged, PartMeasurement, Step};
 use crate::bisect::parts::record::tests::search;
 use crate::bisect::parts::record::{BASELINE, CANDIDATE, Parts, PartsSearch};
-use crate::bisect::parts::shares::{PartShare, Shares, Way};
+use crate::bisect::parts::shares::{PartShare, Share, Shares, Way};
 use memprof_judge::verdict::significance::{Noise, Thresholds};
 use memprof_plan::quantity::Threshold;
 
@@ -184,6 +184,21 @@ fn what_the_test_cannot_do_without_is_added_and_the_users_of_a_part_may_belong_t
     let shares = played.play(with_users);
     assert_eq!(found(&shares), [(0, 600)]);
     assert_eq!(shares.parts[0].cost.way, Way::LeftOutWithUsers);
+    assert_eq!(shares.rest.parts, [1, 2], "nobody knows whether part 3 makes no difference");
+}
+
+#[test]
+fn without_a_build_for_it_a_part_is_not_told_from_those_that_need_it() {
+    // The 500 are those of part 1, which calls what part 0 defines.
+    let costs = sums(&[0, 500, 0]);
+    let needs = |most_builds| {
+        let search = PartsSearch { most_builds, ..search(3, &[(0, 1)]) };
+        Played { suspects: vec![0], ..Played::new(search) }
+    };
+    let shares = needs(3).play(&costs);
+    assert_eq!((found(&shares), shares.rest.parts), (vec![], vec![2]));
+    assert_eq!(shares.open, [Share { parts: vec![0, 1], difference: 500 }]);
+    assert_eq!(found(&needs(12).play(&costs)), [(1, 500)]);
 }
 
 #[test]

@@ -127,13 +127,25 @@ impl PartMeasurement<'_> {
         let whole = self.difference(BASELINE, CANDIDATE)?;
         let found = self.found();
         let mut shares = Shares { whole, ..Shares::default() };
+        let mut known: Parts = found.iter().copied().collect();
+        // The parts whose cost is in that of a part which they need.
+        let mut users = Parts::new();
         for &part in found {
             let Some(cost) = self.cost(part) else { continue };
+            if cost.way == Way::LeftOutWithUsers {
+                let of_part = &self.search.parts[part].needed_by - &known;
+                users.extend(&of_part);
+                if !self.was_tried(&self.search.before(part)) {
+                    // No build was left to tell the part from them.
+                    let parts = std::iter::once(part).chain(of_part).collect();
+                    shares.open.push(Share { parts, difference: cost.difference });
+                    continue;
+                }
+            }
             let alone = self.alone(part).and_then(|(before, after)| self.difference(before, after));
             shares.parts.push(PartShare { part, cost, alone });
         }
         let top = self.measured_top(&self.left_out());
-        let mut known: Parts = found.iter().copied().collect();
         for interval in self.intervals(&Parts::new(), &top) {
             let others = &interval.parts - &known;
             if self.is_open(&interval) {
@@ -155,6 +167,7 @@ impl PartMeasurement<'_> {
                 }
             }
         }
+        known.extend(&users);
         shares.rest.parts = (&self.search.all() - &known).into_iter().collect();
         let sum = shares.parts.iter().map(|one| one.cost.difference).sum::<i128>()
             + shares.open.iter().map(|one| one.difference).sum::<i128>()
