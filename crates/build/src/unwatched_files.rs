@@ -17,7 +17,7 @@ use crate::watched::{self, Told};
 pub(crate) enum Reader {
     /// A crate of a package of the repository, through its procedural macros.
     Crate,
-    /// A build script that names files with `rerun-if-changed`. It may read others of its package, too.
+    /// A build script that names files with `rerun-if-changed`. It may read others of its package and around it, too.
     NamingScript,
     /// A build script that says nothing. Cargo looks at the times in its package.
     SilentScript,
@@ -119,9 +119,10 @@ impl UnwatchedFiles {
             let mut add = |part: &blake3::Hasher| _ = hash.update(part.finalize().as_bytes());
             match reader {
                 Reader::Vendored if is_own => add(&files.all),
-                // What is around it may belong to no package, such as `migrations` at the root.
-                Reader::Crate if is_inside || package.starts_with(folder) => add(&files.data),
-                Reader::NamingScript if is_inside => add(&files.data),
+                // What is around it may belong to no package, such as `migrations` or `csrc` at the root.
+                Reader::Crate | Reader::NamingScript if is_inside || package.starts_with(folder) => {
+                    add(&files.data);
+                }
                 Reader::Crate | Reader::NamingScript | Reader::Vendored => {}
                 Reader::SilentScript | Reader::VariableScript => {
                     add(&files.data);
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(changed("db/data/a.txt"), [&data[..], &[Vendored]].concat());
         assert_eq!(removed("db/data/a.txt"), [&data[..], &[Vendored]].concat());
         assert_eq!(changed("db/inner/b.txt"), data);
-        assert_eq!(changed("migrations/1.sql"), [Crate, SilentScript, VariableScript]);
+        assert_eq!(changed("migrations/1.sql"), data);
         assert_eq!(changed("app/c.txt"), scripts);
         assert_eq!(changed("Cargo.lock"), scripts);
         // Cargo looks at the dep-info and at the manifest.
