@@ -126,7 +126,9 @@ impl SourceRecords {
         for artifact in compiled.chain(messages.artifacts.iter().filter(|artifact| artifact.fresh)) {
             let file = compiled_file(artifact, &mut originals);
             let dep_info = dep_info(artifact, file.as_deref());
-            let Some(reader) = Reader::of_artifact(artifact, messages, root) else {
+            let known = dep_info.as_ref().and_then(|path| self.compiled.get(path)).map(|known| known.reader);
+            let known = known.filter(|_| artifact.fresh);
+            let Some(reader) = Reader::of_artifact(artifact, messages, root, known) else {
                 let text = dep_info.and_then(|path| followed::text(path).ok()).unwrap_or_default();
                 check.variables.extend(variables_in(&text));
                 continue;

@@ -28,8 +28,14 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Returns what an artifact is; `None` if its sources are not in the repository.
-    pub fn of_artifact(artifact: &Artifact, messages: &Messages, checkout: &Utf8Path) -> Option<Self> {
+    /// Returns what an artifact is; `None` if its sources are not in the repository. `known` is what a fresh one was
+    /// before: at an error, cargo ends before it reports what a fresh script told.
+    pub fn of_artifact(
+        artifact: &Artifact,
+        messages: &Messages,
+        checkout: &Utf8Path,
+        known: Option<Self>,
+    ) -> Option<Self> {
         if !messages::is_path_package(artifact) {
             return artifact.manifest_path.starts_with(checkout).then_some(Self::Vendored);
         }
@@ -37,7 +43,7 @@ impl Reader {
             return Some(Self::Crate);
         }
         let scripts = messages.scripts.iter().filter(|script| script.package == artifact.package_id);
-        Some(scripts.map(Self::of_script).max().unwrap_or(Self::VariableScript))
+        Some(scripts.map(Self::of_script).max().or(known).unwrap_or(Self::VariableScript))
     }
 
     fn of_script(script: &LocalScript) -> Self {
@@ -199,6 +205,27 @@ mod tests {
         for path in ["README.md", "app/src/lib.rs", "db/inner/src/lib.rs"] {
             assert_eq!(changed(path), [], "{path}");
         }
+    }
+
+    #[test]
+    fn a_script_of_which_cargo_says_nothing_is_what_it_was() {
+        let artifact: Artifact = serde_json::from_str(
+            r#"{"package_id": "path+file:///c/db#0.1.0", "manifest_path": "/c/db/Cargo.toml", "filenames": [],
+            "target": {"kind": ["custom-build"], "crate_types": ["bin"], "name": "build-script-build",
+            "src_path": "/c/db/build.rs"}, "features": [], "fresh": true, "executable": null,
+            "profile": {"opt_level": "0", "debug_assertions": true, "overflow_checks": true, "test": false}}"#,
+        )
+        .unwrap();
+        let mut messages = Messages::default();
+        let reader =
+            |messages: &Messages, known| Reader::of_artifact(&artifact, messages, "/c".into(), known);
+        assert_eq!(reader(&messages, Some(Reader::NamingScript)), Some(Reader::NamingScript));
+        assert_eq!(reader(&messages, None), Some(Reader::VariableScript));
+        let folder = tempfile::tempdir().unwrap();
+        let out = Utf8Path::from_path(folder.path()).unwrap().join("out");
+        fs_err::write(out.with_file_name("output"), "").unwrap();
+        messages.scripts.push(LocalScript { package: artifact.package_id.clone(), out });
+        assert_eq!(reader(&messages, Some(Reader::NamingScript)), Some(Reader::SilentScript));
     }
 
     #[test]
