@@ -26,10 +26,17 @@ const READING: [&[u8]; 11] = [
 const OPENING: &[u8] = b"4File4open";
 const OWN: &[u8] = b"4unix";
 
-/// Whether a macro may read files. One that cannot be read, or has no symbols, may.
+/// The section with a crate's metadata. The compiler needs it of a macro; a `cdylib` or a program has none.
+const METADATA: &str = ".rustc";
+
+/// Whether a library is a macro that may read files. One that cannot be read may be one, and a macro without symbols
+/// may read.
 pub(crate) fn may_read_files(library: &Utf8Path) -> bool {
     let Ok(content) = followed::read_within(library, followed::MOST_OF_BINARY) else { return true };
     let Ok(file) = object::File::parse(&*content) else { return true };
+    if file.section_by_name(METADATA).is_none() {
+        return false;
+    }
     let has = |name: &[u8], part: &[u8]| memmem::find(name, part).is_some();
     let reads =
         |name: &[u8]| READING.iter().any(|part| has(name, part)) || has(name, OPENING) && !has(name, OWN);
@@ -60,6 +67,8 @@ mod tests {
             assert!(!found.is_empty(), "{name}");
             assert!(found.iter().all(|library| may_read_files(library) == reads), "{name}");
         }
+        let program = Utf8Path::from_path(&program).unwrap();
+        assert!(!may_read_files(program), "it reads files, and is no macro");
         assert!(may_read_files("/no/such/library.so".into()));
     }
 }
