@@ -122,4 +122,14 @@ fn what_cargo_does_not_see_is_compiled_again() {
     let text = repository.read("target/memprof/latest/builds/1-..log");
     let compiled: Vec<&str> = text.lines().filter(|line| line.contains("Compiling")).collect();
     assert!(compiled.len() == 1 && compiled[0].contains("holds"), "{text}\n{}", printed.everything());
+    // A session that was killed leaves a crate of other sources without a record. Here that is `pebble` with 12.
+    let files = walkdir::WalkDir::new(home.path()).into_iter().flatten();
+    let records: Vec<_> = files.filter(|file| file.file_name() == "sources.json").collect();
+    assert_eq!(records.len(), 1);
+    std::fs::remove_file(records[0].path()).expect("removed");
+    repository.write("vendor/pebble/src/lib.rs", "pub fn more() -> usize { 7 }\n");
+    repository.write("holds/src/lib.rs", test("holds", "pebble::more()"));
+    let printed = compare("HEAD,.");
+    let found = differences(repository.root(), home.path());
+    assert!(found.contains("holds 5"), "{found}\n{}", printed.everything());
 }

@@ -1,7 +1,7 @@
 //! Builds a revision into the store: prepares the source, calls cargo, and repeats this without the
 //! edits that failed, until all artifacts are proven to come from this source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{Context, bail};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -13,7 +13,7 @@ use crate::build_tree::BuildTree;
 use crate::cargo::lockfile;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::{BuildFailure, Fault};
-use crate::freshness::{self, Check};
+use crate::freshness::{self, Check, Stale};
 use crate::inserted_checkpoints;
 use crate::job::Job;
 use crate::outside_inputs::OutsideInputs;
@@ -103,7 +103,13 @@ pub(crate) fn build(
         let has_failed = !compiled.success || !programs.failed.is_empty();
         if has_failed {
             // What was compiled before the error is fresh in the next build.
-            proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+            let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+            // The error may be of a crate that was compiled from other sources.
+            let is_first = matches!(remedy, Remedy::Remove);
+            if is_first && !check.stale.is_empty() && !job.inputs.is_interrupted() {
+                remedy = remedy.apply(job, &check.stale, &BTreeSet::new())?;
+                continue;
+            }
         }
         let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
         if may_be_ours
@@ -205,15 +211,10 @@ fn workspace_of(prepared: &PreparedSource) -> &Utf8Path {
 impl Remedy {
     /// Makes cargo compile the stale sources again. The libraries of other crates that were
     /// compiled from another copy are removed already. Returns the remedy to try after this one.
-    fn apply(
-        self,
-        job: &Job<'_>,
-        stale: &BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
-        of_others: &BTreeSet<Utf8PathBuf>,
-    ) -> anyhow::Result<Self> {
+    fn apply(self, job: &Job<'_>, stale: &Stale, of_others: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<Self> {
         match self {
             Self::Remove => {
-                stale.values().flatten().try_for_each(|file| freshness::remove(file))?;
+                freshness::remove_stale(stale)?;
                 Ok(Self::Rebuild)
             }
             Self::Rebuild => {

@@ -12,10 +12,10 @@ use crate::build_key::key_inputs;
 use crate::build_tree::BuildTree;
 use crate::cargo_call;
 use crate::checked_changes::{CheckedChanges, Unchanged};
-use crate::compilation::{self, CargoCall};
+use crate::compilation::{self, CargoCall, Compiled};
 use crate::compile_error::CompileError;
 use crate::failure;
-use crate::freshness;
+use crate::freshness::{self, Stale};
 use crate::job::Job;
 use crate::prepared_source::{self, ChangedSource, PreparedSource, SkippedEdits};
 use crate::proven_sources;
@@ -177,15 +177,12 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
     }
 
     fn diagnostics(&mut self, prepared: &PreparedSource) -> anyhow::Result<Said> {
-        self.calls += 1;
-        let call = CargoCall {
-            arguments: self.arguments.clone(),
-            wrapper: wrapper::WRAP_NAME,
-            unselected: BTreeSet::new(),
-        };
-        let unwatched = proven_sources::remove_outdated(self.job, prepared)?;
-        let compiled = compilation::compile(self.job, &call, prepared, &mut self.log)?;
-        proven_sources::check(self.job, prepared, &compiled.messages, &unwatched)?;
+        let (mut compiled, stale) = self.compile(prepared)?;
+        if !stale.is_empty() && !self.job.inputs.is_interrupted() {
+            // What the compiler said may be of other sources.
+            freshness::remove_stale(&stale)?;
+            (compiled, _) = self.compile(prepared)?;
+        }
         if self.job.inputs.is_interrupted() {
             // Compilers end with errors that say nothing of the change.
             bail!("interrupted while the compiler checked");
@@ -199,6 +196,20 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
         let artifacts = messages.artifacts.iter().filter(|artifact| self.target.needs(&artifact.target));
         let sources = self.sources_of(artifacts, prepared)?;
         Ok(Said { success: compiled.success, is_of_others, errors, sources, stderr: compiled.stderr })
+    }
+
+    /// Calls the compiler. Returns what it compiled, and what cargo wrongly took for fresh.
+    fn compile(&mut self, prepared: &PreparedSource) -> anyhow::Result<(Compiled, Stale)> {
+        self.calls += 1;
+        let call = CargoCall {
+            arguments: self.arguments.clone(),
+            wrapper: wrapper::WRAP_NAME,
+            unselected: BTreeSet::new(),
+        };
+        let unwatched = proven_sources::remove_outdated(self.job, prepared)?;
+        let compiled = compilation::compile(self.job, &call, prepared, &mut self.log)?;
+        let check = proven_sources::check(self.job, prepared, &compiled.messages, &unwatched)?;
+        Ok((compiled, check.stale))
     }
 
     /// Returns the files of the repository from which artifacts are compiled; `None` if this is unknown.

@@ -42,12 +42,14 @@ struct Compiled {
     sources: BTreeMap<Utf8PathBuf, String>,
 }
 
+/// Crates that were not compiled from the files in the checkout: the root source of each, and the files that the
+/// compiler wrote, as far as they were found.
+pub(crate) type Stale = BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>;
+
 /// The result of checking one build.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Crates that were not compiled from the files in the checkout: the root source of each, and a file that the
-    /// compiler wrote, if it was found.
-    pub stale: BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>>,
+    pub stale: Stale,
     /// Hash over the sources of all crates with sources in the checkout.
     pub digest: String,
     /// The files among these sources that are not Rust, such as those of `include_str!`.
@@ -203,6 +205,11 @@ pub(crate) fn remove(file: &Utf8Path) -> anyhow::Result<()> {
         compiled_copies::remove(folder, library.unwrap_or(stem))?;
     }
     Ok(())
+}
+
+/// Removes what the compiler wrote for stale crates, so that cargo compiles them again.
+pub(crate) fn remove_stale(stale: &Stale) -> anyhow::Result<()> {
+    stale.values().flatten().try_for_each(|file| remove(file))
 }
 
 /// Returns the existing files from which an artifact of the checkout is compiled, with the whole paths; `None`
