@@ -191,15 +191,9 @@ fn is_library(artifact: &Artifact) -> bool {
 /// Rust 1.77.
 fn is_of_registry(id: &str, title: &str) -> bool {
     let is_crate = |own: &str| own.replacen(['@', ' '], "-", 1) == title;
-    match (id.rsplit_once('#'), id.split_once(" (")) {
-        (_, Some((own, source))) => is_of_index(source) && is_crate(own),
-        (Some((source, own)), _) => is_of_index(source) && is_crate(own),
-        _ => false,
-    }
-}
-
-fn is_of_index(source: &str) -> bool {
-    source.starts_with("registry+") || source.starts_with("sparse+")
+    let parts = id.split_once(" (").or_else(|| id.rsplit_once('#').map(|(source, own)| (own, source)));
+    let is_index = |source: &str| source.starts_with("registry+") || source.starts_with("sparse+");
+    parts.is_some_and(|(own, source)| is_index(source) && is_crate(own))
 }
 
 /// Returns the folders in which cargo keeps libraries: `PROFILE/deps` and `TARGET/PROFILE/deps`.
