@@ -57,8 +57,9 @@ pub struct KeyInputs {
     /// part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub programs_of_tests: bool,
-    /// Whether it matters what each test can reach. If not, this is not part of the key.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Whether it matters what each test can reach. If not, this is not part of the key. Its name has the number of
+    /// the rules by which that is found, as that of [`Executable::reached`] has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "affected_2")]
     pub affected: bool,
     /// What selects tests, if executables without a selected test were left out. If none were, this is not part of
     /// the key.
@@ -335,8 +336,9 @@ pub struct Executable {
     /// What it can do, as far as its texts say. Absent for programs, and in builds of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traits: Option<Traits>,
-    /// A hash of the code and the constants that each test can reach, with `affected`. Empty if that is not known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// A hash of the code and the constants that each test can reach, with `affected`. Empty if that is not known,
+    /// and in builds of earlier versions, which had other rules.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "reached_2")]
     pub reached: BTreeMap<String, String>,
     /// Why that is not known, with `affected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,8 @@ type Elf<'e> = ElfFile64<'e, Endianness>;
 pub(super) struct Node<'m> {
     /// The section that an object file has for it alone. Its name is that of the function or static, if it has one.
     pub section: &'m str,
+    /// The object file, as the map names it.
+    pub file: &'m str,
     pub address: u64,
     pub size: u64,
     /// Its bytes, without those that the linker wrote for its references. Empty if all are zero at the start.
@@ -34,7 +36,10 @@ pub(super) struct Reference {
     pub kind: RelocationType,
     /// What it may refer to; more than one if the instruction is not known. Empty for what a library has.
     pub to: Vec<usize>,
-    /// Where in the first of these.
+    /// Tables that it may refer to in place of these: their first element is after the address, or their last one
+    /// before it.
+    pub near: Vec<usize>,
+    /// Where in the first of `to`, or of `near` if that is empty.
     pub within: i64,
     /// The symbol, if it is in a library, or a place that the linker defines.
     pub symbol: String,
@@ -63,6 +68,12 @@ impl Places {
         (address <= end).then_some(node)
     }
 }
+
+/// How far before its start a loop may have the address of a table. That is one element.
+const FARTHEST: u64 = 1 << 14;
+
+/// The file of constants that the linker merged.
+const MERGED: &str = "<internal>";
 
 /// Sections that are not loaded, or that only the loader, an unwinder or a debugger reads.
 const NOT_CODE: [&str; 14] = [
@@ -175,6 +186,7 @@ impl<'e, 'm> Reader<'e, 'm> {
                 places.add(address, size, self.nodes.len());
                 self.nodes.push(Node {
                     section: part.name,
+                    file: part.file,
                     address,
                     size,
                     // Without bytes in the file is what the loader fills with zeros.
@@ -277,22 +289,25 @@ impl<'e, 'm> Reader<'e, 'm> {
         let symbol = table.symbol(symbol)?;
         let name = String::from_utf8_lossy(table.symbol_name(endian, symbol)?).into_owned();
         let value = symbol.st_value(endian);
-        let found = |to: Vec<usize>, within, symbol| Reference { offset, kind, to, within, symbol };
+        let found =
+            |to: Vec<usize>, within, symbol| Reference { offset, kind, to, near: Vec::new(), within, symbol };
         if symbol.st_shndx(endian) == elf::SHN_UNDEF {
             return Ok(found(Vec::new(), addend, name));
         }
         if is_local(kind) {
-            // The symbol of a thread-local has its place among them, that of a section its address.
-            let address = if symbol.st_type() == elf::STT_TLS {
-                self.local_start() + value
+            // The symbol of a thread-local has its place among them, and the addend is a field's place in it. That of
+            // a section has its address.
+            let (address, field) = if symbol.st_type() == elf::STT_TLS {
+                (self.local_start() + value, addend)
             } else {
-                value.wrapping_add_signed(addend)
+                (value.wrapping_add_signed(addend), 0)
             };
             let to = self
                 .local
                 .at(address)
                 .with_context(|| format!("the linker's map has no thread-local at {address:#x}"))?;
-            return Ok(found(vec![to], distance(address, self.nodes[to].address), String::new()));
+            let within = distance(address, self.nodes[to].address).wrapping_add(field);
+            return Ok(found(vec![to], within, String::new()));
         }
         if symbol.st_type() != elf::STT_SECTION {
             let of_section = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_"));
@@ -307,8 +322,14 @@ impl<'e, 'm> Reader<'e, 'm> {
                     .collect(),
                 None => self.plain.at(value).into_iter().collect(),
             };
-            let name = if to.is_empty() || of_section.is_some() { name } else { String::new() };
-            return Ok(found(to, addend, name));
+            // A section may have several symbols.
+            return Ok(match to[..] {
+                [one] if of_section.is_none() => {
+                    let within = distance(value, self.nodes[one].address).wrapping_add(addend);
+                    found(to, within, String::new())
+                }
+                _ => found(to, addend, name),
+            });
         }
         let section = self.elf.elf_section_table().section(SectionIndex(symbol.st_shndx(endian).0.into()))?;
         if section.sh_size(endian) == 0 {
@@ -345,10 +366,33 @@ impl<'e, 'm> Reader<'e, 'm> {
         }
         let mut to: Vec<usize> = candidates.iter().filter_map(|address| self.plain.at(*address)).collect();
         to.dedup();
-        let first = *to.first().with_context(|| {
+        let is_pointer = !is_relative || is_lea(&node.bytes, usize::try_from(offset)?);
+        let near = if is_pointer && node.section.starts_with(".text") {
+            self.near(node, candidates[0])
+        } else {
+            Vec::new()
+        };
+        let first = *to.first().or(near.first()).with_context(|| {
             format!("the linker's map has nothing at {address:#x}, to which {} refers", node.section)
         })?;
-        Ok(found(to, distance(candidates[0], self.nodes[first].address), String::new()))
+        let within = distance(candidates[0], self.nodes[first].address);
+        Ok(Reference { near, ..found(to, within, String::new()) })
+    }
+
+    /// Returns tables that a loop may go through with a pointer that begins at this address: from one element before
+    /// the start, or backwards from the end. The relocation does not name the table, only its output section. But a
+    /// table without a name is in the same object file as its function, and has more than the one element.
+    fn near(&self, function: &Node<'_>, address: u64) -> Vec<usize> {
+        let is_own = |node: usize| [function.file, MERGED].contains(&self.nodes[node].file);
+        let places = &self.plain.0;
+        let before = &places[..places.partition_point(|(start, ..)| *start < address)];
+        let after = &places[places.partition_point(|(start, ..)| *start <= address)..];
+        let backwards = before.last().filter(|(_, end, _)| *end == address);
+        let forwards = after
+            .iter()
+            .take_while(|(start, ..)| start - address <= FARTHEST)
+            .filter(|(start, end, _)| end - start > start - address);
+        backwards.into_iter().chain(forwards).map(|(.., node)| *node).filter(|node| is_own(*node)).collect()
     }
 
     /// Returns the address of the first thread-local.
@@ -392,6 +436,11 @@ fn width(kind: RelocationType) -> usize {
         elf::R_X86_64_8 | elf::R_X86_64_PC8 => 1,
         _ => 4,
     }
+}
+
+/// Whether the field of an instruction is of `lea`, which has an address as its result.
+fn is_lea(code: &[u8], field: usize) -> bool {
+    field.checked_sub(2).and_then(|at| code.get(at)) == Some(&0x8d)
 }
 
 /// Returns how many bytes an instruction may have after a field of four bytes, from whose end the processor counts.

@@ -11,6 +11,8 @@ pub(super) struct Part<'m> {
     pub address: u64,
     pub size: u64,
     pub name: &'m str,
+    /// The object file. Empty for a section of the executable.
+    pub file: &'m str,
 }
 
 /// What a map says.
@@ -39,11 +41,13 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Map<'_>> {
         let (_, rest) = number(rest, 10)?;
         // A column is 8 wide: first sections of the executable, then those of object files, then symbols.
         let name = rest.trim_start_matches(' ');
-        let part = |name| Part { address, size, name };
+        let part = |(file, name)| Part { address, size, name, file };
         match rest.len() - name.len() {
-            1 => map.sections.push(part(name)),
+            1 => map.sections.push(part(("", name))),
             9 if size > 0 => {
-                let own = name.rsplit_once(":(").and_then(|(_, section)| section.strip_suffix(')'));
+                let own = name
+                    .rsplit_once(":(")
+                    .and_then(|(file, section)| Some((file, section.strip_suffix(')')?)));
                 // Without a file are assignments of a linker script.
                 map.parts.extend(own.map(part));
             }
@@ -81,12 +85,12 @@ mod tests {
     #[test]
     fn sections_and_their_parts_have_places() {
         let map = parse(MAP).unwrap();
-        let part = |address, size, name| Part { address, size, name };
-        assert_eq!(map.sections, [part(0x21ad0, 0xe474, ".rodata"), part(0x40000, 0x10, ".text")]);
+        let part = |address, size, name, file| Part { address, size, name, file };
+        assert_eq!(map.sections, [part(0x21ad0, 0xe474, ".rodata", ""), part(0x40000, 0x10, ".text", "")]);
         let parts = [
-            part(0x21ad0, 0x218, ".rodata.cst8"),
-            part(0x258a1, 0xe, ".rodata..Lanon.71.3"),
-            part(0x40000, 0x10, ".text._ZN4leaf3one17h1E"),
+            part(0x21ad0, 0x218, ".rodata.cst8", "<internal>"),
+            part(0x258a1, 0xe, ".rodata..Lanon.71.3", "/t/app-1.rcgu.o"),
+            part(0x40000, 0x10, ".text._ZN4leaf3one17h1E", "/t/libleaf.rlib(leaf-1.rcgu.o)"),
         ];
         assert_eq!(map.parts, parts);
     }

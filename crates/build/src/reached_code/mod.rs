@@ -36,13 +36,15 @@ pub(crate) fn of_tests(
     map: &str,
     tests: &[&str],
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    let graph = Graph::read(executable, &linker_map::parse(map)?)?;
+    let mut graph = Graph::read(executable, &linker_map::parse(map)?)?;
     let entries = entries(&graph, tests)?;
-    let hashes = hashes(&graph.nodes);
     let of_tests: HashSet<usize> = entries.values().copied().collect();
     // The harness's list of tests, and its `main`, which has their number.
     let refers_to = |node: &Node<'_>, to: &HashSet<usize>| {
-        node.references.iter().any(|reference| reference.to.iter().any(|one| to.contains(one)))
+        // Another function may have the address of a table that is beside the list.
+        let is_main = node.section.ends_with("4main") || node.section.contains("4main17h");
+        (is_main || !node.section.starts_with(".text"))
+            && node.references.iter().any(|reference| reference.to.iter().any(|one| to.contains(one)))
     };
     let referring = |to: &HashSet<usize>| -> HashSet<usize> {
         graph
@@ -55,6 +57,9 @@ pub(crate) fn of_tests(
     };
     let lists = referring(&of_tests);
     let uncounted: HashSet<usize> = referring(&lists).into_iter().chain(lists).collect();
+    // Nothing but the harness has the list of tests.
+    count_near(&mut graph.nodes, &uncounted.union(&of_tests).copied().collect());
+    let hashes = hashes(&graph.nodes);
     let reach = |roots: &[usize]| -> (u128, Vec<bool>) {
         let mut sum = 0_u128;
         let mut reached = vec![false; graph.nodes.len()];
@@ -76,6 +81,41 @@ pub(crate) fn of_tests(
         .into_iter()
         .map(|(name, entry)| (name.to_owned(), format!("{:032x}", of_all.wrapping_add(reach(&[entry]).0))))
         .collect())
+}
+
+/// Adds to each reference what it may refer to in place of the node at its address. What is of the harness has no such
+/// references, and no other function has them to it.
+fn count_near(nodes: &mut [Node<'_>], of_harness: &HashSet<usize>) {
+    let is_apart: Vec<bool> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| of_harness.contains(&index) || is_method_table(node))
+        .collect();
+    for (index, node) in nodes.iter_mut().enumerate() {
+        // What calls `main` is in each executable, too.
+        let calls_main = node.section == ".text.main" || node.section.contains("10lang_start");
+        let is_exact = calls_main || of_harness.contains(&index);
+        for reference in &mut node.references {
+            let near = std::mem::take(&mut reference.near).into_iter();
+            reference.to.extend(near.filter(|one| !is_exact && !is_apart[*one]));
+        }
+    }
+}
+
+/// Whether a constant is a trait's table of methods, which no loop goes through: the destructor or nothing, the size,
+/// the alignment, and functions. A table with several elements of one type does not look like this.
+fn is_method_table(node: &Node<'_>) -> bool {
+    let (words, rest) = node.bytes.as_chunks::<8>();
+    let [first, _, alignment, ..] = words else { return false };
+    if !rest.is_empty() || !u64::from_le_bytes(*alignment).is_power_of_two() || node.references.is_empty() {
+        return false;
+    }
+    let places: HashSet<u64> = node.references.iter().map(|reference| reference.offset).collect();
+    let has_destructor = places.contains(&0);
+    let methods = words.len() - 3;
+    (has_destructor || *first == [0; 8])
+        && places.len() == methods + usize::from(has_destructor)
+        && (24..node.size).step_by(8).all(|offset| places.contains(&offset))
 }
 
 /// Returns the harness's description of each test: constants with the test's name and its function. One list refers
@@ -176,5 +216,72 @@ mod tests {
         assert_eq!(error(&own, "Memory map\n"), "the linker is not lld, the only one whose map is read");
         assert_eq!(error(b"MZ", map), "the executable is no 64-bit ELF file");
         assert_eq!(error(&own, map), "the linker's map is of another file than the executable");
+    }
+
+    #[test]
+    fn a_table_of_methods_has_a_size_and_an_alignment_before_functions() {
+        let is_one = |words: &[u64], functions: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let reference = |offset: &u64| graph::Reference {
+                offset: *offset,
+                kind: elf::R_X86_64_64,
+                to: vec![0],
+                near: Vec::new(),
+                within: 0,
+                symbol: String::new(),
+            };
+            is_method_table(&Node {
+                section: ".data.rel.ro..Lanon.1",
+                file: "of.o",
+                address: 64,
+                size: bytes.len() as u64,
+                bytes,
+                references: functions.iter().map(reference).collect(),
+            })
+        };
+        assert!(is_one(&[0, 16, 8, 0, 0], &[0, 24, 32]));
+        assert!(is_one(&[0, 16, 8, 0, 0], &[24, 32]), "nothing to drop");
+        assert!(is_one(&[0, 16, 8], &[0]), "no methods");
+        assert!(!is_one(&[0, 5, 8], &[]), "numbers");
+        assert!(!is_one(&[0, 5, 6, 0], &[0, 24]), "no alignment");
+        assert!(!is_one(&[0, 5, 8, 0, 5, 8], &[0, 24]), "two elements");
+        assert!(!is_one(&[0, 0, 8, 0], &[8, 24]), "no size");
+    }
+
+    /// Compiles a program of tests, which is always called the same, and returns the hashes.
+    fn compiled(source: &str, tests: &[&str]) -> BTreeMap<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("of.rs"), source).unwrap();
+        let usual = ["of.rs", "--test", "--edition=2024", "-Copt-level=s", "-Ccodegen-units=1"];
+        let done = std::process::Command::new("rustc")
+            .args(usual)
+            .args(arguments(std::path::Path::new("map")))
+            .current_dir(folder.path())
+            .status();
+        assert!(done.unwrap().success());
+        let map = fs_err::read_to_string(folder.path().join("map")).unwrap();
+        of_tests(&fs_err::read(folder.path().join("of")).unwrap(), &map, tests).unwrap()
+    }
+
+    #[test]
+    fn a_table_before_or_after_an_address_and_a_place_in_a_section_count() {
+        const SOURCE: &str = include_str!("../../../../fixtures/affected/places.rs");
+        const TESTS: [&str; 6] = ["assembly", "backwards", "both", "forwards", "plain", "thread_local"];
+        let old = compiled(SOURCE, &TESTS);
+        let changed = |from: &str, to: &str| -> Vec<String> {
+            assert!(SOURCE.contains(from), "{from}");
+            let new = compiled(&SOURCE.replacen(from, to, 1), &TESTS);
+            old.iter().filter(|(name, hash)| new[*name] != **hash).map(|(name, _)| name.clone()).collect()
+        };
+        for (test, from, to) in [
+            ("forwards", "\"six\" 60", "\"six\" 61"),
+            ("backwards", "\"five\" 50", "\"five\" 51"),
+            ("thread_local", "black_box(limits.0", "black_box(limits.1"),
+            ("assembly", "black_box(small", "black_box(large"),
+        ] {
+            let changed = changed(from, to);
+            assert!(changed.iter().any(|one| one == test), "{test}: {changed:?}");
+            assert!(!changed.iter().any(|one| one == "plain"), "{test}: {changed:?}");
+        }
     }
 }
