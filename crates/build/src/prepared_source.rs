@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::CompilerMessage;
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::build_tree::BuildTree;
 use crate::checkout::injected_files::{self, InjectedFiles};
+use crate::checkout::removal::remove_whatever_is_at;
 use crate::inject::checkout_edits::{self, AddedFiles};
 use crate::inject::external::{self, ExternalCrate, PackageOptions};
 use crate::inject::outside_paths::{self, NamedFolder};
@@ -22,6 +23,7 @@ use crate::trace::instrument::{Blame, Dropped, Tracing};
 use crate::traced_sources::{self, NamedDependencies};
 use memprof_plan::request::OverlayMode;
 use memprof_support::counted::counted;
+use memprof_support::user_error::UserError;
 
 /// A checkout with everything that its build needs.
 pub(crate) struct PreparedSource {
@@ -77,12 +79,7 @@ pub(crate) fn prepare_changed(
     let folders = job.side().map(|side| side.folders.as_slice()).unwrap_or_default();
     let (mut injection, mut injected) = lay_request(job, folders, tree)?;
     let checkout = &inputs.checkout;
-    for (path, content) in changes {
-        match content {
-            Some(content) => injected.write(checkout, path, content)?,
-            None => fs_err::remove_file(checkout.join(path))?,
-        }
-    }
+    change_files(checkout, changes, &mut injected)?;
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
         injected.write(checkout, &path, &text)?;
@@ -93,6 +90,38 @@ pub(crate) fn prepare_changed(
     let prepared = prepare(job, skipped, injection, &mut injected)?;
     injected.save()?;
     Ok(PreparedSource { changes: changes.to_vec(), ..prepared })
+}
+
+/// Changes files of the checkout. A file may take the place of a folder, so what goes comes first.
+///
+/// # Errors
+///
+/// `UserError` if a file that stays takes the place of a folder, or the other way round.
+fn change_files(
+    checkout: &Utf8Path,
+    changes: &[ChangedSource],
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<()> {
+    for (path, _) in changes.iter().filter(|(_, content)| content.is_none()) {
+        let path = checkout.join(path);
+        let folders = || path.ancestors().skip(1).take_while(|folder| *folder != checkout);
+        injected_files::check_inside(checkout, folders().next().unwrap_or(checkout))?;
+        // A sparse checkout may lack the file, and a submodule is a folder.
+        remove_whatever_is_at(&path)?;
+        // Like git, leaves no empty folder.
+        let _ = folders().try_for_each(fs_err::remove_dir);
+    }
+    for (path, content) in changes {
+        let Some(content) = content else { continue };
+        let place = checkout.join(path);
+        let is_folder = place.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+        let mut folders = place.ancestors().skip(1).take_while(|folder| *folder != checkout);
+        if is_folder || folders.any(Utf8Path::is_file) {
+            return Err(UserError::new(format!("{path} would be both a file and a folder")).into());
+        }
+        injected.write(checkout, path, content)?;
+    }
+    Ok(())
 }
 
 /// Checks the revision out, and adds the files and patches of the request.
@@ -298,5 +327,46 @@ impl PreparedSource {
             copy.drop(suspects)?;
         }
         Ok(dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure;
+
+    #[test]
+    fn what_goes_may_be_missing_or_a_folder_and_makes_room_for_what_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap();
+        let checkout = root.join("worktree");
+        for path in ["shape/square.rs", "vendor/lib/Cargo.toml", "kept/a.rs", "kept/b.rs", "file"] {
+            fs_err::create_dir_all(checkout.join(path).parent().unwrap()).unwrap();
+            fs_err::write(checkout.join(path), "new").unwrap();
+        }
+        let mut injected = InjectedFiles::load(&root.join("injected.json")).unwrap();
+        let mut change = |changes: &[(&str, Option<&str>)]| {
+            let change = |(path, content): &(&str, Option<&str>)| {
+                (Utf8PathBuf::from(path), content.map(|content| content.as_bytes().to_vec()))
+            };
+            let changes: Vec<ChangedSource> = changes.iter().map(change).collect();
+            change_files(&checkout, &changes, &mut injected)
+        };
+        change(&[
+            // The candidate made a folder of the file, added a submodule, and a file that is not checked out.
+            ("shape", Some("old")),
+            ("shape/square.rs", None),
+            ("vendor/lib", None),
+            ("excluded/a.txt", None),
+            ("kept/a.rs", None),
+        ])
+        .unwrap();
+        assert_eq!(fs_err::read_to_string(checkout.join("shape")).unwrap(), "old");
+        assert!(!checkout.join("vendor").exists() && !checkout.join("kept/a.rs").exists());
+        assert!(checkout.join("kept/b.rs").exists());
+        for conflict in ["kept", "file/a.rs"] {
+            let error = change(&[(conflict, Some("old"))]).unwrap_err();
+            assert!(failure::concerns_one_revision(&error), "{conflict}: {error:?}");
+        }
     }
 }
