@@ -18,6 +18,14 @@ impl GrowingPlan {
         Self { plan, next: OnceCell::new() }
     }
 
+    /// Continues with the plan of an interrupted search that knows so many commits. The plan is written first, so
+    /// a killed session may have left a revision that the search does not know.
+    pub fn continued(mut plan: Plan, known: usize) -> Self {
+        plan.revisions.truncate(known);
+        plan.request.refs.truncate(known);
+        Self::new(plan)
+    }
+
     /// Returns the plan with all revisions.
     pub fn newest(&self) -> &Plan {
         self.next.get().map_or(&self.plan, |next| next.newest())
@@ -48,5 +56,33 @@ impl GrowingPlan {
             working_tree: false,
         });
         Ok(&self.next.get_or_init(|| Box::new(Self::new(plan))).plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_plan::request::Request;
+
+    #[test]
+    fn a_revision_that_the_search_does_not_know_is_forgotten() {
+        let revision = |name: &&str| Revision {
+            name: (*name).to_owned(),
+            spec: String::new(),
+            commit: String::new(),
+            tree: String::new(),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        };
+        let names = ["main", "pr/7", "without src/a.rs", "without src/b.rs"];
+        let mut plan = Plan::sample(Request::default());
+        plan.revisions = names.iter().map(revision).collect();
+        plan.request.refs = vec![RefRequest::default(); names.len()];
+        let growing = GrowingPlan::continued(plan, 3);
+        let plan = growing.newest();
+        let left: Vec<&str> = plan.revisions.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!((left, plan.request.refs.len()), (names[..3].to_vec(), 3));
     }
 }

@@ -89,7 +89,10 @@ impl SearchSession<'_> {
     ) -> anyhow::Result<()> {
         let begun = Instant::now();
         let SearchPlan { search: record, plan } = search;
-        let plans = GrowingPlan::new(plan);
+        let plans = match &record.task {
+            Task::Prove(parts) => GrowingPlan::continued(plan, parts.variants.len().max(2)),
+            Task::Bisect { .. } | Task::History { .. } => GrowingPlan::new(plan),
+        };
         let plan = plans.newest();
         let CommandContext { console, interrupt } = self.context;
         let session = Session::open(self.repository, console, interrupt)?;
