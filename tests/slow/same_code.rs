@@ -159,6 +159,26 @@ fn a_test_that_lists_folders_or_starts_a_program_outside_its_package_runs_for_ea
 }
 
 #[test]
+fn a_package_whose_name_is_in_every_executable_is_read_only_by_tests_that_leave_their_folder() {
+    let mut workspace = Workspace::new();
+    let repository = &mut workspace.repository;
+    let manifest = repository.read("Cargo.toml").replace("\"outer\"", "\"outer\", \"path\"");
+    repository.write("Cargo.toml", manifest);
+    let lock = repository.read("Cargo.lock") + "\n[[package]]\nname = \"path\"\nversion = \"0.1.0\"\n";
+    repository.write("Cargo.lock", lock);
+    repository.write("path/Cargo.toml", MANIFEST.replace("NAME", "path"));
+    let lists = |text: &str| test("path", &format!("(std::fs::read_dir(\"src\").unwrap(), {text:?}).1"));
+    repository.write("path/src/lib.rs", lists("a"));
+    repository.commit("path");
+    let (printed, report) = workspace.with("path/src/lib.rs", &lists("b"), &[]);
+    let expected = ("app granite lonely".to_owned(), "of_outer of_path".to_owned());
+    assert_eq!(left_out(&report), expected, "{}", printed.everything());
+    workspace.reset();
+    let (printed, report) = workspace.with("README.md", "Another text.\n", &[]);
+    assert_eq!(left_out(&report).1, "", "{}", printed.everything());
+}
+
+#[test]
 fn what_asks_for_figures_runs_all_tests() {
     let workspace = Workspace::new();
     let ran = |arguments: &[&str]| {

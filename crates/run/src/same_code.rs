@@ -82,7 +82,8 @@ pub(crate) fn leave_out(
         )?)
     };
     let built = &plan.revisions[if kept.is_some() { 0 } else { plan.baseline }];
-    let ways_out = WaysOut::new(repository, &built.commit, &first.provenance.injected);
+    let injection = first.injection()?;
+    let ways_out = WaysOut::new(repository, &built.commit, &injection);
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
     let (for_all, others) = files_for_all(&provenances, changed);
     let Alike { same, readers, file } =

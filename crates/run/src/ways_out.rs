@@ -1,7 +1,7 @@
 //! Whether the sources of a package have a way out of the package's folder that its executables do not show.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -14,15 +14,19 @@ const SIGNS: [&str; 6] = [".pop()", "with_file_name(", "set_file_name(", "\"..\"
 pub(crate) struct WaysOut<'a> {
     repository: &'a Repository,
     commit: &'a str,
-    /// Files of the build that the commit has not.
-    injected: &'a [Utf8PathBuf],
+    /// Files of the build that the commit lacks, or has with another text.
+    injection: &'a BTreeMap<Utf8PathBuf, Vec<u8>>,
     known: RefCell<HashMap<Utf8PathBuf, bool>>,
 }
 
 impl<'a> WaysOut<'a> {
     /// Nothing is read yet.
-    pub fn new(repository: &'a Repository, commit: &'a str, injected: &'a [Utf8PathBuf]) -> Self {
-        Self { repository, commit, injected, known: RefCell::default() }
+    pub fn new(
+        repository: &'a Repository,
+        commit: &'a str,
+        injection: &'a BTreeMap<Utf8PathBuf, Vec<u8>>,
+    ) -> Self {
+        Self { repository, commit, injection, known: RefCell::default() }
     }
 
     /// Whether a source in this folder has a way out. In doubt it has: git may lack a file.
@@ -32,12 +36,18 @@ impl<'a> WaysOut<'a> {
 
     fn search(&self, package: &Utf8Path) -> bool {
         let is_pattern = package.as_str().contains(['*', '?', '[', '\\']);
-        if is_pattern || self.injected.iter().any(|path| path.starts_with(package)) {
+        let is_own = |path: &Utf8Path| path.starts_with(package) && path.extension() == Some("rs");
+        if is_pattern || self.injection.iter().any(|(path, text)| is_own(path) && has_sign(text)) {
             return true;
         }
         let sources = format!(":(top,glob){}", package.join("**/*.rs"));
         self.repository.has_text(self.commit, &SIGNS, &[&sources]).unwrap_or(true)
     }
+}
+
+fn has_sign(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    SIGNS.iter().any(|sign| text.contains(sign))
 }
 
 #[cfg(test)]
@@ -67,12 +77,20 @@ mod tests {
             assert!(git.unwrap().success());
         }
         let repository = Repository::discover(root).unwrap();
-        let injected = ["given/tests/mem.rs".into()];
-        let ways_out = WaysOut::new(&repository, "HEAD", &injected);
+        let injection = [
+            ("given/tests/mem.rs", "fn up(path: &Path) -> PathBuf { path.join(\"..\") }"),
+            ("given/data.txt", "path.pop()"),
+            // Each target's root has lines of the tool.
+            ("stays/src/lib.rs", "fn all() { 0..9 }\n#[cfg(memprof_heap)] extern crate memprof_heap as _;\n"),
+            ("stays/Cargo.toml", "path = \"..\""),
+        ];
+        let injection =
+            injection.into_iter().map(|(path, text)| (path.into(), text.as_bytes().to_vec())).collect();
+        let ways_out = WaysOut::new(&repository, "HEAD", &injection);
         let has = |package: &str| ways_out.has(package.into());
         assert!(has("app") && has("beside") && has("named") && has("given") && has(""));
         assert!(!has("stays") && !has("absent"));
-        let missing = WaysOut::new(&repository, "0123456789012345678901234567890123456789", &injected);
+        let missing = WaysOut::new(&repository, "0123456789012345678901234567890123456789", &injection);
         assert!(missing.has("stays".into()), "nobody knows");
     }
 }
