@@ -51,6 +51,24 @@ fn a_search_removes_builds_that_it_can_make_again() {
 }
 
 #[test]
+fn a_search_keeps_a_build_that_stands_for_another_commit() {
+    let mut repository = repository(&[keeps(100), keeps(100) + " std::hint::black_box(1);"]);
+    repository.write("docs/guide.md", "A guide.\n");
+    repository.commit("guide");
+    for body in [keeps(300), keeps(400)] {
+        repository.write("src/lib.rs", format!("#[test]\nfn grows() {{ {body} }}\n"));
+        repository.commit(&body);
+    }
+    let mut command = history(&repository, "HEAD~4..HEAD");
+    command.env("CARGO_MEMPROF_CACHE_SIZE", "1MiB").arg("--output").arg(repository.beside("history.html"));
+    let printed = Printed::of(command);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    // The guide has the build of the commit before, and is needed again for the call stacks of the first step.
+    assert!(printed.stdout.contains("5 of 5 commits measured · 4 builds"), "{}", printed.everything());
+    assert_eq!(printed.stderr.matches("Explained 1 test").count(), 2, "{}", printed.everything());
+}
+
+#[test]
 fn a_full_disk_ends_a_search_instead_of_skipping_a_commit() {
     let full = "compile_error!(\"No space left on device (os error 28)\");";
     let repository = repository(&[keeps(100), full.to_owned(), keeps(300)]);

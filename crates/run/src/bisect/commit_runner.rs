@@ -418,13 +418,19 @@ impl<'a> CommitRunner<'a> {
         self.limit_cache(commit, beside)
     }
 
-    /// Keeps the cache below its limit after a commit was built. The ends are needed again and again.
+    /// Keeps the cache below its limit after a commit was built. The ends are needed again and again, and the build of
+    /// another commit with the same sources is not made again for this one.
     fn limit_cache(&self, commit: usize, beside: &[usize]) -> anyhow::Result<()> {
         let folder = |commit: usize| Some(self.builds[commit].entry()?.folder.as_path());
         let Some(own) = folder(commit) else { return Ok(()) };
         size_limit::note_use(own);
         let Some(limit) = self.limit.filter(|_| self.notes.built.get()) else { return Ok(()) };
-        let in_use = self.ends().into_iter().chain(beside.iter().copied()).chain([commit]);
+        let is_of_another = |commit: &usize| {
+            let entry = self.builds[*commit].entry();
+            entry.is_some_and(|entry| entry.provenance.key_inputs.tree != self.plan.revisions[*commit].tree)
+        };
+        let of_others = (0..self.builds.len()).filter(is_of_another);
+        let in_use = self.ends().into_iter().chain(beside.iter().copied()).chain([commit]).chain(of_others);
         let in_use: Vec<_> = in_use.filter_map(folder).collect();
         let interrupt = self.session.interrupt;
         size_limit::shrink(&self.session.cache, &[own], &in_use, limit, interrupt, self.notes)?;
