@@ -69,6 +69,22 @@ fn a_search_keeps_a_build_that_stands_for_another_commit() {
 }
 
 #[test]
+fn the_build_of_a_saved_baseline_stays_for_its_causes() {
+    let repository = repository(&[100, 300].map(keeps));
+    let run = |arguments: &[&str]| {
+        let mut command = tool();
+        command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("cache")));
+        command.env("CARGO_MEMPROF_CACHE_SIZE", "1MiB").arg("memprof").args(arguments).arg("--offline");
+        Printed::of(command)
+    };
+    let saved = run(&["HEAD~1", "--save-baseline", "b"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    let printed = run(&["HEAD", "--baseline-run", "b"]);
+    assert!(printed.stderr.contains("Explained 1 test"), "{}", printed.everything());
+    assert!(!printed.stdout.contains("cannot be recorded"), "{}", printed.everything());
+}
+
+#[test]
 fn a_full_disk_ends_a_search_instead_of_skipping_a_commit() {
     let full = "compile_error!(\"No space left on device (os error 28)\");";
     let repository = repository(&[keeps(100), full.to_owned(), keeps(300)]);

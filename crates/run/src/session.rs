@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
             let entries: Vec<_> = builds.iter().chain(&baseline).map(Build::entry).collect();
             changed_sources::keep(self.repository, compared, (&builder, &entries), folder)?;
         }
-        let has_new = self.limit_cache(limit, began, &builds)?;
+        let has_new = self.limit_cache(limit, began, builds.iter().chain(&baseline))?;
         if let Some(text) = advice.filter(|_| has_new) {
             self.sink.emit(Event::BuiltMore { text });
         }
@@ -223,9 +223,14 @@ impl<'a> Session<'a> {
 
     /// Notes which builds are used, and keeps the cache below its limit if a build was added. Returns
     /// whether one was.
-    fn limit_cache(&self, limit: Option<u64>, began: SystemTime, builds: &[Build]) -> anyhow::Result<bool> {
+    fn limit_cache<'b>(
+        &self,
+        limit: Option<u64>,
+        began: SystemTime,
+        builds: impl Iterator<Item = &'b Build>,
+    ) -> anyhow::Result<bool> {
         let used: Vec<&Utf8Path> =
-            builds.iter().filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
+            builds.filter_map(Build::entry).map(|entry| entry.folder.as_path()).collect();
         let is_new = |build: &&Utf8Path| {
             let written = build.join(store::PROVENANCE).metadata().and_then(|metadata| metadata.modified());
             written.is_ok_and(|written| written >= began)
