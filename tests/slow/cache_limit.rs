@@ -90,6 +90,6 @@ fn a_full_disk_ends_a_search_instead_of_skipping_a_commit() {
     let repository = repository(&[keeps(100), full.to_owned(), keeps(300)]);
     let printed = Printed::of(history(&repository, "HEAD~2..HEAD"));
     assert_eq!(printed.code, 101, "{}", printed.everything());
-    let expected = "then run the same command again, with --resume";
+    let expected = "then continue (finished runs are kept): cargo memprof history --resume";
     assert!(printed.stderr.contains(expected), "{}", printed.everything());
 }
