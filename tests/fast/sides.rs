@@ -127,6 +127,24 @@ fn a_figure_of_another_source_is_shown_and_not_compared() {
 }
 
 #[test]
+fn the_baseline_has_its_own_figure_and_a_candidate_says_what_it_is_compared_with() {
+    let synthetic = Synthetic::new(&["main", "a", "b"]);
+    let synthetic = twice(synthetic, "t", 0, &log(&[("start", 0), ("mid", 150), ("done", 50)]));
+    let synthetic = twice(synthetic, "t", 1, &log(&[("start", 0), ("done", 150)]));
+    let synthetic = twice(synthetic, "t", 2, &log(&[("start", 0), ("mid", 150), ("done", 60)]));
+    let comparison = compare(&synthetic.results());
+    for width in [80, 120] {
+        let text = table(&comparison, &at_width(width));
+        let row = text.lines().find(|line| line.starts_with(" done")).expect("a row of heap.peak");
+        let words = |cell: &str| cell.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cells: Vec<String> = row.split('│').map(words).collect();
+        assert_eq!(cells[1], "50.0 MiB", "{text}");
+        assert!(cells[2].ends_with("= against 150 MiB"), "{text}");
+        assert!(cells[3].ends_with("+10.0 MiB ▲"), "{text}");
+    }
+}
+
+#[test]
 fn all_rows_have_the_unchanged_tests_too_and_the_answer_alone_has_no_table() {
     let comparison = usual();
     let all = tables(&comparison, &Options { rows: Rows::All, ..at_width(120) });

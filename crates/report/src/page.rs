@@ -95,6 +95,14 @@ impl Text {
         Self { text: format!("{}{}", "  ".repeat(level), self.text), tone: self.tone }
     }
 
+    /// Puts words before it. Alone, they are quiet.
+    pub(super) fn after(self, words: &str) -> Self {
+        if self.is_empty() {
+            return Self::new(words, Tone::Quiet);
+        }
+        Self { text: format!("{words}, {}", self.text), tone: self.tone }
+    }
+
     /// Returns the text itself.
     pub(super) fn as_str(&self) -> &str {
         &self.text

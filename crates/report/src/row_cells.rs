@@ -80,6 +80,12 @@ impl<'a> MetricCells<'a> {
         self.broken_limits.get(row) == Some(&BrokenLimit::Counts)
     }
 
+    /// Returns the baseline's figure at a row if it is another one than its checkpoint's own.
+    pub(crate) fn joined_baseline(&self, row: &Match) -> Option<String> {
+        let [own, joined] = [self.column.own_of_baseline(row)?, self.column.at(row).baseline?];
+        (own.value != joined.value).then(|| text::figure(joined.value, self.unit))
+    }
+
     /// Returns the cells at a row.
     pub(crate) fn at(&self, row: &Match) -> RowCells {
         let figures = self.column.at(row);

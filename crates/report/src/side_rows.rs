@@ -166,28 +166,33 @@ impl<'a> TestAtSides<'a, '_> {
             if view.candidate.availability == Availability::Missing {
                 continue;
             }
-            let metric = MetricCells::new(view, &metric.name);
-            let cells = rows.iter().map(|row| of_candidate(&metric, row.matches[index]));
+            let cells = MetricCells::new(view, &metric.name);
+            let cells = rows.iter().map(|row| of_candidate(&cells, row.matches[index]));
             candidates.push((heading(view.pair.candidate, view.candidate), cells.collect()));
         }
         SideColumns { baseline, candidates }
     }
 
+    /// Returns the checkpoint's own figure. What a candidate is compared with may be joined with others.
     fn of_baseline(&self, metric: &Metric, row: &UnitedRow) -> Text {
         let mut matched = self.views.iter().zip(&row.matches);
-        let figure = matched.find_map(|((view, _), row)| view.column(&metric.name).at((*row)?).baseline);
+        let figure = matched.find_map(|((view, _), row)| view.column(&metric.name).own_of_baseline((*row)?));
         Text::figure(figure.map(|figure| figure.value), metric.unit)
     }
 }
 
-fn of_candidate(metric: &MetricCells, row: Option<&Match>) -> CandidateCell {
+fn of_candidate(cells: &MetricCells, row: Option<&Match>) -> CandidateCell {
     let Some(row) = row else {
         let none = Text::new(text::NONE, Tone::Quiet);
         let difference = none.clone().signed(None);
         return CandidateCell { figure: none, difference, remark: Text::empty(), is_alone: false };
     };
-    let cells = metric.at(row);
-    let remark = cells.remark();
+    let joined = cells.joined_baseline(row);
+    let cells = cells.at(row);
+    let remark = match joined {
+        Some(joined) if cells.delta.is_some() => cells.remark().after(&format!("against {joined}")),
+        _ => cells.remark(),
+    };
     let is_alone = !cells.has_baseline;
     CandidateCell { figure: cells.candidate.clone(), difference: cells.signed_difference(), remark, is_alone }
 }

@@ -449,6 +449,11 @@ impl PairColumn<'_> {
         RowFigures { baseline, candidate, delta }
     }
 
+    /// Returns the baseline's figure of the row's own checkpoint.
+    pub fn own_of_baseline(&self, row: &Match) -> Option<Figure> {
+        self.baseline?.figure(row.baseline?)
+    }
+
     /// Whether these figures are not the row's own alone.
     pub fn is_joined(&self, row: &Match) -> bool {
         let sides = self.joined.iter().zip([row.baseline, row.candidate]);
