@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::arguments::notebook::NotebookArguments;
 use crate::arguments::presentation::PresentationArguments;
@@ -63,8 +63,9 @@ pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> a
     let results = run.results(&folder)?;
     let code = presented.presentation().of_run(context.console, &results, &folder)?;
     if let Some(writes) = writes {
-        writes.write(&planned, &results, presentation.compact)?;
-        context.console.emit(Event::Exported { path: writes.to.to_string() });
+        let to = writes.destination(planned.document.text(), &folder, context.console);
+        Writes::write(&to, &planned, &results, presentation.compact)?;
+        context.console.emit(Event::Exported { path: to.into_string() });
     }
     Ok(if built { code } else { code.worst(ExitCode::Incomplete) })
 }
@@ -218,14 +219,18 @@ impl NotebookRun<'_> {
 
 /// Where the report is stored in the cells' outputs.
 struct Writes {
-    to: camino::Utf8PathBuf,
+    to: Utf8PathBuf,
+    /// Whether that is the notebook itself, which may be saved during the run.
+    is_in_place: bool,
 }
 
 impl Writes {
     /// `copy` is empty for the notebook itself.
     fn new(copy: &Utf8Path, place: &Place, planned: &NotebookPlan) -> anyhow::Result<Self> {
-        if !copy.as_str().is_empty() {
-            return Ok(Self { to: copy.to_owned() });
+        let is_in_place =
+            copy.as_str().is_empty() || copy.canonicalize_utf8().is_ok_and(|copy| copy == place.file);
+        if !is_in_place {
+            return Ok(Self { to: copy.to_owned(), is_in_place });
         }
         let name = place.file.file_name().unwrap_or_default();
         let on_disk = followed::text(&place.file)?;
@@ -240,10 +245,26 @@ impl Writes {
             ))
             .into());
         }
-        Ok(Self { to: place.file.clone() })
+        Ok(Self { to: place.file.clone(), is_in_place })
     }
 
-    fn write(&self, planned: &NotebookPlan, results: &Results, compact: bool) -> anyhow::Result<()> {
+    /// Returns the file to write: one in the run's folder if the notebook is no longer the one that was
+    /// `measured`. What was saved meanwhile stays.
+    fn destination(&self, measured: &str, folder: &RunFolder, sink: &dyn Sink) -> Utf8PathBuf {
+        let is_as_measured = || followed::text(&self.to).is_ok_and(|text| text == measured);
+        if !self.is_in_place || is_as_measured() {
+            return self.to.clone();
+        }
+        let name = self.to.file_name().unwrap_or("notebook.ipynb");
+        let aside = folder.0.join(name);
+        sink.emit(Event::Warning {
+            message: format!("{name} was changed during the run, and is left as it is"),
+            help: Some(format!("the notebook as it was measured, with the reports, is {aside}")),
+        });
+        aside
+    }
+
+    fn write(to: &Utf8Path, planned: &NotebookPlan, results: &Results, compact: bool) -> anyhow::Result<()> {
         let comparison = compare(results);
         let of_cells = memprof_report::notebook::cells(&comparison);
         let mut reports = BTreeMap::new();
@@ -254,6 +275,35 @@ impl Writes {
             }
         }
         let text = planned.document.with_reports(&reports)?;
-        output_file::write(&self.to, text.as_bytes())
+        output_file::write(to, text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_notebook_that_was_saved_during_the_run_is_not_overwritten() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let (to, folder) = (root.join("rows.ipynb"), RunFolder(root.join("run")));
+        let said = RefCell::new(Vec::new());
+        let sink = |event: Event| said.borrow_mut().push(event);
+        let in_place = Writes { to: to.clone(), is_in_place: true };
+        fs_err::write(&to, "measured").unwrap();
+        assert_eq!(in_place.destination("measured", &folder, &sink), to);
+        assert!(said.borrow().is_empty());
+        fs_err::write(&to, "measured, and a new cell").unwrap();
+        assert_eq!(in_place.destination("measured", &folder, &sink), folder.0.join("rows.ipynb"));
+        assert!(matches!(
+            &said.borrow()[..],
+            [Event::Warning { message, help: Some(help) }]
+                if message.starts_with("rows.ipynb was changed during the run") && help.contains("run/rows.ipynb")
+        ));
+        let copy = Writes { to: to.clone(), is_in_place: false };
+        assert_eq!(copy.destination("measured", &folder, &sink), to);
     }
 }

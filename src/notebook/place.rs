@@ -57,24 +57,20 @@ impl Place {
 
     /// Returns the notebook's text at a revision.
     pub fn text(&self, revision: &Revision) -> anyhow::Result<String> {
-        let stored = match &self.inside {
-            Some(path) => self.repository.show(&revision.commit, path.as_str())?,
-            None => None,
-        };
-        let bytes = match (stored, &self.inside) {
-            (Some(bytes), _) => bytes,
-            // git may ignore it, but it is in the working tree.
-            (None, Some(path)) if revision.spec != "." => {
-                let name = path.file_name().unwrap_or_default();
-                return Err(UserError::new(format!("{} has no notebook '{path}'", revision.name))
-                    .help(format!(
+        let bytes = match &self.inside {
+            // The commit of the working tree lacks what git ignores, and has what a clean filter left.
+            Some(path) if revision.spec != "." => {
+                let stored = self.repository.show(&revision.commit, path.as_str())?;
+                stored.ok_or_else(|| {
+                    let name = path.file_name().unwrap_or_default();
+                    UserError::new(format!("{} has no notebook '{path}'", revision.name)).help(format!(
                         "to run the same notebook at every ref, copy it out of the repository:\n\
                          cp {path} /tmp && cargo memprof notebook /tmp/{name} --refs {},.",
                         revision.name
                     ))
-                    .into());
+                })?
             }
-            (None, _) => followed::read(&self.file)?,
+            Some(_) | None => followed::read(&self.file)?,
         };
         String::from_utf8(bytes).map_err(|error| {
             UserError::new(format!("{}: this is not UTF-8: {error}", self.file))
@@ -123,4 +119,31 @@ fn make(folder: &Utf8Path) -> anyhow::Result<()> {
     fs_err::rename(&partial, folder)?;
     let _moved = made.keep();
     Ok(sync_names(above.as_std_path())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_notebook_of_the_working_tree_is_as_on_the_disk_and_not_as_a_filter_stores_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap().canonicalize_utf8().unwrap();
+        let git = |arguments: &[&str]| {
+            let person = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            Command::new("git").args(person).args(arguments).current_dir(&root).run().unwrap().text()
+        };
+        git(&["init", "--quiet"]);
+        git(&["config", "filter.strip.clean", "sed s/output//"]);
+        fs_err::write(root.join(".gitattributes"), "*.ipynb filter=strip\n").unwrap();
+        fs_err::write(root.join("a.ipynb"), "cell output\n").unwrap();
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "one"]);
+        let (commit, file) = (git(&["rev-parse", "HEAD"]), root.join("a.ipynb"));
+        let repository = Repository::discover(&root).unwrap();
+        let place = Place { repository, file, inside: Some("a.ipynb".into()), is_made: false };
+        let of = |spec: &str| Revision { spec: spec.into(), commit: commit.clone(), ..Revision::default() };
+        assert_eq!(place.text(&of("HEAD")).unwrap(), "cell \n");
+        assert_eq!(place.text(&of(".")).unwrap(), "cell output\n");
+    }
 }
