@@ -180,6 +180,10 @@ impl Submit<'_> {
         for task in job.client.tasks(&jobs, self.context.interrupt)?.iter().filter(|task| stuck(task)) {
             job.client.cancel(task)?;
         }
+        if let Some(file) = &self.arguments.archive {
+            job.record.archive = current_directory()?.join(file).canonicalize_utf8()?;
+            move_script(job)?;
+        }
         self.send(job, &shards, &arguments)
     }
 
@@ -383,6 +387,17 @@ fn jobs_in(runs: &Utf8Path) -> Vec<JobFolder> {
         .collect();
     folders.sort_by(|one, other| other.0.cmp(&one.0));
     folders
+}
+
+/// Writes the job's script again, for the archive where it is now. What a shard measures stays.
+fn move_script(job: &Job) -> anyhow::Result<()> {
+    let path = job.folder.script();
+    let tool = memprof_support::paths::utf8(std::env::current_exe()?)?;
+    let (archive, run, shards) = (&job.record.archive, &job.folder.0, job.record.shards);
+    let script = Script { tool: &tool, archive, run, shards, flags: &[] };
+    let text = script.with_flags_of(&regular_file::followed::text(&path)?);
+    let text = text.with_context(|| format!("{path} has no line with flags"))?;
+    write_whole(&path, text.as_bytes())
 }
 
 /// Makes a whole run of the finished shards, in the run's folder.

@@ -24,7 +24,17 @@ pub struct Script<'a> {
     pub flags: &'a [String],
 }
 
+/// The line of the script that begins with the flags.
+const FLAGS: &str = "\nflags=(";
+
 impl Script<'_> {
+    /// Returns the text of an earlier script with these paths in it. Its flags stay; `None` if it has none.
+    pub fn with_flags_of(&self, earlier: &str) -> Option<String> {
+        let text = self.text();
+        let ((paths, _), (_, flags)) = (text.split_once(FLAGS)?, earlier.split_once(FLAGS)?);
+        Some(format!("{paths}{FLAGS}{flags}"))
+    }
+
     /// Returns the script's text.
     pub fn text(&self) -> String {
         let quoted = |text: &str| shell_quoted(OsStr::new(text));
