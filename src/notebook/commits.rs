@@ -134,7 +134,7 @@ fn commit(
     let name = place.file.file_name().unwrap_or_default();
     let packages = Packages::new(place, version.base.as_deref());
     let settings = version.notebook.settings(name, &|path| packages.find(path))?;
-    let workspace = packages.workspace();
+    let workspace = packages.workspace()?;
     let files = version.notebook.files(&settings, target, labels, &workspace.patches);
     let mut files: Vec<(String, Vec<u8>)> =
         files.into_iter().map(|(path, text)| (format!("{FOLDER}/{path}"), text.into_bytes())).collect();

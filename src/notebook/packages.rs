@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 use crate::kept_runs::current_directory;
 use crate::notebook::place::Place;
 use crate::request::surroundings::normalized;
+use memprof_build::git::workspace_folder;
 use memprof_build::notebook::manifest::FoundPackage;
 use memprof_support::regular_file::followed;
 
@@ -77,23 +78,22 @@ impl<'a> Packages<'a> {
     }
 
     /// Returns what the workspace of the first package in the repository decides.
-    pub fn workspace(&self) -> Workspace {
-        let Some(first) = self.inside.borrow().first().cloned() else { return Workspace::default() };
-        for folder in first.ancestors() {
-            let Some(lock_file) = self.stored(&folder.join("Cargo.lock")) else { continue };
-            let manifest = self.stored(&folder.join("Cargo.toml")).unwrap_or_default();
-            let manifest: DocumentMut = manifest.parse().unwrap_or_default();
-            let mut patches = Table::new();
-            for key in ["patch", "replace"] {
-                if let Some(item) = manifest.get(key) {
-                    let mut item = item.clone();
-                    move_paths(&mut item, folder);
-                    patches.insert(key, item);
-                }
+    pub fn workspace(&self) -> anyhow::Result<Workspace> {
+        let first = self.inside.borrow().first().cloned();
+        let (Some(first), Some(commit)) = (first, self.commit) else { return Ok(Workspace::default()) };
+        let folder = workspace_folder::of_package(&self.place.repository, commit, &first)?;
+        let manifest = self.stored(&folder.join("Cargo.toml")).unwrap_or_default();
+        let manifest: DocumentMut = manifest.parse().unwrap_or_default();
+        let mut patches = Table::new();
+        for key in ["patch", "replace"] {
+            if let Some(item) = manifest.get(key) {
+                let mut item = item.clone();
+                move_paths(&mut item, &folder);
+                patches.insert(key, item);
             }
-            return Workspace { lock_file: Some(lock_file.into_bytes()), patches };
         }
-        Workspace::default()
+        let lock_file = self.stored(&folder.join("Cargo.lock")).map(String::into_bytes);
+        Ok(Workspace { lock_file, patches })
     }
 
     /// Returns a file of the revision, as text.
@@ -129,6 +129,8 @@ fn move_table(table: &mut dyn TableLike, folder: &Utf8Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memprof_build::git::repository::Repository;
+    use memprof_support::process::Command;
 
     #[test]
     fn paths_of_patches_are_moved_and_urls_are_not() {
@@ -138,5 +140,46 @@ mod tests {
         let written = document.to_string();
         assert!(written.contains("\"../crates/vendor/a\""), "{written}");
         assert!(written.contains("https://x.test/b") && written.contains("\"/abs/c\""), "{written}");
+    }
+
+    #[test]
+    fn the_patches_of_a_workspace_without_a_lock_file_apply() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap().canonicalize_utf8().unwrap();
+        let git = |arguments: &[&str]| {
+            let person = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            Command::new("git").args(person).args(arguments).current_dir(&root).run().unwrap().text()
+        };
+        let write = |path: &str, text: &str| {
+            fs_err::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs_err::write(root.join(path), text).unwrap();
+        };
+        git(&["init", "--quiet"]);
+        let patch = "[patch.crates-io]\nlog = { path = 'vendor/log' }\n";
+        write("Cargo.toml", &format!("[workspace]\nexclude = ['alone']\n{patch}"));
+        write("crates/one/Cargo.toml", "[package]\nname = 'one'\n");
+        write("alone/Cargo.toml", "[package]\nname = 'alone'\n");
+        let commit = || {
+            git(&["add", "."]);
+            git(&["commit", "--quiet", "--message", "one"]);
+            git(&["rev-parse", "HEAD"])
+        };
+        let repository = Repository::discover(&root).unwrap();
+        let file = root.join("a.ipynb");
+        let place = Place { repository, file, inside: Some("a.ipynb".into()), is_made: false };
+        let of = |commit: &str, path: &str| {
+            let packages = Packages::new(&place, Some(commit));
+            packages.find(path).unwrap();
+            let found = packages.workspace().unwrap();
+            (DocumentMut::from(found.patches).to_string(), found.lock_file)
+        };
+        let first = commit();
+        let (patches, lock_file) = of(&first, "crates/one");
+        assert!(patches.contains("../vendor/log"), "{patches}");
+        assert_eq!(lock_file, None);
+        write("Cargo.lock", "version = 3\n");
+        let second = commit();
+        assert_eq!(of(&second, "crates/one").1.as_deref(), Some(&b"version = 3\n"[..]));
+        assert_eq!(of(&second, "alone"), (String::new(), None), "it is no member");
     }
 }

@@ -88,6 +88,16 @@ pub fn find(
     Err(missing(repository, named, elsewhere).advised())
 }
 
+/// Returns the folder of the workspace that a package of a commit belongs to. It is the package's own if
+/// there is no other.
+pub fn of_package(repository: &Repository, commit: &str, folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
+    let tree = ManifestTree { repository, commit };
+    let manifest = folder.join("Cargo.toml");
+    let Some(document) = tree.read(&manifest)? else { return Ok(folder.to_owned()) };
+    let workspace = tree.workspace(&manifest, &document)?;
+    Ok(workspace.parent().unwrap_or(Utf8Path::new("")).to_owned())
+}
+
 fn on_disk(repository: &Repository, named: Option<&str>) -> anyhow::Result<Option<WorkspaceFolder>> {
     if repository.is_bare() {
         return Ok(None);
