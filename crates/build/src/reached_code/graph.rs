@@ -269,6 +269,14 @@ impl<'e, 'm> Reader<'e, 'm> {
             }
         }
         ensure!(is_kept, "the linker kept no relocations");
+        // Only now the bytes do not depend on places.
+        for node in self.nodes.iter_mut().filter(|node| !may_loop(&node.bytes)) {
+            for reference in &mut node.references {
+                let is_near = reference.to.is_empty() && !reference.near.is_empty();
+                ensure!(!is_near, "the linker's map has nothing where {} refers to", node.section);
+                reference.near.clear();
+            }
+        }
         Ok(())
     }
 
@@ -380,7 +388,7 @@ impl<'e, 'm> Reader<'e, 'm> {
     }
 
     /// Returns tables that a loop may go through with a pointer that begins at this address: from one element before
-    /// the start, or backwards from the end. The relocation does not name the table, only its output section. But a
+    /// the start, or backwards from the end. Only loops have such pointers. The relocation does not name the table, only its output section. But a
     /// table without a name is in the same object file as its function, and has more than the one element.
     fn near(&self, function: &Node<'_>, address: u64) -> Vec<usize> {
         let is_own = |node: usize| [function.file, MERGED].contains(&self.nodes[node].file);
@@ -443,6 +451,25 @@ fn is_lea(code: &[u8], field: usize) -> bool {
     field.checked_sub(2).and_then(|at| code.get(at)) == Some(&0x8d)
 }
 
+/// Whether a function may jump back. Bytes that only look like such a jump count, too.
+fn may_loop(code: &[u8]) -> bool {
+    let is_inside = |end: usize, distance: i64| {
+        distance < 0 && usize::try_from(distance.unsigned_abs()).is_ok_and(|distance| distance <= end)
+    };
+    let is_long = |field: usize| {
+        let distance = code.get(field..field + 4).and_then(|bytes| bytes.try_into().ok());
+        distance.is_some_and(|bytes| is_inside(field + 4, i32::from_le_bytes(bytes).into()))
+    };
+    code.windows(2).enumerate().any(|(at, pair)| match pair {
+        [0x70..=0x7f | 0xe0..=0xe3 | 0xeb, distance] => is_inside(at + 2, distance.cast_signed().into()),
+        [0x0f, 0x80..=0x8f] => is_long(at + 2),
+        [0xe9, _] => is_long(at + 1),
+        // A table of jumps.
+        [0xff, more] => more & 0x38 == 0x20,
+        _ => false,
+    })
+}
+
 /// Returns how many bytes an instruction may have after a field of four bytes, from whose end the processor counts.
 /// That is the length of a constant.
 fn after_field(code: &[u8], field: usize) -> &'static [u64] {
@@ -468,6 +495,17 @@ mod tests {
         assert_eq!(after(&[0x0f, 0x84]), [0], "je");
         assert_eq!(after(&[0x80, 0x3d]), [0, 1, 2, 4], "cmp byte ptr [rip], 1");
         assert_eq!(after(&[0x8d, 0x45]), [0, 1, 2, 4], "no address from the instruction's own");
+    }
+
+    #[test]
+    fn a_function_loops_if_it_may_jump_back() {
+        assert!(may_loop(&[0x90, 0x75, 0xfd]), "jne to its start");
+        assert!(!may_loop(&[0x90, 0x75, 0xfc]), "before it");
+        assert!(!may_loop(&[0x75, 0x01, 0x90, 0xc3]), "forwards");
+        assert!(may_loop(&[0x0f, 0x84, 0xfa, 0xff, 0xff, 0xff]), "je");
+        assert!(may_loop(&[0x90, 0xe9, 0xfa, 0xff, 0xff, 0xff]), "jmp");
+        assert!(may_loop(&[0xff, 0xe0]), "jmp rax");
+        assert!(!may_loop(&[0xe8, 0xf0, 0xff, 0xff, 0xff, 0xc3]), "call");
     }
 
     #[test]
