@@ -373,3 +373,28 @@ fn an_interrupt_between_the_builds_keeps_them_and_resume_goes_on_with_the_same_p
     assert_eq!(runs(), before, "the same folder");
     assert_eq!(parts(&json(&resumed)).len(), 3, "{}", resumed.everything());
 }
+
+#[test]
+fn files_that_no_checkout_has_and_submodules_may_be_new() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'shop'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"shop\"\nversion = \"0.1.0\"\n");
+    repository.write(".gitignore", "/target\n");
+    let lib = "pub const SHELF: usize = 100;\n\npub fn name() -> &'static str {\n    \"shop\"\n}\n";
+    repository.write("src/lib.rs", lib);
+    let test = "#[test]\nfn keeps() {\n    std::mem::forget(vec![1_u8; shop::SHELF]);\n}\n";
+    repository.write("tests/memory.rs", test);
+    repository.commit("a shop");
+    repository.write("src/lib.rs", lib.replace("100", "90_100").replace("\"shop\"", "\"store\""));
+    repository.write("data/a.txt", "large\n");
+    repository.write(".gitmodules", "[submodule \"lib\"]\n\tpath = vendor/lib\n\turl = /nowhere/lib\n");
+    repository.git(["add", "--all"]);
+    let entry = format!("160000,{},vendor/lib", "1".repeat(40));
+    repository.git(["update-index", "--add", "--cacheinfo", &entry]);
+    repository.git(["commit", "--quiet", "--message", "More"]);
+    let arguments = ["HEAD~1..HEAD", "-k", "keeps", "--sparse-exclude", "data/"];
+    let printed = Printed::of(command(&repository, &[&arguments[..], &["--format", "json"]].concat()));
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let report = json(&printed);
+    assert_eq!(parts(&report), [("SHELF: 100 → 90_100".to_owned(), 90_000, true)], "{report:#}");
+}
