@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_table_before_or_after_an_address_and_a_place_in_a_section_count() {
-        const SOURCE: &str = include_str!("../../../../fixtures/affected/places.rs");
+        const SOURCE: &str = include_str!("places.rs.in");
         const TESTS: [&str; 6] = ["assembly", "backwards", "both", "forwards", "plain", "thread_local"];
         let old = compiled(SOURCE, &TESTS);
         let changed = |from: &str, to: &str| -> Vec<String> {
