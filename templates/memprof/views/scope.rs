@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::platform::process;
 use crate::platform::untracked::{Text, kept_value};
@@ -16,15 +16,37 @@ thread_local! {
     static OPEN: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
 }
 
-/// The number of open scopes that began on this thread. It stays for the life of the process, because
-/// a scope may end on another thread, after this one. `None` if the thread's storage is gone.
+/// How many scopes are open that began on one thread, and the next of all such numbers.
+struct OfThread {
+    open: AtomicU64,
+    next: AtomicPtr<OfThread>,
+}
+
+/// The numbers of all threads. They stay for the life of the process, because a scope may end on another
+/// thread, after the one that it began on.
+static ALL: AtomicPtr<OfThread> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The number of open scopes that began on this thread. `None` if the thread's storage is gone.
 fn open_of_this_thread() -> Option<&'static AtomicU64> {
     OPEN.try_with(|open| {
-        let number = open.get().unwrap_or_else(|| kept_value(AtomicU64::new(0)));
+        let number = open.get().unwrap_or_else(of_new_thread);
         open.set(Some(number));
         number
     })
     .ok()
+}
+
+fn of_new_thread() -> &'static AtomicU64 {
+    let own = kept_value(OfThread { open: AtomicU64::new(0), next: AtomicPtr::default() });
+    let mut first = ALL.load(Ordering::Relaxed);
+    loop {
+        own.next.store(first, Ordering::Relaxed);
+        let place: *const OfThread = own;
+        match ALL.compare_exchange_weak(first, place as *mut OfThread, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return &own.open,
+            Err(other) => first = other,
+        }
+    }
 }
 
 /// Opens one more scope on this thread. Returns how many were open before.
