@@ -1,7 +1,7 @@
 //! Hashes of large files that were read before. A file with the same stamp is not read again.
 //!
-//! What is kept for later sessions only decides which build is taken. What runs is read and hashed before its first
-//! run in each session, whatever this says.
+//! What is kept for later sessions only decides which build is taken, and whether the copy of this program is this
+//! program. Tests are read and hashed before their first run in each session, whatever this says.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;

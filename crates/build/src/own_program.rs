@@ -12,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::TempDir;
 
 use crate::checkout::cache::Cache;
+use crate::known_files::KnownFiles;
 use crate::shim;
 use crate::store;
 use crate::wrapper;
@@ -28,7 +29,9 @@ use memprof_support::paths;
 pub(crate) fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     let folder = cache.wrapper().join(shim::source_hash());
     fs_err::create_dir_all(&folder)?;
-    let program = OwnProgram { shared: &cache.programs(), path: &running()?, hash: own_hash()? };
+    let shared = cache.programs();
+    let known = KnownFiles::read(shared.join(KNOWN));
+    let program = OwnProgram { shared: &shared, path: &running()?, hash: own_hash(&known)?, known: &known };
     let copy = program.place_in(&folder)?;
     let names = [
         wrapper::WRAP_NAME,
@@ -43,7 +46,7 @@ pub(crate) fn links(cache: &Cache) -> anyhow::Result<Utf8PathBuf> {
     // Other versions of this program left these. The caller holds the cache's lock.
     remove_others(&cache.wrapper(), |name| folder.file_name() == Some(name))?;
     remove_others(&folder, |name| name == copy || !name.starts_with(COPY))?;
-    remove_unlinked(&cache.programs())?;
+    remove_unlinked(&shared)?;
     Ok(folder)
 }
 
@@ -72,6 +75,9 @@ impl Runner {
 /// The copy's name begins with this, and ends with its hash.
 const COPY: &str = "program-";
 
+/// The file beside the shared copies with the hashes of those that did not change since they were read.
+const KNOWN: &str = "known-files.json";
+
 /// Returns the file that this process runs.
 fn running() -> anyhow::Result<PathBuf> {
     if cfg!(target_os = "linux") {
@@ -82,12 +88,25 @@ fn running() -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the hash of the file that this process runs.
-fn own_hash() -> anyhow::Result<&'static str> {
+fn own_hash(known: &KnownFiles) -> anyhow::Result<&'static str> {
     static HASH: OnceLock<String> = OnceLock::new();
     if let Some(hash) = HASH.get() {
         return Ok(hash);
     }
-    let hash = store::hash_file(&paths::utf8(running()?)?)?;
+    let running = paths::utf8(running()?)?;
+    let read = || store::hash_file(&running);
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let is_there = |path: &Utf8PathBuf| {
+        let found = path.symlink_metadata().map(id);
+        found.is_ok_and(|found| running.metadata().map(id).is_ok_and(|own| own == found))
+    };
+    let hash = match std::env::current_exe().ok().and_then(|path| paths::utf8(path).ok()).filter(is_there) {
+        Some(path) => match known.known(&path) {
+            Some(hash) => hash,
+            None => known.note(&path, read)?,
+        },
+        None => read()?,
+    };
     Ok(HASH.get_or_init(|| hash))
 }
 
@@ -96,21 +115,23 @@ struct OwnProgram<'a> {
     shared: &'a Utf8Path,
     path: &'a Path,
     hash: &'a str,
+    known: &'a KnownFiles,
 }
 
 impl OwnProgram<'_> {
     /// Puts the program into a folder, unless an intact copy is there. Returns the copy's name.
     fn place_in(&self, folder: &Utf8Path) -> anyhow::Result<String> {
         let name = format!("{COPY}{}", &self.hash[..16]);
-        if !self.is_in(&folder.join(&name)) {
-            let partial = folder.join("partial");
-            store::remove(&partial)?;
+        let place = folder.join(&name);
+        if !self.is_in(&place) {
+            store::remove(&place)?;
             // A file system without hard links, or another process that has just removed the copy.
-            if fs_err::hard_link(self.shared_copy(&name)?, &partial).is_err() {
+            if self.known.link(&self.shared_copy(&name)?, &place).is_err() {
+                let partial = folder.join("partial");
+                store::remove(&partial)?;
                 self.copy_to(&partial)?;
+                fs_err::rename(&partial, &place)?;
             }
-            store::remove(&folder.join(&name))?;
-            fs_err::rename(&partial, folder.join(&name))?;
         }
         Ok(name)
     }
@@ -129,7 +150,7 @@ impl OwnProgram<'_> {
     }
 
     fn is_in(&self, path: &Utf8Path) -> bool {
-        store::hash_file(path).is_ok_and(|found| found == self.hash)
+        self.known.hash(path).is_ok_and(|found| found == self.hash)
     }
 
     fn copy_to(&self, path: &Utf8Path) -> anyhow::Result<()> {
@@ -192,9 +213,9 @@ mod tests {
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let path = folder.join("installed");
         fs_err::write(&path, "one").unwrap();
-        let hash = store::hash_file(&path).unwrap();
+        let (hash, known) = (store::hash_file(&path).unwrap(), KnownFiles::default());
         let shared = folder.join("shared");
-        let program = OwnProgram { shared: &shared, path: path.as_std_path(), hash: &hash };
+        let program = OwnProgram { shared: &shared, path: path.as_std_path(), hash: &hash, known: &known };
         let copy = program.place_in(folder).unwrap();
         // The shared copy is the same file, so it is damaged, too.
         fs_err::write(folder.join(&copy), "damaged").unwrap();
@@ -216,8 +237,8 @@ mod tests {
         let folder = Utf8Path::from_path(folder.path()).unwrap();
         let (path, shared) = (folder.join("installed"), folder.join("shared"));
         fs_err::write(&path, "one").unwrap();
-        let hash = store::hash_file(&path).unwrap();
-        let program = OwnProgram { shared: &shared, path: path.as_std_path(), hash: &hash };
+        let (hash, known) = (store::hash_file(&path).unwrap(), KnownFiles::default());
+        let program = OwnProgram { shared: &shared, path: path.as_std_path(), hash: &hash, known: &known };
         let repositories = ["a", "b"].map(|name| folder.join(name));
         let mut copy = String::new();
         for repository in &repositories {

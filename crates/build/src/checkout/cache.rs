@@ -17,7 +17,7 @@
 //!     entry/  baseline/           what git knows of the checkout, and the figures of a push, for the next CI job
 //!   archives/                     unpacked archives by their hashes, and their lock
 //!   shim/                         compiled shims by hash, shared by all repositories
-//!   program/                      copies of this program by hash, linked from `wrapper/`
+//!   program/                      copies of this program by hash, linked from `wrapper/`, and their hashes
 //!   salt                          keys the hashes that stand for secrets
 //! ```
 //!
