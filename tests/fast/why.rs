@@ -6,7 +6,7 @@ use memprof_build::git::changed_files::changed_files;
 use memprof_judge::results::stack_log::Way;
 use memprof_judge::why::attribution::{Attribution, NoAnswer, Question};
 use memprof_judge::why::class::{ChangedEnd, Class, Diff, Existence};
-use memprof_judge::why::difference::{CheckpointName, Difference, GroupKind};
+use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
 use memprof_judge::why::frame::Frame;
 use memprof_judge::why::grouping::{GroupBy, Grouping};
 use memprof_judge::why::hunks::{ChangedSources, Changes, Side, used_paths};
@@ -284,6 +284,33 @@ fn sites_are_grouped_by_what_they_have_in_common() {
     let hunks = names(GroupBy::Hunk);
     assert_eq!(hunks[0], ("src/lib.rs @@ -7 +9 @@".to_owned(), 8000));
     assert_eq!(hunks[1], ("dependency serde".to_owned(), 200));
+}
+
+#[test]
+fn a_line_that_two_hunks_call_is_a_group_of_each() {
+    let side = |callers: [&str; 2], bytes: [i64; 3]| {
+        let sites =
+            [callers[0], callers[1], "i::t@tests/t.rs:6"].map(|caller| [caller, "i::buffer@src/buffer.rs:2"]);
+        let of: Vec<OfSite> =
+            (1..).zip(bytes).map(|(site, bytes)| (site, [bytes, bytes, bytes, 1])).collect();
+        Recorded::new(&sites.each_ref().map(|site| &site[..]), &[("done", &of)])
+    };
+    let runs = [
+        side(["i::push@src/lib.rs:7", "i::index@src/lib.rs:4"], [10, 10, 4]),
+        side(["i::push@src/lib.rs:9", "i::index@src/lib.rs:6"], [40, 7, 5]),
+    ];
+    let diff = diff(&runs);
+    let attribution = Attribution::new(runs[0].run(), runs[1].run(), &diff);
+    let difference = attribution.answer(&question("heap.peak"), &Grouping::default()).unwrap();
+    assert_adds_up(&difference);
+    let caller = |group: &Group| match &group.class {
+        Some(Class::CalledFrom(caller, _)) => caller.function.clone(),
+        other => format!("{other:?}"),
+    };
+    let groups = difference.groups.iter().map(|group| (caller(group), difference.of_group(group)));
+    let expected = [("i::push", 30), ("i::index", -3), ("Some(Unchanged)", 1)];
+    assert_eq!(groups.collect::<Vec<_>>(), expected.map(|(caller, bytes)| (caller.to_owned(), bytes)));
+    assert_eq!(difference.groups[1].location(), Some("src/buffer.rs:2"));
 }
 
 #[test]

@@ -74,7 +74,9 @@ impl GroupBy {
     ) -> String {
         match self {
             Self::Site | Self::Type => index.to_string(),
-            Self::Line | Self::Owner | Self::Thread => line(side, frame, changes),
+            // Callers in two hunks are two causes, also if both call one line.
+            Self::Line | Self::Owner => format!("{} {}", line(side, frame, changes), hunk(class)),
+            Self::Thread => line(side, frame, changes),
             Self::Function => function(frame),
             Self::Module => frame.module(),
             Self::Crate => frame.crate_name(),
@@ -135,7 +137,7 @@ fn function(frame: &Frame) -> String {
 /// Lines of the user's code move with the diff. A line that the diff replaced is about where it was,
 /// so its function must be the same, too. Other lines move with versions, so only the function
 /// counts.
-fn line(side: Side, frame: &Frame, changes: &Changes) -> String {
+pub(super) fn line(side: Side, frame: &Frame, changes: &Changes) -> String {
     let replaced = |path: &str, line: u32| format!("{path}:{line} {}", function(frame));
     match (&frame.place, frame.line) {
         (Some(Place::Checkout(path)), Some(line)) if side == Side::Baseline => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::why::frame::Frame;
-use crate::why::grouping::GroupBy;
+use crate::why::grouping::line;
 use crate::why::hunks::{Changes, SIDES};
 use crate::why::owner_tree::{OwnerGroup, OwnerTree, short_type};
 use crate::why::room::Room;
@@ -177,7 +177,7 @@ impl Trees<'_> {
                 let mut key = match (&group.root, &group.made_at) {
                     (Some(root), _) => root.key(),
                     (None, Some(frame)) => {
-                        let place = GroupBy::Line.key(side, frame, None, self.changes, 0);
+                        let place = line(side, frame, self.changes);
                         format!("{} {place}", group.type_path.as_deref().unwrap_or_default())
                     }
                     (None, None) => group.type_path.clone().unwrap_or_default(),
