@@ -178,8 +178,12 @@ impl Frame {
 
     /// Whether the function belongs to libtest.
     fn is_of_harness(&self) -> bool {
-        matches!(&self.place, Some(Place::Std(path)) if path.starts_with("test/"))
-            || self.function.as_deref().is_some_and(|path| path.starts_with("test::"))
+        match &self.place {
+            Some(Place::Std(path)) if path.starts_with("test/") => true,
+            // The user's `tests/test.rs` is a crate with the same name.
+            Some(Place::Checkout(_) | Place::Registry { .. } | Place::Git { .. }) => false,
+            _ => self.function.as_deref().is_some_and(|path| path.starts_with("test::")),
+        }
     }
 
     /// Whether the function is the one of libtest that calls a test's body.
@@ -262,6 +266,15 @@ mod tests {
         }
         let own = frame("memprof::decode", Some(Place::Checkout("src/lib.rs".to_owned())));
         assert!(!own.is_of_allocator(), "the user's crate may have any name");
+    }
+
+    #[test]
+    fn the_crate_of_tests_may_have_the_name_of_the_harness() {
+        let is_of_harness =
+            |function: &str, place: Option<Place>| frame(function, place).kind().is_of_harness;
+        let std = Place::Std("test/src/lib.rs".to_owned());
+        assert!(is_of_harness("test::run_test", Some(std)) && is_of_harness("test::run_test", None));
+        assert!(!is_of_harness("test::parses", Some(Place::Checkout("tests/test.rs".to_owned()))));
     }
 
     #[test]
