@@ -121,6 +121,24 @@ fn figures_that_may_not_be_compared_have_no_difference_in_a_chart() {
 }
 
 #[test]
+fn a_chart_has_the_difference_of_joined_figures() {
+    let log = |points: &[(&str, i64)]| {
+        points.iter().fold(Log::new().checkpoint("start", &readings(MIB, MIB, 1, 0)), |log, (label, peak)| {
+            log.checkpoint(label, &readings(peak * MIB, MIB, 1, 0))
+        })
+    };
+    let synthetic = Synthetic::new(&["main", "pr/7"])
+        .passed("reads", 0, 0, &log(&[("done", 10), ("end", 2)]))
+        .passed("reads", 1, 0, &log(&[("mid", 10), ("done", 4), ("end", 3)]));
+    let data = data(&page(&compare(&synthetic.results())));
+    let test = &data["tests"][0];
+    assert_eq!(labels(test), ["start", "mid", "done", "end"]);
+    let joined = &test["joined"]["heap.peak"];
+    assert_eq!((&joined[0], figures(&joined[1])), (&Value::Null, vec![None, None, Some(0), None]));
+    assert!(self::data(&page(&usual()))["tests"][0]["joined"]["heap.live"].is_null());
+}
+
+#[test]
 fn no_text_of_a_test_acts_in_the_page() {
     let endless = "x".repeat(10_000);
     let labels = [

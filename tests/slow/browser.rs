@@ -122,6 +122,31 @@ fn without_its_script_the_text_is_there() {
 }
 
 #[test]
+fn a_chart_tells_the_difference_of_the_table() {
+    let log = |points: &[(&str, i64)]| {
+        points.iter().fold(Log::new().checkpoint("start", &[("heap.peak", MIB)]), |log, (label, peak)| {
+            log.checkpoint(label, &[("heap.peak", peak * MIB)])
+        })
+    };
+    let synthetic = Synthetic::new(&["main", "pr/7"])
+        .passed("reads", 0, 0, &log(&[("done", 10), ("end", 2)]))
+        .passed("reads", 1, 0, &log(&[("mid", 10), ("done", 4), ("end", 3)]));
+    let Some(page) = opened(&rendered(&synthetic, &Options::default())) else { return };
+    let told = |keys: &str| {
+        page.text(&format!(
+            "(() => {{ {KEY} const chart = document.querySelector('.charts .chart');
+                for (const name of [{keys}]) key(chart.querySelector('canvas'), name);
+                return chart.querySelector('.tooltip').textContent; }})()"
+        ))
+    };
+    page.until("document.querySelector('.charts canvas')?.width");
+    let [end, done] = [told("'End'"), told("'End', 'ArrowLeft'")];
+    assert!(end.starts_with("end") && end.ends_with("▲ +1.00 MiB"), "{end}");
+    assert!(done.starts_with("done") && done.ends_with("10.0 MiB4.00 MiB= (joined)"), "{done}");
+    page.assert_quiet();
+}
+
+#[test]
 fn it_prints_and_has_pictures_in_both_themes_and_all_widths() {
     let Some(page) = opened(&page()) else { return };
     for width in [400, 1000, 1600] {

@@ -16,7 +16,7 @@ use crate::html::plain::shown;
 use crate::html::runs::{Dots, dots};
 use crate::html::treemap::{Treemap, treemap};
 use crate::json::rows::AlignedCheckpoint;
-use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Metric};
+use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Metric, PairView};
 use memprof_judge::results::stack_log::{Interval, Timeline};
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::metric::{Property, Unit, known};
@@ -55,6 +55,9 @@ pub(super) struct TestData {
     series: Series,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<(usize, String, Verdict)>,
+    /// By metric, then by revision: the difference at each point where it is that of joined figures.
+    #[serde(skip_serializing_if = "Series::is_empty")]
+    joined: Series,
     /// Metrics whose figures of a revision may not be compared with the baseline's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     apart: Vec<(String, usize)>,
@@ -145,6 +148,7 @@ impl TestData {
             occurrences: Steps::from_numbers(points.iter().map(|point| Some(point.key.occurrence.into()))),
             series: series(comparison, test.cell, points),
             changed: Vec::new(),
+            joined: Series::new(),
             apart: Vec::new(),
             dots: Vec::new(),
             timelines: Vec::new(),
@@ -170,6 +174,13 @@ impl TestData {
             let is_apart = |metric: &&String| {
                 !side.view.is_alone() && side.view.column(metric).comparability != Comparability::Comparable
             };
+            for metric in data.series.keys() {
+                if let Some(differences) = joined(&side.view, metric, &at, points.len()) {
+                    let of_metric = data.joined.entry(metric.clone());
+                    let of_metric = of_metric.or_insert_with(|| vec![None; comparison.revisions.len()]);
+                    of_metric[side.view.pair.candidate] = Some(differences);
+                }
+            }
             let apart = data.series.keys().filter(is_apart);
             data.apart.extend(apart.map(|metric| (metric.clone(), side.view.pair.candidate)));
             data.dots.extend(dots(comparison, &side.view, &at));
@@ -239,6 +250,18 @@ fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) ->
     };
     let all = metrics.into_iter().map(|metric| (metric.name.clone(), of_metric(&metric.name)));
     all.filter(|(_, sides)| sides.iter().any(Option::is_some)).collect()
+}
+
+/// The differences at the points where they are those of joined figures; `None` if there are none.
+fn joined(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> Option<Steps> {
+    let column = view.column(metric);
+    let mut differences = vec![None; points];
+    for row in view.rows.iter().filter(|row| column.is_joined(row)) {
+        if let (Some(position), Some(delta)) = (at.get(row), column.at(row).delta) {
+            differences[position] = i64::try_from(delta.difference).ok();
+        }
+    }
+    differences.iter().any(Option::is_some).then(|| Steps::from_numbers(differences.into_iter()))
 }
 
 impl TimelineData {
