@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use memprof_judge::results::stack_log::{RecordedThread, ThreadKind};
 use memprof_judge::results::stack_log_reader::read;
 use memprof_judge::why::attribution::{Attribution, Question};
+use memprof_judge::why::class::Diff;
 use memprof_judge::why::difference::{Difference, GroupKind};
 use memprof_judge::why::freed_by::FreedBy;
 use memprof_judge::why::grouping::{GroupBy, Grouping};
@@ -54,8 +55,12 @@ fn both() -> [Recorded; 2] {
     ]
 }
 
+fn question(metric: &str) -> Question {
+    Question { metric: metric.to_owned(), checkpoints: [Some(done()), Some(done())] }
+}
+
 fn answer(metric: &str, focus: Option<Regex>) -> Difference {
-    let question = Question { metric: metric.to_owned(), checkpoints: [Some(done()), Some(done())] };
+    let question = question(metric);
     let (diff, runs) = (diff(&runs()), both());
     let grouping = Grouping { by: GroupBy::Thread, focus };
     Attribution::new(runs[0].run(), runs[1].run(), &diff).answer(&question, &grouping).unwrap()
@@ -89,6 +94,28 @@ fn names_that_differ_in_a_number_are_one_and_all_add_up() {
     assert_eq!(shown(&answer("heap.count", None))[0], ("lone-7", 3));
     let focused = answer("heap.peak", Some(Regex::new("nowhere").unwrap()));
     assert_eq!(shown(&focused)[0], ("outside of the focus", 8468));
+}
+
+#[test]
+fn the_line_of_a_thread_is_the_one_that_differs_most() {
+    let side = |bytes: [i64; 3]| {
+        let more: &[&str] = &["i::t@tests/t.rs:6", "i::make@src/lib.rs:7"];
+        let figures: Vec<_> =
+            (1..).zip(bytes).map(|(site, bytes)| (site, [bytes, bytes, bytes, 1])).collect();
+        let mut run = Recorded::new(&[DROP, MAKE, more], &[("done", &figures)]);
+        run.log.threads = vec![thread("lone-7", false)];
+        run.log.site_threads = vec![1; 3];
+        run
+    };
+    let runs = [side([1000, 100, 100]), side([1010, 110, 120])];
+    let (question, diff) = (question("heap.peak"), Diff::default());
+    let grouping = Grouping { by: GroupBy::Thread, focus: None };
+    let found = Attribution::new(runs[0].run(), runs[1].run(), &diff).answer(&question, &grouping).unwrap();
+    assert_eq!(shown(&found), [("lone-7", 40)]);
+    assert_eq!(found.groups[0].location(), Some("src/lib.rs:7"));
+    assert_eq!(found.groups[0].stack.len(), 2);
+    let alone = runs[1].run().answer("heap.peak", &done(), &grouping).unwrap();
+    assert_eq!(alone.groups[0].location(), Some("src/lib.rs:9"), "of one run, the largest line");
 }
 
 #[test]

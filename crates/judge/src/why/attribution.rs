@@ -225,7 +225,7 @@ impl Sheet<'_> {
                 let figures = sides[side].as_ref()?.of_sites.as_slice();
                 Some(ThreadSide { log: logs[side], stacks: self.stacks[side], figures })
             });
-            difference.groups = threads::groups(of_threads, family, measure, self.grouping);
+            difference.groups = threads::groups(of_threads, family, measure, self.grouping, self.changes());
             check_sums(&difference)?;
             difference.sort();
             return Ok(difference);

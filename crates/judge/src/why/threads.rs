@@ -8,7 +8,8 @@ use crate::results::stack_log::{Figures, RecordedThread, Released, StackLog, Thr
 use crate::why::difference::{Group, GroupKind, Measure};
 use crate::why::frame::Frame;
 use crate::why::freed_by::FreedBy;
-use crate::why::grouping::Grouping;
+use crate::why::grouping::{Grouping, line};
+use crate::why::hunks::{Changes, SIDES};
 use crate::why::stacks::Stacks;
 
 /// What one thread, or all of one name, did in a whole run.
@@ -152,8 +153,27 @@ struct Draft {
     figures: [Figures; 2],
     /// How many sites each side has.
     stacks: [usize; 2],
-    /// The side and the site that differs most, and by how much.
-    largest: Option<(u64, usize, u32)>,
+    /// By the text that a line has on both sides.
+    lines: BTreeMap<String, Line>,
+}
+
+/// The sites of a thread in one line.
+#[derive(Default)]
+struct Line {
+    /// What each side has, in the metric's unit.
+    figures: [i64; 2],
+    /// The site that stands for them: its side, because the candidate's is better, its size and its number.
+    largest: (usize, u64, u32),
+}
+
+impl Draft {
+    /// Returns the side and the number of a site in the line that differs most.
+    fn site(&self) -> Option<(usize, u32)> {
+        let difference = |line: &&Line| (line.figures[1] - line.figures[0]).unsigned_abs();
+        let line = self.lines.values().max_by_key(|line| (difference(line), line.largest))?;
+        let (side, _, number) = line.largest;
+        Some((side, number))
+    }
 }
 
 /// Puts the sites of a row together by the thread's name. `family` says whose figures they are.
@@ -162,6 +182,7 @@ pub(super) fn groups(
     family: &str,
     measure: Measure,
     grouping: &Grouping,
+    changes: &Changes,
 ) -> Vec<Group> {
     let logs = sides.map(|side| side.map(|side| side.log));
     let names = Names::new(logs);
@@ -181,17 +202,23 @@ pub(super) fn groups(
             let draft = drafts.entry(key).or_default();
             draft.figures[index] = draft.figures[index].plus(*figures);
             draft.stacks[index] += 1;
-            let size = measure.get(*figures).unsigned_abs();
-            // The candidate's is better than the baseline's.
-            if draft.largest.is_none_or(|(most, at, _)| (index, size) > (at, most)) {
-                draft.largest = Some((size, index, *number));
+            if !matches!(key, Some(Some(_))) {
+                continue;
             }
+            let stack = stacks.of_site(*number);
+            let frame = grouping.naming(&stack).map(|first| stack[first]);
+            let known_by = frame.map_or_else(String::new, |frame| line(SIDES[index], frame, changes));
+            let (of_line, figure) = (draft.lines.entry(known_by).or_default(), measure.get(*figures));
+            of_line.figures[index] += figure;
+            of_line.largest = of_line.largest.max((index, figure.unsigned_abs(), *number));
         }
     }
     let group = |(key, draft): (Option<Option<&str>>, Draft)| {
-        let (side, number) = draft.largest.map_or((1, 0), |(_, side, number)| (side, number));
-        let nodes = sides[side].iter().filter_map(|of| Some((of.stacks, of.stacks.node_of(number)?)));
-        let stack: Vec<Arc<Frame>> = nodes.flat_map(|(stacks, node)| stacks.shared_stack(node)).collect();
+        let site = draft.site().and_then(|(side, number)| {
+            let stacks = sides[side]?.stacks;
+            Some(stacks.shared_stack(stacks.node_of(number)?))
+        });
+        let stack: Vec<Arc<Frame>> = site.unwrap_or_default();
         let first = grouping.naming(&stack.iter().map(Arc::as_ref).collect::<Vec<_>>()).unwrap_or(0);
         let kind = match key {
             Some(Some(name)) => GroupKind::Thread {
@@ -204,8 +231,6 @@ pub(super) fn groups(
             Some(None) => GroupKind::OutOfFocus,
             None => GroupKind::WithoutStack,
         };
-        let is_thread = matches!(kind, GroupKind::Thread { .. });
-        let stack = if is_thread { stack } else { Vec::new() };
         let (figures, stacks) = (draft.figures, draft.stacks[0].max(draft.stacks[1]));
         Group { kind, figures, class: None, stack, first, stacks, resized: None }
     };
