@@ -314,6 +314,33 @@ fn a_line_that_two_hunks_call_is_a_group_of_each() {
 }
 
 #[test]
+fn a_crate_of_the_repository_is_named_for_its_traits_on_other_types() {
+    let sites: [&[&str]; 5] = [
+        &[
+            "t::one@tests/t.rs:5",
+            "app::f@src/lib.rs:1",
+            "<alloc::vec::Vec<u8> as app::ext::Ext>::total@src/ext.rs:2",
+        ],
+        &[
+            "<serde_json::Value as app::ext::Ext>::total@src/ext.rs:3",
+            "serde_json::value::f@serde_json-1.0.1/src/v.rs:1",
+        ],
+        &["<alloc::string::String as core::convert::From<app::ext::Name>>::from@src/ext.rs:4"],
+        &["<app::ext::Name as serde::Serialize>::serialize@src/ext.rs:5"],
+        &["serde_json::value::f@serde_json-1.0.1/src/v.rs:1"],
+    ];
+    let of: Vec<OfSite> = (1..=5).map(|site| (site, [1 << site; 4])).collect();
+    let run = Recorded::new(&sites, &[("done", &of)]);
+    let shown = |grouping| shown(&run.run().answer("heap.peak", &done(), &by(grouping)).unwrap());
+    let expected =
+        |name: &str| [("serde_json", 32), (name, 30)].map(|(name, bytes)| (name.to_owned(), bytes)).to_vec();
+    assert_eq!(shown(GroupBy::Crate), expected("app"));
+    let mut modules = expected("app::ext");
+    modules[0].0.push_str("::value");
+    assert_eq!(shown(GroupBy::Module), modules);
+}
+
+#[test]
 fn a_focus_names_the_sites_and_keeps_the_rest_in_one_group() {
     let focus = |pattern: &str| {
         let focus = Some(Regex::new(pattern).unwrap());

@@ -11,6 +11,7 @@ use crate::why::frame::Frame;
 use crate::why::grouping::{GroupBy, Grouping};
 use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::matching::{Matching, pair_leftovers};
+use crate::why::own_crates::OwnCrates;
 use crate::why::releases::{Release, Releases};
 use crate::why::slots;
 use crate::why::stacks::{StackFigures, Stacks};
@@ -107,7 +108,8 @@ impl<'a> Attribution<'a> {
         });
         let releases = measure
             .and_then(|measure| Releases::new(stacks, at, measure, &self.matching, self.diff.changes()));
-        let sheet = Sheet { stacks, diff: Some((self.diff, &self.facts)), releases, grouping };
+        let diff = Some((self.diff, &self.facts));
+        let sheet = Sheet { diff, releases, ..Sheet::new(stacks, grouping) };
         sheet.difference(&question.metric, &sides, &pairs, self.sides.map(|side| side.log))
     }
 }
@@ -124,7 +126,7 @@ impl RecordedRun<'_> {
         let sides = [None, Some(self.at(metric, checkpoint)?)];
         let nodes = sides.iter().flatten().flat_map(|side| side.figures.of_node.keys());
         let pairs: Vec<_> = nodes.map(|node| [None, Some(*node)]).collect();
-        self.sheet(grouping).difference(metric, &sides, &pairs, [self.log; 2])
+        Sheet::new([self.stacks; 2], grouping).difference(metric, &sides, &pairs, [self.log; 2])
     }
 
     /// Attributes what a figure grew from one checkpoint of the run to another.
@@ -143,12 +145,9 @@ impl RecordedRun<'_> {
             }
         }
         let pairs: Vec<_> = pairs.into_values().collect();
-        let found = self.sheet(grouping).difference(metric, &sides.map(Some), &pairs, [self.log; 2])?;
+        let sheet = Sheet::new([self.stacks; 2], grouping);
+        let found = sheet.difference(metric, &sides.map(Some), &pairs, [self.log; 2])?;
         Ok(Difference { is_growth: true, ..found })
-    }
-
-    fn sheet<'b>(&'b self, grouping: &'b Grouping) -> Sheet<'b> {
-        Sheet { stacks: [self.stacks; 2], diff: None, releases: None, grouping }
     }
 
     /// Finds the interval that ends at a checkpoint.
@@ -184,6 +183,8 @@ struct Sheet<'a> {
     diff: Option<(&'a Diff, &'a [Vec<FrameFacts>; 2])>,
     releases: Option<Releases<'a>>,
     grouping: &'a Grouping,
+    /// Known if sites are put together by crate or module.
+    own_crates: OwnCrates,
 }
 
 /// A group, and the stack that stands for it: the one that differs most.
@@ -196,7 +197,14 @@ struct Draft {
     slots: [Option<u64>; 2],
 }
 
-impl Sheet<'_> {
+impl<'a> Sheet<'a> {
+    /// A sheet without a diff.
+    fn new(stacks: [&'a Stacks; 2], grouping: &'a Grouping) -> Self {
+        let frames = stacks.iter().flat_map(|stacks| stacks.frames());
+        let frames = frames.filter(|_| matches!(grouping.by, GroupBy::Module | GroupBy::Crate));
+        Self { stacks, diff: None, releases: None, grouping, own_crates: OwnCrates::from_frames(frames) }
+    }
+
     fn difference(
         &self,
         metric: &str,
@@ -297,12 +305,13 @@ impl Sheet<'_> {
             Some(frame) => {
                 let class = self.class(pair, &stacks);
                 let class = class.map(|class| self.with_release(class, pair, difference));
-                let (name, location) = by.title(frame, class.as_ref());
+                let (name, location) = by.title(frame, class.as_ref(), &self.own_crates);
                 if let Some(node) = pair[side as usize].filter(|_| by == GroupBy::Type) {
                     let (key, kind) = of_type(self.stacks[side as usize].type_of(node), location);
                     (class, key, kind)
                 } else {
-                    let key = by.key(side, frame, class.as_ref(), self.changes(), index);
+                    let class_of = class.as_ref();
+                    let key = by.key(side, frame, class_of, self.changes(), &self.own_crates, index);
                     (class, (0, key), GroupKind::Sites { name, location })
                 }
             }

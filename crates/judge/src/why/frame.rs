@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::why::function_path::{crate_name, module, normalised, readable};
+use crate::why::function_path::{crate_name, normalised, readable};
 
 /// A function on a call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -159,21 +159,6 @@ impl Frame {
             Some(Place::Checkout(path)) => Some(path),
             _ => None,
         }
-    }
-
-    /// Returns the name of the crate or package.
-    pub fn crate_name(&self) -> String {
-        match (&self.place, &self.function) {
-            (Some(Place::Registry { name, .. } | Place::Git { name, .. }), _) => name.clone(),
-            (Some(Place::Std(_)), _) => "std".to_owned(),
-            (_, Some(function)) => crate_name(&readable(function)).to_owned(),
-            (_, None) => self.key(),
-        }
-    }
-
-    /// Returns the path of the module.
-    pub fn module(&self) -> String {
-        self.function.as_deref().map_or_else(|| self.key(), module)
     }
 
     /// Whether the function belongs to libtest.

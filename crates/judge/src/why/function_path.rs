@@ -153,6 +153,14 @@ pub fn shortened(path: &str, columns: usize) -> String {
     text
 }
 
+/// Returns the text from each path of modules on: `a::T as b::U>::f` and `b::U>::f` of `<a::T as b::U>::f`.
+pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let is_of_name = |one: char| one.is_alphanumeric() || one == '_';
+    let begins = move |at: usize| !text[..at].ends_with(is_of_name) && !text[..at].ends_with("::");
+    let starts = text.char_indices().filter(move |(at, one)| is_of_name(*one) && begins(*at));
+    starts.map(|(at, _)| &text[at..]).filter(|path| path[name_at_start(path).len()..].starts_with("::"))
+}
+
 /// Returns the name of the crate: `a` of `<a::Type as b::Trait>::f`.
 pub(crate) fn crate_name(path: &str) -> &str {
     let own = path.trim_start_matches(['<', '&', '*', '[', '(', ' ']);
@@ -303,6 +311,7 @@ mod tests {
                 prop_assert!(text.len() <= 3 * path.len() + 8);
             }
             crate_name(&path);
+            assert!(paths(&path).all(|part| path.ends_with(part)));
             TraitFunction::of_path(&path);
             provided(&path);
         }

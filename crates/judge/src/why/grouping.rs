@@ -6,6 +6,7 @@ use crate::why::class::Class;
 use crate::why::frame::{Frame, Place};
 use crate::why::function_path::{normalised, without_closures};
 use crate::why::hunks::{Changes, Side};
+use crate::why::own_crates::OwnCrates;
 use crate::why::stacks::shown;
 
 /// What sites have in common in a group.
@@ -70,6 +71,7 @@ impl GroupBy {
         frame: &Frame,
         class: Option<&Class>,
         changes: &Changes,
+        own_crates: &OwnCrates,
         index: usize,
     ) -> String {
         match self {
@@ -78,14 +80,19 @@ impl GroupBy {
             Self::Line | Self::Owner => format!("{} {}", line(side, frame, changes), hunk(class)),
             Self::Thread => line(side, frame, changes),
             Self::Function => function(frame),
-            Self::Module => frame.module(),
-            Self::Crate => frame.crate_name(),
+            Self::Module => own_crates.module(frame),
+            Self::Crate => own_crates.crate_name(frame),
             Self::Hunk => hunk(class),
         }
     }
 
     /// Returns the name of the group of a frame, and its place.
-    pub(super) fn title(self, frame: &Frame, class: Option<&Class>) -> (String, Option<String>) {
+    pub(super) fn title(
+        self,
+        frame: &Frame,
+        class: Option<&Class>,
+        own_crates: &OwnCrates,
+    ) -> (String, Option<String>) {
         match self {
             Self::Site | Self::Line | Self::Type | Self::Owner | Self::Thread => {
                 (frame.name(), frame.location())
@@ -95,8 +102,8 @@ impl GroupBy {
                 let file = frame.place.as_ref().map(Place::to_string);
                 (without_closures(&name).to_owned(), file)
             }
-            Self::Module => (frame.module(), None),
-            Self::Crate => (frame.crate_name(), None),
+            Self::Module => (own_crates.module(frame), None),
+            Self::Crate => (own_crates.crate_name(frame), None),
             Self::Hunk => (hunk(class), None),
         }
     }

@@ -23,6 +23,7 @@ pub mod items;
 mod limits;
 mod manifests;
 pub(crate) mod matching;
+mod own_crates;
 pub mod owner_tree;
 pub mod reasons;
 mod releases;
