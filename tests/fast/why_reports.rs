@@ -2,7 +2,7 @@
 
 use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::Class;
-use memprof_judge::why::difference::{Difference, GroupKind};
+use memprof_judge::why::difference::{CheckpointName, Difference, GroupKind};
 use memprof_judge::why::grouping::Grouping;
 use memprof_report::options::Options;
 use memprof_report::why::json::{FrameTable, VERSION, WhyReport, WhyRow};
@@ -107,6 +107,18 @@ fn a_comment_escapes_what_is_in_names() {
     let difference = recorded.run().answer("heap.peak", &done(), &Grouping::default()).unwrap();
     let table = markdown::table(&difference, &sites(5, 1));
     assert!(table.contains(r"i::f::&lt;a\|b, &#64;&#8203;bot, &#35;&#8203;1&gt;"), "{table}");
+}
+
+#[test]
+fn growth_between_two_checkpoints_is_of_the_candidates_run_alone() {
+    let sites: &[&[&str]] = &[&["i::cache@src/lib.rs:3"]];
+    let of = [100, 130].map(|bytes| [(1, [bytes, bytes, bytes, 1])]);
+    let new = Recorded::new(sites, &[("parsed", &of[0]), ("done", &of[1])]);
+    let at = |label: &str| CheckpointName { label: label.to_owned(), occurrence: 1 };
+    let difference = new.run().growth("heap.live", &at("parsed"), &at("done"), &Grouping::default()).unwrap();
+    let row = WhyRow::new("index", ["main", "pr/7"], &difference, [None, None], &mut FrameTable::default());
+    let refs = [row.baseline, row.candidate].map(|side| side.unwrap().r#ref);
+    assert_eq!(refs, ["pr/7", "pr/7"]);
 }
 
 #[test]

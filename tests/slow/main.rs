@@ -22,6 +22,7 @@ mod documented_commands;
 mod end_to_end;
 mod faults;
 mod gpu_machine;
+mod growth;
 mod hostile_tests;
 mod jobs;
 mod lockfile_search;

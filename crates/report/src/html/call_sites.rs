@@ -42,7 +42,7 @@ pub(super) fn sections(
         }
         @for (index, row) in explained.rows.iter().enumerate() {
             section.why data-why=(first + index) id=(anchor(test, &row.difference)) {
-                h3 { (heading(&row.difference)) }
+                h3 { (heading(&row.difference, &side.view.new.name)) }
                 (sites(row, &side.view.new.name, sources))
                 div.flame hidden {}
             }
@@ -71,9 +71,9 @@ fn anchor(test: &PageTest<'_>, difference: &Difference) -> String {
     format!("{}/{}/{label}", test.id, difference.metric)
 }
 
-fn heading(difference: &Difference) -> String {
+fn heading(difference: &Difference, candidate: &str) -> String {
     let whole = amount(difference.whole(), Unit::of_metric(&difference.metric), difference.is_alone());
-    format!("{}: where {whole} come from", named(difference))
+    format!("{}: where {whole} come from", named(difference, candidate))
 }
 
 fn limit_heading(difference: &Difference) -> String {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::html::plain::shown;
 use memprof_judge::results::stack_log::Figures;
-use memprof_judge::why::difference::{Difference, Measure};
+use memprof_judge::why::difference::{CheckpointName, Difference, Measure};
 use memprof_judge::why::explanations::Recorded;
 use memprof_judge::why::frame::{Frame, Owner};
 use memprof_plan::metric::Unit;
@@ -23,6 +23,9 @@ pub(super) struct Flame {
     unit: Unit,
     /// The revisions of the two sides.
     refs: [usize; 2],
+    /// The checkpoints of the two sides, if both are of one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints: Option<[String; 2]>,
     names: Vec<String>,
     /// By name: the file and the line of the first frame that has it.
     places: Vec<Option<String>>,
@@ -46,8 +49,9 @@ pub(super) fn flame(
     let (family, measure) = Measure::of_metric(&difference.metric)?;
     let mut stacks: BTreeMap<Vec<String>, SidesOfStack> = BTreeMap::new();
     let mut has = [false; 2];
+    let runs = if difference.is_growth { [1, 1] } else { [0, 1] };
     for (side, checkpoint) in difference.checkpoints.iter().enumerate() {
-        let (Some(checkpoint), Some(recorded)) = (checkpoint, &recorded[side]) else { continue };
+        let (Some(checkpoint), Some(recorded)) = (checkpoint, &recorded[runs[side]]) else { continue };
         let Some(family) = recorded.log.family(family) else { continue };
         let Some(interval) = family.at(&checkpoint.label, checkpoint.occurrence) else { continue };
         has[side] = true;
@@ -84,13 +88,23 @@ pub(super) fn flame(
         metric: difference.metric.clone(),
         label: shown(&name.label),
         unit: Unit::of_metric(&difference.metric),
-        refs,
+        refs: runs.map(|run| refs[run]),
+        checkpoints: difference.is_growth.then(|| names_of_sides(difference)),
         names: tree.names,
         places: tree.places,
         parents: tree.parents,
         name: tree.name,
         own: [0, 1].map(|side| has[side].then(|| tree.own.iter().map(|own| own[side]).collect())),
     })
+}
+
+/// The names of both sides' checkpoints: `done`, `round #2`.
+fn names_of_sides(difference: &Difference) -> [String; 2] {
+    let name = |CheckpointName { label, occurrence }: &CheckpointName| match occurrence {
+        1 => shown(label),
+        occurrence => format!("{} #{occurrence}", shown(label)),
+    };
+    difference.checkpoints.each_ref().map(|one| one.as_ref().map(name).unwrap_or_default())
 }
 
 /// The frames from the outermost one of the user or a dependency to the innermost one with a name,

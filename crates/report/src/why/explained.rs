@@ -49,7 +49,7 @@ pub(crate) fn write_text(view: &PairView<'_>, options: &Options, out: &mut dyn W
         let sites = sites(view, row, why, MOST_IN_TEXT);
         let has_heading = is_alone && row.difference.is_alone();
         if !has_heading {
-            page.line(&format!("{}:", named(&row.difference)), "", Tone::Plain, out)?;
+            page.line(&format!("{}:", named(&row.difference, &view.new.name)), "", Tone::Plain, out)?;
         }
         if has_heading {
             text::figure_of_one(&row.difference, &sites, options, out)?;
@@ -108,15 +108,17 @@ fn timelines(view: &PairView<'_>, test: &Explained, page: Page, out: &mut dyn Wr
     Ok(())
 }
 
-/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done'`, `heap.peak at 'done' (baseline) and 'read' (candidate)`.
-pub(crate) fn named(difference: &Difference) -> String {
+/// `heap.live at 'done'`, `heap.live from 'parsed' to 'done' in pr/7`,
+/// `heap.peak at 'done' (baseline) and 'read' (candidate)`.
+pub(crate) fn named(difference: &Difference, candidate: &str) -> String {
     let name = |one: &CheckpointName| match one.occurrence {
         1 => format!("'{}'", one_line(&one.label)),
         occurrence => format!("'{}' #{occurrence}", one_line(&one.label)),
     };
     match &difference.checkpoints {
         [Some(from), Some(to)] if from != to && difference.is_growth => {
-            format!("{} from {} to {}", difference.metric, name(from), name(to))
+            let [from, to, run] = [name(from), name(to), one_line(candidate).into_owned()];
+            format!("{} from {from} to {to} in {run}", difference.metric)
         }
         [Some(old), Some(new)] if old != new => {
             format!("{} at {} (baseline) and {} (candidate)", difference.metric, name(old), name(new))
@@ -132,7 +134,7 @@ pub(crate) fn markdown(view: &PairView<'_>, options: &Options) -> String {
     let mut text = String::new();
     if let Some(row) = explained.rows.first() {
         // The blank lines end the table before it.
-        let (title, row_name) = (titles::title(view), named(&row.difference));
+        let (title, row_name) = (titles::title(view), named(&row.difference, &view.new.name));
         _ = writeln!(text, "\n**Call sites** of {}, {}\n", code(&title), escape(&row_name));
         text.push_str(&markdown::table(&row.difference, &sites(view, row, why, MOST_IN_MARKDOWN)));
     }
@@ -248,7 +250,7 @@ mod tests {
     fn a_heading_tells_two_runs_from_two_checkpoints_of_one() {
         let heading = |labels: [&str; 2], is_growth: bool| {
             let name = |label: &str| Some(CheckpointName { label: label.to_owned(), occurrence: 1 });
-            named(&Difference {
+            let difference = Difference {
                 metric: "heap.peak".to_owned(),
                 measure: Measure::AtPeak,
                 checkpoints: labels.map(name),
@@ -258,10 +260,11 @@ mod tests {
                 groups: Vec::new(),
                 sample: None,
                 incomplete: Vec::new(),
-            })
+            };
+            named(&difference, "pr/7")
         };
         assert_eq!(heading(["done", "done"], false), "heap.peak at 'done'");
         assert_eq!(heading(["done", "mid"], false), "heap.peak at 'done' (baseline) and 'mid' (candidate)");
-        assert_eq!(heading(["mid", "done"], true), "heap.peak from 'mid' to 'done'");
+        assert_eq!(heading(["mid", "done"], true), "heap.peak from 'mid' to 'done' in pr/7");
     }
 }

@@ -444,8 +444,9 @@ impl WhyRow {
             let CheckpointName { label, occurrence } = difference.checkpoints[side].as_ref()?;
             let agreement = agreements[side].unwrap_or(Agreement::Unknown);
             let differs_by = if let Agreement::Differs { by, .. } = agreement { by } else { 0 };
+            let run = if difference.is_growth { 1 } else { side };
             Some(WhySide {
-                r#ref: refs[side].to_owned(),
+                r#ref: refs[run].to_owned(),
                 checkpoint: label.clone(),
                 occurrence: *occurrence,
                 figures: difference.totals[side].unwrap_or_default().into(),

@@ -3,6 +3,8 @@
 // The refs of the two sides. A report of one revision has one side.
 const sidesOf = (data) => data.refs ?? [report.baseline, report.refs.findIndex((_, ref) => ref !== report.baseline)];
 const sideName = (ref) => clean(report.refs[ref] ?? '', 40);
+// The two sides may be checkpoints of one ref.
+const sideNames = (data) => data.checkpoints?.map((label) => clean(label, 40)) ?? sidesOf(data).map(sideName);
 
 // A tint and a mark say whether a part grew or shrank, and whether by much.
 function growth([before, after], most) {
@@ -12,9 +14,10 @@ function growth([before, after], most) {
   return share > 0 ? { tint: `grown-${strength}`, mark: '▲ ' } : { tint: `shrunk-${strength}`, mark: '▼ ' };
 }
 
-function figuresOf([before, after], sides, unit) {
-  const known = [before, after].map((value, side) => value !== undefined && `${figure(value, unit)} in ${sideName(sides[side])}`);
-  if (known.every(Boolean)) known.push(difference(after - before, unit));
+function figuresOf([before, after], data) {
+  const where = sideNames(data).map((name) => (data.checkpoints ? `at ${name}` : `in ${name}`));
+  const known = [before, after].map((value, side) => value !== undefined && `${figure(value, data.unit)} ${where[side]}`);
+  if (known.every(Boolean)) known.push(difference(after - before, data.unit));
   return known.filter(Boolean).join(', ');
 }
 
@@ -74,8 +77,8 @@ function flameTree({ parents, self: [before, after] }) {
 function drawFlame(test, flame, host) {
   const { values, size, children } = flameTree(flame);
   const { parents, unit } = flame;
-  const sides = sidesOf(flame);
-  const tabs = [['baseline', sideName(sides[0])], ['candidate', sideName(sides[1])], ['grew', 'what grew'], ['shrank', 'what shrank']]
+  const names = sideNames(flame);
+  const tabs = [['baseline', names[0]], ['candidate', names[1]], ['grew', 'what grew'], ['shrank', 'what shrank']]
     .filter(([name]) => values[name]);
   let tab = values.candidate ? 'candidate' : 'baseline';
   let root = 0;
@@ -198,7 +201,7 @@ function drawFlame(test, flame, host) {
 
   function about(node) {
     const place = node === 0 ? null : flame.places?.[flame.name[node]];
-    return [nameOf(node), place && clean(place), figuresOf(bytesOf(node), sides, unit), share(values[tab][node])].filter(Boolean).join(' · ');
+    return [nameOf(node), place && clean(place), figuresOf(bytesOf(node), flame), share(values[tab][node])].filter(Boolean).join(' · ');
   }
 
   function update() {
@@ -305,7 +308,7 @@ function drawTreemap(test, map, host) {
   }
 
   function about(box) {
-    return `${clean(box.path)}${clean(box.name)} · ${figuresOf(box.values, sides, map.unit)}`;
+    return `${clean(box.path)}${clean(box.name)} · ${figuresOf(box.values, map)}`;
   }
 
   function choose(index) {
