@@ -11,7 +11,6 @@ use crate::output::present::Presentation;
 use crate::request::archived::{Archived, refuse_untyped};
 use crate::request::explanation;
 use memprof_build::checkout::cache;
-use memprof_judge::results::stored;
 use memprof_run::archive::extracted_tree::ExtractedTree;
 use memprof_run::archive::file::Archive;
 use memprof_run::archive::folder_of_run;
@@ -50,8 +49,8 @@ pub fn run_archive(
     let named = execution.run_folder.as_deref();
     let folder = if let Some(name) = &execution.resume {
         let name = named.map_or(name.as_str(), Utf8Path::as_str);
-        let folder = folder_of_run::find(&unpacked, name, &runs, &current)?;
-        packed.resume(stored::read_plan(&folder)?, arguments)?;
+        let (folder, plan) = folder_of_run::find(&unpacked, name, &runs, &current)?;
+        packed.resume(plan, arguments)?;
         folder
     } else {
         packed.add_metrics(&presentation.metrics());

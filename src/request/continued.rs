@@ -38,8 +38,8 @@ pub fn run(
     let runs = kept_runs::runs(repository, request.build.manifest_path.as_deref())?;
     let folder = find_run(&runs, repository.start(), name)?;
     kept_runs::refuse_search(&folder)?;
-    same_machine::expect(&folder)?;
     let mut plan = stored::read_plan(&folder)?;
+    same_machine::expect(&folder, &plan)?;
     let sources = SecretSources {
         environment: &request.environment,
         config: &request.build.config,

@@ -48,8 +48,8 @@ pub fn resumed(
             }
         }
     };
-    same_machine::expect(&folder)?;
     let mut plan = stored::read_plan(&folder)?;
+    same_machine::expect(&folder, &plan)?;
     let sources = SecretSources {
         environment: &measuring.environment,
         config: &measuring.build.config,

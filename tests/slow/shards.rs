@@ -197,13 +197,16 @@ fn an_unfinished_shard_and_an_empty_one() {
     let mut other: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
     other.as_object_mut().expect("facts").remove("blake3");
     other["kernel"] = "5.0 of another machine".into();
+    other["cpus"] = 1000.into();
     std::fs::write(&facts, other.to_string()).expect("written");
     let file = archive.to_str().expect("text");
     let resume = ["run", "--archive", file, "--run-folder", &folders[2], "--resume"];
     let refused = sharded.run(&resume);
     assert_eq!(refused.code, 2, "{}", refused.everything());
-    let reason = "began on a machine whose figures cannot be compared: the kernels differ: 5.0 of another";
+    let reason = "began on a machine or with settings whose figures cannot be compared: \
+                  the kernels differ: 5.0 of another machine";
     assert!(refused.stderr.contains(reason), "{}", refused.everything());
+    assert!(refused.stderr.contains("; the numbers of processors: 1000 / "), "{}", refused.everything());
     std::fs::write(&facts, text).expect("written");
     assert!([0, 1].contains(&sharded.run(&resume).code), "here, it is");
     let record = Path::new(&folders[3]).join("shard.json");

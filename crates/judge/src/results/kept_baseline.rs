@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::results::build_facts::{BuildFacts, Fact, Purpose};
 use crate::results::comparability;
 use crate::results::run_folder::RunFolder;
+use memprof_gpu::visible_devices;
+use memprof_plan::clean_env::Child;
 use memprof_plan::request::{BuildOptions, Request, Selection};
 use memprof_plan::settings::{BuildSettings, RunSettings};
 use memprof_support::sealed;
@@ -58,8 +60,9 @@ impl KeptBaseline {
     }
 }
 
-/// Returns how two machines differ in what figures may depend on.
-pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
+/// Returns how two machines differ in what figures of this request may depend on. Variables that it sets for
+/// all tests, or keeps from them, make no difference.
+pub fn of_machines(kept: &Value, now: &Value, request: &Request) -> Vec<String> {
     let mut differing: Vec<String> =
         comparability::of_machines(kept, now).into_iter().map(|apart| apart.reason).collect();
     for (fact, what) in [("/cpus", "the numbers of processors"), ("/gpu/cuda", "CUDA")] {
@@ -68,8 +71,10 @@ pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
             differing.push(difference(what, kept, now));
         }
     }
+    // With a pool, each test has one device of it.
+    let is_spread = request.settings.device_pool.is_some();
     let count = |machine: &Value| machine.pointer("/gpu/devices").and_then(Value::as_array).map(Vec::len);
-    if count(kept) != count(now) {
+    if count(kept) != count(now) && !is_spread {
         let shown = |count: Option<usize>| count.unwrap_or(0);
         differing.push(format!("the numbers of GPUs differ: {} / {}", shown(count(kept)), shown(count(now))));
     }
@@ -79,7 +84,12 @@ pub fn of_machines(kept: &Value, now: &Value) -> Vec<String> {
     let mut names: Vec<&String> = kept.keys().chain(now.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    for name in names.into_iter().filter(|name| kept.get(*name) != now.get(*name)) {
+    let is_inherited = |name: &str| {
+        !request.env.contains_key(name)
+            && !(is_spread && name == visible_devices::VISIBLE)
+            && request.clean_env.as_ref().is_none_or(|clean| clean.passes(Child::Test, name, ""))
+    };
+    for name in names.into_iter().filter(|name| is_inherited(name) && kept.get(*name) != now.get(*name)) {
         differing.push(difference(&format!("the variables {name}"), kept.get(name), now.get(name)));
     }
     differing
@@ -192,9 +202,12 @@ fn difference(what: &str, kept: Option<&Value>, now: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
+    use memprof_plan::clean_env::CleanEnv;
     use memprof_plan::request::LockfileRequest;
 
     #[test]
@@ -207,9 +220,10 @@ mod tests {
             })
         };
         let same = machine(8, "580.1", None);
-        assert_eq!(of_machines(&same, &same), [""; 0]);
+        let mut request = Request::default();
+        assert_eq!(of_machines(&same, &same, &request), [""; 0]);
         assert_eq!(
-            of_machines(&same, &machine(4, "580.2", Some("1"))),
+            of_machines(&same, &machine(4, "580.2", Some("1")), &request),
             [
                 "the GPU drivers differ: 580.1 / 580.2",
                 "the numbers of processors: 8 / 4",
@@ -217,7 +231,31 @@ mod tests {
             ]
         );
         let bare = json!({"os": "linux", "kernel": "6.1", "cpus": 8});
-        assert_eq!(of_machines(&same, &bare), ["the numbers of GPUs differ: 1 / 0"]);
+        assert_eq!(of_machines(&same, &bare, &request), ["the numbers of GPUs differ: 1 / 0"]);
+        request.settings.device_pool = Some(vec!["0".to_owned()]);
+        assert_eq!(of_machines(&same, &bare, &request), [""; 0]);
+    }
+
+    #[test]
+    fn variables_make_no_difference_if_tests_do_not_inherit_them() {
+        let machine = |value: &str| {
+            let names = ["CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF", "RAYON_NUM_THREADS"];
+            json!({"variables": names.map(|name| (name, value)).into_iter().collect::<BTreeMap<_, _>>()})
+        };
+        let differing = |request: &Request| of_machines(&machine("0"), &machine("1"), request);
+        let mut request = Request::default();
+        let all = [
+            "the variables CUDA_VISIBLE_DEVICES: 0 / 1",
+            "the variables PYTORCH_CUDA_ALLOC_CONF: 0 / 1",
+            "the variables RAYON_NUM_THREADS: 0 / 1",
+        ];
+        assert_eq!(differing(&request), all);
+        request.clean_env = Some(CleanEnv::default());
+        assert_eq!(differing(&request), [all[0], all[2]]);
+        request.env.insert("RAYON_NUM_THREADS".to_owned(), "4".to_owned());
+        assert_eq!(differing(&request), [all[0]]);
+        request.settings.device_pool = Some(vec!["all".to_owned()]);
+        assert_eq!(differing(&request), [""; 0]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::same_machine;
 use crate::session::{begin, create_folder, find_run};
 use memprof_build::git::resolve::run_id;
 use memprof_judge::results::run_folder::RunFolder;
+use memprof_judge::results::stored;
 use memprof_plan::resolved::Plan;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -52,7 +53,7 @@ pub fn create(
 }
 
 /// Finds the folder of an interrupted run of this archive, by a name among `runs` or a path from
-/// `current`.
+/// `current`, and the run's plan.
 ///
 /// # Errors
 ///
@@ -62,7 +63,7 @@ pub fn find(
     name: &str,
     runs: &Utf8Path,
     current: &Utf8Path,
-) -> anyhow::Result<RunFolder> {
+) -> anyhow::Result<(RunFolder, Plan)> {
     let folder = find_run(runs, current, name)?;
     let origin: Value = match followed::read(folder.origin()) {
         Ok(text) => serde_json::from_slice(&text)?,
@@ -73,6 +74,7 @@ pub fn find(
             .help("without --resume, a new run starts")
             .into());
     }
-    same_machine::expect(&folder)?;
-    Ok(folder)
+    let plan = stored::read_plan(&folder)?;
+    same_machine::expect(&folder, &plan)?;
+    Ok((folder, plan))
 }
