@@ -73,6 +73,9 @@ impl<'a> Follower<'a> {
 
     /// Hands on the whole lines that were written since the last look.
     pub fn look(&mut self) {
+        if let Some(order) = self.order.take_if(|order| order.has_ended()) {
+            self.hand_on(&order.finish());
+        }
         let written = self.order.as_ref().map(WriteOrder::take);
         if let Some(written) = &written {
             self.hand_on(written);
@@ -259,6 +262,29 @@ mod tests {
         stderr.write_all(b"five\n").unwrap();
         follower.finish();
         assert_eq!(*texts.borrow(), ["one", "two", "three", "five", "fo"]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn outputs_are_handed_on_also_after_their_order_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let texts = RefCell::new(Vec::new());
+        let sink = |event| {
+            if let Event::TestWrote { text, .. } = event {
+                texts.borrow_mut().push(text);
+            }
+        };
+        let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
+        let (mut stdout, _stderr) = (open("stdout"), open("stderr"));
+        let follow = Follow { checkpoints: false, output: true };
+        let mut follower = Follower::new(follow, folder, "t", "main", &sink);
+        follower.order.as_mut().unwrap().stop();
+        assert!(follower.order.as_ref().unwrap().has_ended());
+        stdout.write_all(b"one\n").unwrap();
+        follower.look();
+        assert_eq!(*texts.borrow(), ["one"]);
+        follower.finish();
     }
 
     #[test]

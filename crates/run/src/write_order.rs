@@ -13,8 +13,8 @@ use memprof_support::regular_file;
 /// What was written, in order: the number of a file, and how long it was then.
 type Written = Arc<Mutex<Vec<(usize, u64)>>>;
 
-/// Watches files until it is dropped. A file that is written to again before anyone has looked counts as
-/// written once.
+/// Watches files until it is dropped, or until they are written to so fast that the kernel loses count. A
+/// file that is written to again before anyone has looked counts as written once.
 pub(crate) struct WriteOrder {
     kernel: Arc<OwnedFd>,
     watches: Vec<i32>,
@@ -41,6 +41,10 @@ impl WriteOrder {
                 let mut left = watches.len();
                 while left > 0 {
                     let Ok(event) = events.next() else { return };
+                    if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                        // The end of a watch may be lost, too, and would be waited for without end.
+                        return;
+                    }
                     let Some(number) = watches.iter().position(|watch| *watch == event.wd()) else {
                         continue;
                     };
@@ -67,6 +71,11 @@ impl WriteOrder {
         std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether the files are no longer watched.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Returns how often that was.
     #[cfg(test)]
     pub fn count(&self) -> usize {
@@ -80,7 +89,7 @@ impl WriteOrder {
     }
 
     /// Ends the thread after all that the kernel has noted before.
-    fn stop(&mut self) {
+    pub fn stop(&mut self) {
         for watch in self.watches.drain(..) {
             // A file that was deleted is not watched any more.
             _ = remove_watch(&*self.kernel, watch);
@@ -94,5 +103,50 @@ impl WriteOrder {
 impl Drop for WriteOrder {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn it_ends_also_if_the_kernel_has_lost_the_end_of_the_watches() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let paths = ["one", "two"].map(|name| folder.join(name));
+        let mut files = paths.each_ref().map(|path| fs_err::File::create(path).unwrap());
+        let order = WriteOrder::watch(&[&paths[0], &paths[1]]).unwrap();
+        let written = Arc::clone(&order.written);
+        let watched = format!("/proc/self/fdinfo/{}", order.kernel.as_raw_fd());
+        let most: u32 = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        // The thread stands still meanwhile, as on a busy machine.
+        let busy = written.lock().unwrap();
+        for _ in 0..most / 2 + 1000 {
+            files.iter_mut().for_each(|file| file.write_all(b"a line\n").unwrap());
+        }
+        let finishing = std::thread::spawn(|| order.finish());
+        until("the watches are removed", || {
+            !std::fs::read_to_string(&watched).unwrap().contains("inotify wd:")
+        });
+        drop(busy);
+        until("the thread ends", || finishing.is_finished());
+        assert!(!finishing.join().unwrap().is_empty());
     }
 }

@@ -16,6 +16,11 @@ impl WriteOrder {
         Vec::new()
     }
 
+    /// Returns `true`.
+    pub fn has_ended(&self) -> bool {
+        true
+    }
+
     /// Returns nothing.
     pub fn finish(self) -> Vec<(usize, u64)> {
         Vec::new()
