@@ -125,7 +125,11 @@ pub struct Occupancy {
 pub struct DeviceProcess {
     /// The id. In a container this may be the host's id.
     pub process: u32,
-    /// The name, if the id belongs to our process table and the process is alive.
+    /// Whether the id belongs to our process table and the process is alive.
+    #[serde(skip)]
+    pub is_alive: bool,
+    /// The name of a living process, for display. Where `/proc` hides other users' processes (`hidepid`), they
+    /// have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The bytes that it uses on the device, if NVML knows them.

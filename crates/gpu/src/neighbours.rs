@@ -44,11 +44,17 @@ pub struct Interference {
     pub withdrawn: BTreeMap<String, String>,
 }
 
+/// Whether this process keeps the tests of a pool off its device. In a container, nobody knows whether it is
+/// alive.
+pub(crate) fn is_other(process: &DeviceProcess, ids: ProcessIds) -> bool {
+    process.is_alive || ids == ProcessIds::Containers
+}
+
 /// Returns how many more bytes are in use than before, without those that other living processes
 /// have taken since.
 pub(crate) fn excess(before: &Occupancy, now: &Occupancy) -> u64 {
     let (Ok(level), Ok(used)) = (&before.used, &now.used) else { return 0 };
-    let others = processes(now).iter().filter(|process| process.name.is_some()).map(|process| {
+    let others = processes(now).iter().filter(|process| process.is_alive).map(|process| {
         let had = processes(before).iter().find(|known| known.process == process.process);
         let had = had.and_then(|known| known.bytes).unwrap_or_default();
         process.bytes.unwrap_or_default().saturating_sub(had)
@@ -148,7 +154,13 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn process(process: u32, name: Option<&str>, mebibytes: u64) -> DeviceProcess {
-        DeviceProcess { process, name: name.map(str::to_owned), bytes: Some(mebibytes * MIB) }
+        let is_alive = name.is_some();
+        DeviceProcess { process, is_alive, name: name.map(str::to_owned), bytes: Some(mebibytes * MIB) }
+    }
+
+    /// A process of another user where `/proc` hides these.
+    fn hidden(process: u32, mebibytes: u64) -> DeviceProcess {
+        DeviceProcess { process, is_alive: true, name: None, bytes: Some(mebibytes * MIB) }
     }
 
     fn occupancy(mebibytes: u64, processes: &[DeviceProcess]) -> Occupancy {
@@ -229,10 +241,19 @@ mod tests {
         assert!(is_back(&before, &occupancy(3 + 16, &[])));
         assert!(!is_back(&before, &occupancy(3 + 17, &[])));
         assert!(is_back(&before, &occupancy(303, &[process(7, Some("python"), 300)])));
-        // A process without a name has ended, or belongs to another process table. It may be the
-        // test's own.
+        assert!(is_back(&before, &occupancy(303, &[hidden(7, 300)])));
+        // This process has ended, or belongs to another process table. It may be the test's own.
         assert!(!is_back(&before, &occupancy(303, &[process(7, None, 300)])));
         let grew = occupancy(403, &[process(7, Some("python"), 400)]);
         assert!(is_back(&occupancy(303, &[process(7, Some("python"), 300)]), &grew));
+    }
+
+    #[test]
+    fn processes_that_are_alive_keep_a_pool_off_also_without_a_name() {
+        let training = hidden(7, 60 << 10);
+        assert!(is_other(&training, ProcessIds::Hosts));
+        let unknown = DeviceProcess { is_alive: false, ..training };
+        assert!(!is_other(&unknown, ProcessIds::Hosts), "it has ended");
+        assert!(is_other(&unknown, ProcessIds::Containers));
     }
 }

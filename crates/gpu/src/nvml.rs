@@ -118,9 +118,10 @@ impl Nvml {
     }
 
     fn process(&self, info: &ProcessInfo) -> DeviceProcess {
-        // The host's id would give the name of an unrelated process here.
-        let name = (self.process_ids == ProcessIds::Hosts).then(|| name_of(info.process)).flatten();
-        DeviceProcess { process: info.process, name, bytes: info.used() }
+        // The host's id would be that of an unrelated process here.
+        let is_alive = self.process_ids == ProcessIds::Hosts && is_alive(info.process);
+        let name = is_alive.then(|| name_of(info.process)).flatten();
+        DeviceProcess { process: info.process, is_alive, name, bytes: info.used() }
     }
 }
 
@@ -151,9 +152,30 @@ fn read(device: &library::Device<'_>) -> Result<Device, NvmlError> {
     })
 }
 
-/// Returns the kernel's name for a process; `None` once it has ended.
+/// Whether a process is alive, also one of another user that `/proc` does not show (`hidepid`).
+fn is_alive(process: u32) -> bool {
+    let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    process.is_some_and(|process| rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Returns the kernel's name for a process; `None` once it has ended, or if `/proc` does not show it.
 fn name_of(process: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
     let name = labels::one_line(String::from_utf8_lossy(&name).trim_end()).into_owned();
     (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_alive_until_it_has_ended() {
+        assert!(is_alive(std::process::id()));
+        assert!(is_alive(1), "a process of another user, unless this is root");
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        assert!(!is_alive(ended.id()));
+        assert!(!is_alive(0) && !is_alive(u32::MAX));
+    }
 }

@@ -122,8 +122,7 @@ impl<'a> DeviceWatch<'a> {
         let begin = Instant::now();
         loop {
             let occupancy = nvml.occupancy(&device.uuid);
-            let is_other =
-                |one: &&DeviceProcess| one.name.is_some() || self.process_ids == ProcessIds::Containers;
+            let is_other = |one: &&DeviceProcess| neighbours::is_other(one, self.process_ids);
             let others: Vec<&DeviceProcess> = occupancy.processes.iter().flatten().filter(is_other).collect();
             if others.is_empty() {
                 return None;

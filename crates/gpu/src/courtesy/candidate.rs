@@ -82,6 +82,7 @@ mod tests {
         let device = CudaDevice { index, part: None, uuid: format!("GPU-{index}") };
         let one = |(process, bytes): &(u32, u64)| DeviceProcess {
             process: *process,
+            is_alive: false,
             name: None,
             bytes: Some(*bytes),
         };

@@ -39,6 +39,7 @@ mod tests {
     fn occupancy(used: u64, processes: &[(u32, u64)]) -> Occupancy {
         let one = |(process, bytes): &(u32, u64)| DeviceProcess {
             process: *process,
+            is_alive: false,
             name: None,
             bytes: Some(*bytes),
         };

@@ -115,6 +115,7 @@ mod tests {
     fn now(index: u32, used: u64, processes: &[(u32, u64)]) -> DeviceNow {
         let one = |(process, bytes): &(u32, u64)| DeviceProcess {
             process: *process,
+            is_alive: true,
             name: Some("hog".into()),
             bytes: Some(*bytes),
         };

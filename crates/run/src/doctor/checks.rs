@@ -259,7 +259,12 @@ mod tests {
             parts: vec![part],
             ..whole.clone()
         };
-        let python = DeviceProcess { process: 4711, name: Some("python".into()), bytes: Some(3 << 30) };
+        let python = DeviceProcess {
+            process: 4711,
+            is_alive: true,
+            name: Some("python".into()),
+            bytes: Some(3 << 30),
+        };
         let mut places = vec![place(&whole, 4 << 30, vec![python]), place(&divided, 12 << 20, Vec::new())];
         places[1].2.holder = Some("process 99 (cargo-memprof run)".into());
         let devices = Devices {
