@@ -17,7 +17,8 @@ use memprof_support::counted::some;
 /// its context (526 MiB on an H200).
 pub(crate) const TOLERANCE: u64 = 16 << 20;
 
-/// How much memory the driver itself may use on an idle device. This, too, is less than a context.
+/// How much memory the driver itself, or a process without a context, may use on an idle device. This, too,
+/// is less than a context.
 const IDLE: u64 = 64 << 20;
 
 /// The most processes that one mark names.
@@ -44,10 +45,10 @@ pub struct Interference {
     pub withdrawn: BTreeMap<String, String>,
 }
 
-/// Whether this process keeps the tests of a pool off its device. In a container, nobody knows whether it is
-/// alive.
+/// Whether this process keeps the tests of a pool off its device. One that has less than any context draws
+/// (Xorg), or serves others (MPS). In a container, nobody knows whether it is alive.
 pub(crate) fn is_other(process: &DeviceProcess, ids: ProcessIds) -> bool {
-    process.is_alive || ids == ProcessIds::Containers
+    (process.is_alive || ids == ProcessIds::Containers) && process.bytes.is_none_or(|bytes| bytes > IDLE)
 }
 
 /// Returns how many more bytes are in use than before, without those that other living processes
@@ -255,5 +256,14 @@ mod tests {
         let unknown = DeviceProcess { is_alive: false, ..training };
         assert!(!is_other(&unknown, ProcessIds::Hosts), "it has ended");
         assert!(is_other(&unknown, ProcessIds::Containers));
+    }
+
+    #[test]
+    fn a_process_with_less_than_a_context_does_not_keep_a_pool_off() {
+        for ids in [ProcessIds::Hosts, ProcessIds::Containers] {
+            assert!(!is_other(&process(7, Some("Xorg"), 4), ids));
+            assert!(is_other(&process(7, Some("python"), 65), ids));
+            assert!(is_other(&DeviceProcess { bytes: None, ..process(7, Some("python"), 0) }, ids));
+        }
     }
 }
