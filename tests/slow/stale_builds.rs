@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::csv::memprof;
+use crate::support::csv::{memprof, values};
 use crate::support::{TestRepository, home};
 
 const MANIFEST: &str =
@@ -132,4 +132,48 @@ fn what_cargo_does_not_see_is_compiled_again() {
     let printed = compare("HEAD,.");
     let found = differences(repository.root(), home.path());
     assert!(found.contains("holds 5"), "{found}\n{}", printed.everything());
+}
+
+/// A package whose only test keeps as many KiB as its build script says.
+fn sized_by_script(script: &str) -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "sized"));
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"sized\"\nversion = \"0.1.0\"\n");
+    repository.write("build.rs", script);
+    repository.write("src/lib.rs", test("sized", "env!(\"SIZE\").parse::<usize>().unwrap()"));
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    repository
+}
+
+#[test]
+fn a_script_runs_again_if_the_checkout_had_fewer_files() {
+    let mut library = TestRepository::new();
+    library.write("size.txt", "123456");
+    library.commit("a size");
+    let mut repository = sized_by_script(
+        "fn main() { println!(\"cargo:rerun-if-env-changed=CC\\ncargo:rustc-env=SIZE={}\", std::fs::read(\"lib/size.txt\").map_or(1, |text| text.len())); }\n",
+    );
+    let url = library.url();
+    repository.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "lib"]);
+    repository.commit("a submodule");
+    let home = home();
+    let size = |more: &[&str]| {
+        let usual = ["--refs", "HEAD", "--offline", "--repeat", "1", "--format", "csv"];
+        let printed = memprof(repository.root(), home.path(), &[&usual, more].concat());
+        let values = values(&printed);
+        let peak = values.iter().find(|value| value.metric == "heap.peak" && value.checkpoint == "done");
+        (peak.and_then(|peak| peak.value).map(|bytes| bytes / 1024), printed.everything())
+    };
+    // Without the user's clone, git does not fetch from a path.
+    let (clone, away) = (repository.path(".git/modules"), repository.beside("away"));
+    repository.git(["submodule", "--quiet", "deinit", "--force", "lib"]);
+    std::fs::rename(&clone, &away).expect("moved");
+    let (missing, text) = size(&[]);
+    assert!(missing == Some(1) && text.contains("lacks the submodule lib"), "{missing:?} {text}");
+    std::fs::rename(&away, &clone).expect("moved");
+    for (more, expected) in [(&[][..], 6), (&["--sparse-exclude", "lib"], 1), (&[], 6)] {
+        let (found, text) = size(more);
+        assert_eq!(found, Some(expected), "{more:?}: {text}");
+    }
 }

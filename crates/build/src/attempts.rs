@@ -96,7 +96,7 @@ pub(crate) fn build(
     let mut skipped = SkippedEdits::default();
     loop {
         let mut prepared = prepared_source::prepare(job, tree, &skipped)?;
-        let unwatched = proven_sources::remove_outdated(job, &prepared)?;
+        let unwatched = proven_sources::remove_outdated(job, tree, &prepared)?;
         let (mut compiled, programs) = compile(job, (&key_inputs, unselected), &prepared, &mut log)?;
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;

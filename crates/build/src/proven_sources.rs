@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::build_tree::BuildTree;
 use crate::cargo::messages::Messages;
 use crate::freshness::{Check, SourceRecords};
 use crate::git::program::nul_separated;
 use crate::job::Job;
 use crate::prepared_source::PreparedSource;
 use crate::traced_sources;
-use crate::unwatched_files::UnwatchedFiles;
+use crate::unwatched_files::{self, UnwatchedFiles};
 
 /// Removes what a build must compile again although cargo does not see it. Returns the files that cargo does not look at.
-pub(crate) fn remove_outdated(job: &Job<'_>, prepared: &PreparedSource) -> anyhow::Result<UnwatchedFiles> {
+pub(crate) fn remove_outdated(
+    job: &Job<'_>,
+    tree: &BuildTree<'_>,
+    prepared: &PreparedSource,
+) -> anyhow::Result<UnwatchedFiles> {
     let cache = job.inputs.cache;
     let mut records = SourceRecords::load(&cache.sources());
-    let files = unwatched_files(job, prepared)?;
+    let files = unwatched_files(job, tree, prepared)?;
     if records.remove_outdated(&files, &traced_sources::target_folder(job)?, cache.folder())? {
         records.save(&cache.sources())?;
     }
@@ -38,13 +43,17 @@ pub(crate) fn check(
     Ok(check)
 }
 
-/// Returns the files of the checkout: those of the revision, with what was put into it.
-fn unwatched_files(job: &Job<'_>, prepared: &PreparedSource) -> anyhow::Result<UnwatchedFiles> {
+/// Returns the files of the checkout: those of the revision that are there, with what was put into it.
+fn unwatched_files(
+    job: &Job<'_>,
+    tree: &BuildTree<'_>,
+    prepared: &PreparedSource,
+) -> anyhow::Result<UnwatchedFiles> {
     let list = ["--no-optional-locks", "ls-tree", "-r", "-z", "--full-tree", &job.revision().tree];
     let listed = nul_separated(&job.inputs.repository.git().args(list).run()?.stdout);
-    let entries = listed.iter().filter_map(|line| line.split_once('\t'));
-    let mut files: BTreeMap<Utf8PathBuf, String> =
-        entries.map(|(facts, path)| (path.into(), facts.to_owned())).collect();
+    let missing = tree.missing_submodules(job.revision()).into_iter().map(|one| one.path).collect::<Vec<_>>();
+    let has_excluded = !job.inputs.plan.request.settings.sparse_exclude.is_empty();
+    let mut files = present(&job.inputs.checkout, &listed, has_excluded, &missing);
     let injected = prepared.injection.iter().map(|(path, content)| (path, Some(content)));
     let changed = prepared.changes.iter().map(|(path, content)| (path, content.as_ref()));
     for (path, content) in injected.chain(changed) {
@@ -54,4 +63,62 @@ fn unwatched_files(job: &Job<'_>, prepared: &PreparedSource) -> anyhow::Result<U
         }
     }
     Ok(UnwatchedFiles::from_files(&job.inputs.checkout, &files))
+}
+
+/// Returns the files that a checkout has of those that git listed, each with what git says about it. A checkout
+/// lacks what the user excluded, and the submodules that could not be fetched.
+fn present(
+    checkout: &Utf8Path,
+    listed: &[String],
+    has_excluded: bool,
+    missing_submodules: &[Utf8PathBuf],
+) -> BTreeMap<Utf8PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for (facts, path) in listed.iter().filter_map(|line| line.split_once('\t')) {
+        let (path, place) = (Utf8PathBuf::from(path), checkout.join(path));
+        let is_submodule = unwatched_files::is_submodule(facts);
+        // A submodule that was not checked out is an empty folder.
+        let is_absent = is_submodule && is_empty(&place) || has_excluded && place.symlink_metadata().is_err();
+        if is_absent {
+            continue;
+        }
+        let inside = missing_submodules.iter().filter(|missing| is_submodule && missing.starts_with(&path));
+        let facts = inside.fold(facts.to_owned(), |facts, missing| format!("{facts} without {missing}"));
+        files.insert(path, facts);
+    }
+    files
+}
+
+fn is_empty(folder: &Utf8Path) -> bool {
+    folder.read_dir_utf8().map_or(true, |mut entries| entries.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_checkout_lacks_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = Utf8Path::from_path(folder.path()).unwrap();
+        for folder in ["empty", "outer/inner"] {
+            fs_err::create_dir_all(checkout.join(folder)).unwrap();
+        }
+        fs_err::write(checkout.join("a.txt"), "").unwrap();
+        fs_err::os::unix::fs::symlink("nowhere", checkout.join("link")).unwrap();
+        let listed = ["a.txt", "excluded.txt", "link"].map(|path| format!("100644 blob 1\t{path}"));
+        let submodules = ["empty", "outer"].map(|path| format!("160000 commit 1\t{path}"));
+        let listed = [&listed[..], &submodules].concat();
+        let present = |missing: &[&str]| {
+            let missing: Vec<Utf8PathBuf> = missing.iter().map(Utf8PathBuf::from).collect();
+            let files = present(checkout, &listed, true, &missing).into_iter();
+            files.map(|(path, facts)| format!("{path}: {facts}")).collect::<Vec<_>>()
+        };
+        assert_eq!(present(&[]), ["a.txt: 100644 blob 1", "link: 100644 blob 1", "outer: 160000 commit 1"]);
+        assert_eq!(
+            present(&["empty", "outer/inner"])[2..],
+            ["outer: 160000 commit 1 without outer/inner"],
+            "a submodule of a submodule"
+        );
+    }
 }

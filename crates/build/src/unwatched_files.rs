@@ -80,7 +80,6 @@ impl UnwatchedFiles {
     /// Takes the files of a checkout, each with what git says about it: mode, type and id.
     pub fn from_files(checkout: &Utf8Path, files: &BTreeMap<Utf8PathBuf, String>) -> Self {
         let is_manifest = |path: &Utf8Path| path.file_name() == Some("Cargo.toml");
-        let is_submodule = |facts: &str| facts.starts_with("160000 ");
         let mut folders = BTreeSet::from([Utf8Path::new("")]);
         folders.extend(files.keys().filter(|path| is_manifest(path)).filter_map(|path| path.parent()));
         folders.extend(files.iter().filter(|(_, facts)| is_submodule(facts)).map(|(path, _)| path.as_path()));
@@ -144,6 +143,11 @@ impl UnwatchedFiles {
         }
         hash.finalize().to_hex().to_string()
     }
+}
+
+/// Whether git says that a path is a submodule.
+pub(crate) fn is_submodule(facts: &str) -> bool {
+    facts.starts_with("160000 ")
 }
 
 #[cfg(test)]
