@@ -177,3 +177,24 @@ fn a_script_runs_again_if_the_checkout_had_fewer_files() {
         assert_eq!(found, Some(expected), "{more:?}: {text}");
     }
 }
+
+#[test]
+fn a_build_is_made_again_if_a_file_changed_that_its_script_names() {
+    let outside = tempfile::tempdir().expect("a folder");
+    let model = outside.path().join("model.bin");
+    std::fs::write(&model, "1").expect("written");
+    let repository = sized_by_script(&format!(
+        "fn main() {{ println!(\"cargo:rerun-if-changed={{}}\\ncargo:rustc-env=SIZE={{}}\", {model:?}, std::fs::read({model:?}).unwrap().len()); }}\n",
+    ));
+    let home = home();
+    let list = || {
+        let printed = memprof(repository.root(), home.path(), &["list", "--refs", "HEAD", "--offline"]);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        printed.stderr.contains("Built ")
+    };
+    assert!(list());
+    assert!(!list(), "nothing changed");
+    std::fs::write(&model, "123").expect("written");
+    assert!(list(), "the script read another file");
+    assert!(!list(), "nothing changed");
+}

@@ -1,15 +1,17 @@
-//! What cargo tracks of a build that neither its revision nor its key has: files of packages outside of the
-//! checkout, and variables that the code or a build script reads. If one differs, the build is made again.
+//! What cargo tracks of a build that neither its revision nor its key has: files of packages outside of the checkout,
+//! files outside of it that a build script names, and variables that the code or a build script reads. If one
+//! differs, the build is made again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::messages::Messages;
+use crate::cargo::messages::{self, Messages};
 use crate::cargo::toolchain::is_of_our_cargo;
 use crate::freshness::Check;
 use crate::known_files::KnownFiles;
+use crate::watched::{self, Told};
 use memprof_support::redaction;
 use memprof_support::regular_file::followed;
 
@@ -21,25 +23,39 @@ pub struct OutsideInputs {
 }
 
 impl OutsideInputs {
-    /// Returns those of a build that was just made. `own` are the folders of the checkout and of the cache.
+    /// Returns those of a build that was just made. `own` are the folders of the checkout, of the cache and of git,
+    /// whose files change with what is checked out.
     pub(crate) fn of_build(
         messages: &Messages,
         check: &Check,
-        own: [&Utf8Path; 2],
+        own: [&Utf8Path; 3],
         environment: &BTreeMap<String, String>,
         known: &KnownFiles,
     ) -> Self {
+        let (mut files, mut names) = (check.read.clone(), check.variables.clone());
+        let pinned = messages.artifacts.iter().filter(|artifact| !messages::is_path_package(artifact));
+        let pinned: BTreeSet<Utf8PathBuf> = pinned.map(messages::package_folder).collect();
+        let scripts =
+            messages.scripts.iter().map(|script| (&script.out, messages.folder_of(&script.package)));
+        let foreign = messages.foreign_out_directories.iter().map(|out| (out, None));
+        for (out, package) in scripts.chain(foreign) {
+            let Some(folder) = out.parent() else { continue };
+            let output = followed::text(folder.join("output")).unwrap_or_default();
+            names.extend(variables_in(&output));
+            let Told::Files(told) = watched::told_in(&output) else { continue };
+            let told = told.into_iter().map(|file| package.clone().unwrap_or_default().join(file));
+            // The lock file decides the files of these packages.
+            let is_outside = |path: &Utf8PathBuf| {
+                path.is_absolute() && !path.ancestors().any(|folder| pinned.contains(folder))
+            };
+            files.extend(told.filter(is_outside));
+        }
+        names.retain(|name| !is_of_our_cargo(name));
         let own = own.map(Utf8Path::canonicalize_utf8);
         let is_own = |path: &Utf8PathBuf| own.iter().flatten().any(|own| path.starts_with(own));
         // A link of the checkout may lead outside.
-        let files = check.read.iter().filter_map(|path| path.canonicalize_utf8().ok());
-        let files = files.filter(|path| !is_own(path)).collect();
-        let scripts = messages.scripts.iter().map(|script| &script.out);
-        let mut names = check.variables.clone();
-        for folder in scripts.chain(&messages.foreign_out_directories).filter_map(|out| out.parent()) {
-            names.extend(variables_in(&followed::text(folder.join("output")).unwrap_or_default()));
-        }
-        names.retain(|name| !is_of_our_cargo(name));
+        let files = files.iter().filter_map(|path| path.canonicalize_utf8().ok());
+        let files = files.filter(|path| path.is_file() && !is_own(path)).collect();
         Self::now(files, names, environment, known)
     }
 
@@ -87,6 +103,58 @@ fn variables_in(output: &str) -> impl Iterator<Item = String> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cargo::messages::LocalScript;
+
+    /// The names of the files that count, of those that the scripts of a package of the checkout and of one of the
+    /// registry name.
+    fn counted(root: &Utf8Path, own: &[&str], foreign: &[&str]) -> Vec<String> {
+        let mut messages = Messages::default();
+        for (id, folder) in
+            [("path+file:///c#0.1.0", "checkout/app"), ("registry+x#1.0.0", "registry/dependency")]
+        {
+            let manifest = root.join(folder).join("Cargo.toml");
+            let line = format!(
+                r#"{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"{manifest}","filenames":[],
+                "target":{{"kind":["lib"],"crate_types":["lib"],"name":"a","src_path":"{manifest}"}},"features":[],
+                "fresh":true,"executable":null,"profile":{{"opt_level":"0","debug_assertions":true,
+                "overflow_checks":true,"test":false}}}}"#
+            );
+            messages.take(line.as_bytes(), |_| false);
+        }
+        let output = |name: &str, files: &[&str]| {
+            let folder = root.join("cache").join(name);
+            fs_err::create_dir_all(&folder).unwrap();
+            let lines = files
+                .iter()
+                .map(|file| format!("cargo:rerun-if-changed={}\n", file.replace("ROOT", root.as_str())));
+            fs_err::write(folder.join("output"), lines.collect::<String>()).unwrap();
+            folder.join("out")
+        };
+        let package = messages.artifacts[0].package_id.clone();
+        messages.scripts.push(LocalScript { package, out: output("own", own) });
+        messages.foreign_out_directories.push(output("foreign", foreign));
+        let folders = ["checkout", "cache", "git"].map(|folder| root.join(folder));
+        let folders = folders.each_ref().map(Utf8PathBuf::as_path);
+        let known = KnownFiles::default();
+        let inputs = OutsideInputs::of_build(&messages, &Check::default(), folders, &BTreeMap::new(), &known);
+        assert!(inputs.files.values().all(Option::is_some));
+        inputs.files.keys().map(|path| path.strip_prefix(root).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn a_file_counts_that_a_script_names_outside_of_what_is_known_already() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        for file in
+            ["model.bin", "header.h", "checkout/app/a", "cache/a", "git/HEAD", "registry/dependency/a.c"]
+        {
+            fs_err::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs_err::write(root.join(file), "").unwrap();
+        }
+        let own = ["../../model.bin", "a", "../../git/HEAD", "ROOT/cache/a", "ROOT/absent", "../.."];
+        let foreign = ["ROOT/header.h", "model.bin", "ROOT/registry/dependency/a.c"];
+        assert_eq!(counted(&root, &own, &foreign), ["header.h", "model.bin"]);
+    }
 
     #[test]
     fn a_build_script_names_variables_in_both_forms() {

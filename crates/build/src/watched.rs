@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
-use crate::cargo::messages::{self, LocalScript, Messages};
+use crate::cargo::messages::{LocalScript, Messages};
 use memprof_support::paths;
 use memprof_support::regular_file::followed;
 
@@ -36,8 +36,7 @@ pub(crate) fn find(
 
 /// Returns the files and folders whose change lets cargo run a build script again.
 fn named_by(script: &LocalScript, messages: &Messages) -> Option<Vec<Utf8PathBuf>> {
-    let artifact = messages.artifacts.iter().find(|artifact| artifact.package_id == script.package)?;
-    Some(named_in(told_by(script)?, &messages::package_folder(artifact)))
+    Some(named_in(told_by(script)?, &messages.folder_of(&script.package)?))
 }
 
 /// Returns the files and folders that a build script names. One that names none may read any of its package.
@@ -64,7 +63,8 @@ pub(crate) fn told_by(script: &LocalScript) -> Option<Told> {
     Some(told_in(&followed::text(script.out.parent()?.join("output")).ok()?))
 }
 
-fn told_in(output: &str) -> Told {
+/// Returns what a build script told cargo in its output.
+pub(crate) fn told_in(output: &str) -> Told {
     let told = output.lines().filter_map(|line| {
         line.strip_prefix("cargo::").or_else(|| line.strip_prefix("cargo:"))?.strip_prefix("rerun-if-")
     });

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(with("a", Fact::Outside, "1"), None, "an earlier version did not note it");
         let noted = |text| build(BTreeMap::from([(Fact::Key, "a"), (Fact::Outside, text)]));
         assert_eq!(differences(&noted("1"), &noted("1")), None);
-        let said = "packages outside of the repository, or variables that the code reads differ";
+        let said = "files outside of the repository, or variables that the code reads differ";
         assert_eq!(differences(&noted("1"), &noted("2")).unwrap(), said);
         assert_eq!(with("b", Fact::Configuration, "2").unwrap(), "cargo's configuration differs");
         assert_eq!(with("b", Fact::Environment, "").unwrap(), "the build's variables differ");

@@ -89,6 +89,11 @@ impl Messages {
         self.unreadable = self.unreadable.take().or(other.unreadable);
     }
 
+    /// Returns the folder of a package that has an artifact.
+    pub(crate) fn folder_of(&self, package: &PackageId) -> Option<Utf8PathBuf> {
+        self.artifacts.iter().find(|artifact| artifact.package_id == *package).map(package_folder)
+    }
+
     /// Returns the text of the first errors, as the compiler rendered them.
     pub fn first_errors(&self, count: usize) -> String {
         first_of(self.errors.iter(), count)

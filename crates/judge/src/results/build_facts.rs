@@ -75,7 +75,7 @@ const FACTS: [(Fact, &str, &[Purpose]); 14] = [
     (Fact::Configuration, "cargo's configuration", &[Continue, Keep]),
     (Fact::Overlay, "the overlay's files", &[Continue, Keep]),
     (Fact::Sources, "the sources", &[Continue, Merge]),
-    (Fact::Outside, "packages outside of the repository, or variables that the code reads", &[Continue]),
+    (Fact::Outside, "files outside of the repository, or variables that the code reads", &[Continue]),
     (Fact::Commit, "the commit", &[Merge]),
 ];
 
