@@ -12,7 +12,7 @@ use crate::cargo::messages::{self, Messages};
 use crate::compiled_test;
 use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::key_stamp::Unproven;
-use crate::known_files::KnownFiles;
+use crate::known_files::{self, KnownFiles};
 use crate::libraries;
 use crate::library_listing::{self, Start};
 use crate::noting_runner;
@@ -318,7 +318,7 @@ impl Artifacts<'_> {
     /// Returns `OUT_DIR` of each build script of these packages, with a hash of its files.
     pub fn outputs(&self) -> BTreeMap<Utf8PathBuf, Option<String>> {
         let folders = self.messages.scripts.iter().map(|script| &script.out);
-        folders.map(|folder| (folder.clone(), hash_of_folder(folder).ok())).collect()
+        folders.map(|folder| (folder.clone(), known_files::hash_folder(folder).ok())).collect()
     }
 
     /// Returns why an executable has no heap metrics: the compiler wrapper marked it, because the
@@ -421,26 +421,6 @@ impl Artifacts<'_> {
         companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
         Ok(())
     }
-}
-
-/// Returns a hash of the paths and contents of all files in a folder, and of the texts of links.
-fn hash_of_folder(folder: &Utf8Path) -> anyhow::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
-        let entry = entry?;
-        let path = paths::utf8(entry.path().to_owned())?;
-        let relative = path.strip_prefix(folder).unwrap_or(&path);
-        hasher.update(relative.as_str().as_bytes()).update(&[0]);
-        let content = if entry.file_type().is_file() {
-            store::hash_file(&path)?
-        } else if entry.file_type().is_symlink() {
-            path.read_link_utf8()?.to_string()
-        } else {
-            String::new()
-        };
-        hasher.update(content.as_bytes()).update(&[0]);
-    }
-    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Returns a hash of what each test of an executable can reach.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages::{self, Messages};
 use crate::compiled_copies;
+use crate::known_files;
 use crate::reading_macros;
 use crate::unwatched_files::{Reader, UnwatchedFiles};
 use memprof_support::regular_file::followed;
@@ -233,9 +234,14 @@ fn hash_of(path: &Utf8Path, hashes: &mut HashMap<Utf8PathBuf, String>) -> anyhow
     if let Some(hash) = hashes.get(path) {
         return Ok(hash.clone());
     }
-    let mut content = blake3::Hasher::new();
-    content.update_reader(followed::open(path)?)?;
-    let hash = content.finalize().to_hex().to_string();
+    let hash = if path.is_dir() {
+        // A macro may track a folder.
+        known_files::hash_folder(path)?
+    } else {
+        let mut content = blake3::Hasher::new();
+        content.update_reader(followed::open(path)?)?;
+        content.finalize().to_hex().to_string()
+    };
     hashes.insert(path.to_owned(), hash.clone());
     Ok(hash)
 }
@@ -386,6 +392,22 @@ mod tests {
         assert_eq!(original_of_link(&folder.join("demo")), Some(folder.join("demo-3")));
         write("other", "four");
         assert_eq!(original_of_link(&folder.join("other")), None);
+    }
+
+    #[test]
+    fn a_folder_among_the_sources_is_hashed_with_its_names_and_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let sql = Utf8Path::from_path(folder.path()).unwrap().join("sql");
+        fs_err::create_dir(&sql).unwrap();
+        let hash = |file: &str, content: &str| {
+            fs_err::write(sql.join(file), content).unwrap();
+            hash_of(&sql, &mut HashMap::new()).unwrap()
+        };
+        let one = hash("1.sql", "a");
+        assert_eq!(hash("1.sql", "a"), one);
+        assert_ne!(hash("1.sql", "b"), one);
+        hash("1.sql", "a");
+        assert_ne!(hash("2.sql", ""), one);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
+use memprof_support::paths;
 use memprof_support::regular_file::followed;
 use memprof_support::sealed;
 
@@ -154,6 +155,26 @@ const MOST_OF_STORED: u64 = 64 << 30;
 pub fn hash_file(path: &Utf8Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(followed::open_within(path, MOST_OF_STORED)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Returns a hash of the paths and contents of all files in a folder, and of the texts of links.
+pub(crate) fn hash_folder(folder: &Utf8Path) -> anyhow::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
+        let entry = entry?;
+        let path = paths::utf8(entry.path().to_owned())?;
+        let relative = path.strip_prefix(folder).unwrap_or(&path);
+        hasher.update(relative.as_str().as_bytes()).update(&[0]);
+        let content = if entry.file_type().is_file() {
+            hash_file(&path)?
+        } else if entry.file_type().is_symlink() {
+            path.read_link_utf8()?.to_string()
+        } else {
+            String::new()
+        };
+        hasher.update(content.as_bytes()).update(&[0]);
+    }
     Ok(hasher.finalize().to_hex().to_string())
 }
 
