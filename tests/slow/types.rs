@@ -1,6 +1,7 @@
 //! Call sites by type: the bytes of each type are known, and the names of functions have types.
 
-use crate::support::Printed;
+use crate::support::traced::memprof;
+use crate::support::{Printed, TestRepository};
 use crate::why::{Subject, assert_exact, rows};
 
 /// Functions that allocate blocks of known types; `N` is another number at each revision.
@@ -273,4 +274,22 @@ fn searches_and_archives_have_types_and_owners_and_share_their_builds() {
     let proven = memprof(&["prove", "old..new", "-k", "holds", "--offline", "--why-by", "owner"]);
     with_owners(&proven);
     with_types(&memprof(&["report", "--why-by", "type"]));
+}
+
+#[test]
+fn the_build_is_the_same_whatever_is_checked_out() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"tiny\"\nversion = \"0.1.0\"\n");
+    repository.write("src/lib.rs", "#[test]\nfn holds() { assert!(cfg!(marked)); }\n");
+    repository.write(".cargo/config.toml", "[target.'cfg(unix)']\nrustflags = [\"--cfg\", \"marked\"]\n");
+    repository.write(".gitignore", "target\n");
+    repository.commit("Start");
+    let archive = ["build", "--refs", "HEAD", "--offline", "--archive", "one.tar.zst", "--why-by", "type"];
+    // The checkout is empty at first.
+    for word in ["Built HEAD", "Fresh HEAD"] {
+        let printed = memprof(&repository, &archive);
+        assert!(printed.code == 0 && printed.stderr.contains(word), "{word}: {}", printed.everything());
+        std::fs::remove_file(repository.path("one.tar.zst")).expect("removed");
+    }
 }

@@ -21,8 +21,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
     let inputs = job.inputs;
     let toolchain = job.toolchain;
     let mut environment = build_environment(job);
-    let flags = typed_names::variable(job, &environment)?;
-    environment.extend(line_tables::variable(job)?.into_iter().chain(flags));
+    environment.extend(line_tables::variable(job)?);
     Ok(KeyInputs {
         tree: job.revision().tree.clone(),
         workspace: inputs.plan.workspace.clone(),
@@ -40,6 +39,7 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         programs: programs(job),
         programs_of_tests: started_programs::are_started(job),
         affected: inputs.plan.request.build.settings.affected,
+        typed_names: typed_names::are_added(job),
         selected: None,
     })
 }

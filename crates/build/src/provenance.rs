@@ -61,6 +61,9 @@ pub struct KeyInputs {
     /// the rules by which that is found, as that of [`Executable::reached`] has.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "affected_2")]
     pub affected: bool,
+    /// Whether names have types. If not, this is not part of the key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub typed_names: bool,
     /// What selects tests, if executables without a selected test were left out. If none were, this is not part of
     /// the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -432,6 +435,7 @@ pub mod samples {
             programs: Vec::new(),
             programs_of_tests: false,
             affected: false,
+            typed_names: false,
             selected: None,
         };
         Provenance {

@@ -12,15 +12,19 @@ const FLAG: &str = "-Csymbol-mangling-version=v0";
 /// The first release that takes the flag.
 const TAKES_FLAG: (u32, u32) = (1, 59);
 
-/// Returns the variable that adds the flag to those that the user has, with its value; `None` if the run
-/// does not ask for types, or if the toolchain does not know the flag. `given` is the build's environment.
+/// Whether the run asks for types, and the toolchain knows the flag.
+pub(crate) fn are_added(job: &Job<'_>) -> bool {
+    job.inputs.plan.request.typed_names
+        && release(&job.toolchain.version).is_some_and(|release| release >= TAKES_FLAG)
+}
+
+/// Returns the variable that adds the flag to those that the user has, with its value; `None` if it is not added.
+/// `given` is the build's environment. The revision must be checked out: cargo's configuration decides.
 pub(crate) fn variable(
     job: &Job<'_>,
     given: &BTreeMap<String, String>,
 ) -> anyhow::Result<Option<(String, String)>> {
-    if !job.inputs.plan.request.typed_names
-        || release(&job.toolchain.version).is_none_or(|release| release < TAKES_FLAG)
-    {
+    if !are_added(job) {
         return Ok(None);
     }
     let config = job.config()?;
