@@ -198,3 +198,44 @@ fn a_build_is_made_again_if_a_file_changed_that_its_script_names() {
     assert!(list(), "the script read another file");
     assert!(!list(), "nothing changed");
 }
+
+/// Declares an allocator that does not compile when it is wrapped.
+const PARTICULAR: &str = "use std::alloc::{GlobalAlloc, Layout, System};
+struct Own;
+unsafe impl GlobalAlloc for Own {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 { System.alloc(layout) }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) { System.dealloc(block, layout) }
+}
+trait Probe {}
+impl Probe for Own {}
+fn probe(_: &impl Probe) {}
+#[global_allocator]
+static ALLOCATOR: Own = Own;
+#[test]
+fn probes() { probe(&ALLOCATOR); assert_eq!(app::size(), b::size()); }
+";
+
+#[test]
+fn a_changed_crate_is_compiled_once_although_an_allocator_cannot_be_wrapped() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[workspace]\nmembers = [\"app\", \"b\"]\nresolver = \"2\"\n");
+    repository.write("app/Cargo.toml", MANIFEST.replace("NAME", "app") + "b = { path = \"../b\" }\n");
+    repository.write("app/src/lib.rs", "pub fn size() -> usize { b::size() }\n");
+    repository.write("app/tests/own.rs", PARTICULAR);
+    repository.write("b/Cargo.toml", MANIFEST.replace("NAME", "b"));
+    repository.write("b/src/lib.rs", "pub fn size() -> usize { 1 }\n");
+    repository.write(".gitignore", "target\n");
+    repository.command("cargo").args(["generate-lockfile", "--offline"]).status().expect("cargo runs");
+    repository.commit("old");
+    repository.write("b/src/lib.rs", "pub fn size() -> usize { 2 }\n");
+    repository.commit("new");
+    let home = home();
+    let refs = ["--refs", "HEAD~1,HEAD", "--offline", "--workspace", "--repeat", "1"];
+    let printed = memprof(repository.root(), home.path(), &refs);
+    for log in ["0-HEAD-1.log", "1-HEAD.log"] {
+        let text = repository.read(&format!("target/memprof/latest/builds/{log}"));
+        assert!(text.contains("# trying again without wrapping"), "{text}\n{}", printed.everything());
+        let compiled = text.lines().filter(|line| line.contains("Compiling b ")).count();
+        assert_eq!(compiled, 1, "{text}");
+    }
+}

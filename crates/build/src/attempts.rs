@@ -101,17 +101,17 @@ pub(crate) fn build(
         // A target that does not compile has errors although cargo succeeded: see `stand_in`.
         let errors = &compiled.messages.errors;
         let has_failed = !compiled.success || !programs.failed.is_empty();
-        if has_failed {
-            // What was compiled before the error is fresh in the next build.
+        let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
+        if may_be_ours {
+            // What was compiled without an error is fresh in the next build.
             let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
             // The error may be of a crate that was compiled from other sources.
             let is_first = matches!(remedy, Remedy::Remove);
-            if is_first && !check.stale.is_empty() && !job.inputs.is_interrupted() {
+            if has_failed && is_first && !check.stale.is_empty() && !job.inputs.is_interrupted() {
                 remedy = remedy.apply(job, &check.stale, &BTreeSet::new())?;
                 continue;
             }
         }
-        let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
         if may_be_ours
             && !job.inputs.is_interrupted()
             && prepared.skip_suspects(&mut skipped, job, errors, &mut log)?
