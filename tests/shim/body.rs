@@ -94,6 +94,17 @@ fn a_wrapped_allocator_counts_the_same() {
 }
 
 #[test]
+fn the_body_is_marked_under_an_allocator_that_is_not_tracked() {
+    let executable = tests(&["--cfg", "foreign_allocator"]);
+    let record = marked(&executable, "a_block").env("MEMPROF_STACKS", "table").succeed();
+    assert_eq!(beginning(&record), ("body", None));
+    assert_eq!(record.events("stacks").len(), 1, "call stacks of malloc and of GPUs are recorded");
+    assert!(record.checkpoint("done")["metrics"].get("heap.peak").is_none());
+    let record = marked(&executable, "there_is_no_such_test").succeed();
+    assert_eq!(beginning(&record), ("process", Some("the test's body did not begin")));
+}
+
+#[test]
 fn an_executable_at_a_fixed_address_is_marked() {
     check(&tests(&["-C", "relocation-model=static"]));
 }

@@ -38,8 +38,7 @@ pub(crate) fn log_of(
     Ok(match read_log(&folder.join(file::LOG)) {
         Ok(log) if log.recording.is_some() => Ok(log),
         Ok(_) => {
-            let reason =
-                "needs Linux with 64 bits, heap figures, and /proc if code in `.preinit_array` allocates";
+            let reason = "needs Linux with 64 bits, and /proc if code in `.preinit_array` allocates";
             Err(format!("the test at {name} recorded no call stacks ({reason})"))
         }
         Err(error) => Err(format!("the call stacks of {name} cannot be read: {error:#}")),

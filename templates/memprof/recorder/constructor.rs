@@ -8,9 +8,11 @@
 //! `start` is logged here, so the harness's own allocations come after it. No later point comes
 //! before the test's body in every harness, unless the source changes.
 
+use crate::blocks::owner;
 use crate::log::environment::Environment;
 use crate::platform::own_memory;
 use crate::recorder::start_and_end;
+use crate::stacks::stack_recording;
 
 #[used]
 #[cfg_attr(any(target_os = "macos", target_os = "ios"), link_section = "__DATA,__mod_init_func")]
@@ -19,8 +21,11 @@ use crate::recorder::start_and_end;
 static CONSTRUCTOR: extern "C" fn() = construct;
 
 extern "C" fn construct() {
-    // Decides by a variable that is removed below.
+    // These decide by variables that are removed below. The first allocation decided already, unless
+    // the executable has an allocator that is not tracked.
     own_memory::are_used();
+    owner::looks_at_each_block();
+    stack_recording::are_recorded();
     if let Some(environment) = Environment::take() {
         // Miri has no `atexit`.
         if start_and_end::start(environment) && !cfg!(miri) {
