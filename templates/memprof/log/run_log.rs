@@ -62,7 +62,18 @@ impl Log {
         nanoseconds: u64,
         fields: impl FnOnce(&mut Json<'_>),
     ) -> io::Result<()> {
-        self.make(event, nanoseconds, fields);
+        self.write_for(thread_number::current(), event, nanoseconds, fields)
+    }
+
+    /// Writes a line like [`write`](Self::write), as the line of a thread that may be another one.
+    pub(crate) fn write_for(
+        &mut self,
+        thread: u32,
+        event: &str,
+        nanoseconds: u64,
+        fields: impl FnOnce(&mut Json<'_>),
+    ) -> io::Result<()> {
+        self.make(thread, event, nanoseconds, fields);
         if self.waiting.is_empty() {
             append(&mut self.file, self.mapped.as_mut(), &self.line)
         } else {
@@ -78,7 +89,7 @@ impl Log {
         nanoseconds: u64,
         fields: impl FnOnce(&mut Json<'_>),
     ) -> io::Result<()> {
-        self.make(event, nanoseconds, fields);
+        self.make(thread_number::current(), event, nanoseconds, fields);
         self.waiting.extend(&self.line);
         if self.waiting.len() < MOST_WAITING { Ok(()) } else { self.write_waiting() }
     }
@@ -113,14 +124,14 @@ impl Log {
         written
     }
 
-    fn make(&mut self, event: &str, nanoseconds: u64, fields: impl FnOnce(&mut Json<'_>)) {
+    fn make(&mut self, thread: u32, event: &str, nanoseconds: u64, fields: impl FnOnce(&mut Json<'_>)) {
         let mut json = Json::begin(&mut self.line);
         json.figure("v", VERSION);
         json.text("event", event);
         json.figure("seq", self.sequence);
         json.figure("ns", nanoseconds);
         json.figure("pid", self.process.into());
-        json.figure("thread", thread_number::current().into());
+        json.figure("thread", thread.into());
         fields(&mut json);
         json.end();
         self.sequence += 1;

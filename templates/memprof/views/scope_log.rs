@@ -6,6 +6,7 @@ use crate::lines::occurrences::Logged;
 use crate::log::json::Json;
 use crate::metrics::metric::{Index, Kind, Metric};
 use crate::metrics::source::Extent;
+use crate::platform::thread_number;
 use crate::platform::untracked::{Text, Untracked};
 use crate::recorder::holding::settle_and_hold;
 use crate::recorder::marks::{Mark, Recorder};
@@ -20,6 +21,8 @@ const HOST: &str = "host_pinned";
 /// The mark at which a scope began, to compare with at its end. `values` has an entry for each
 /// metric that existed then.
 pub(crate) struct ScopeStart {
+    /// The thread where it began. The depth counts there.
+    thread: u32,
     number: u64,
     nanoseconds: u64,
     /// 1-based occurrence of this label, in the order in which scopes begin. So the outermost call
@@ -55,7 +58,8 @@ impl Recorder {
             values.push(mark.values.get(index));
         }
         self.open_scopes += 1;
-        Some(ScopeStart { number: mark.number, nanoseconds: mark.nanoseconds, occurrence, values })
+        let (thread, number, nanoseconds) = (thread_number::current(), mark.number, mark.nanoseconds);
+        Some(ScopeStart { thread, number, nanoseconds, occurrence, values })
     }
 
     /// Returns the mark at its end, if there is a log.
@@ -65,7 +69,7 @@ impl Recorder {
         let mark = self.mark(Extent::Scopes);
         self.log_what_appeared(&mark);
         self.log(|recorder, log| {
-            log.write("scope", mark.nanoseconds, |json| {
+            log.write_for(start.thread, "scope", mark.nanoseconds, |json| {
                 json.text("label", label);
                 json.figure("occurrence", start.occurrence);
                 json.text("at", at);
