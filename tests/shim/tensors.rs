@@ -46,6 +46,16 @@ fn a_report_has_what_was_measured_so_far_and_the_tensors_that_are_alive() {
 }
 
 #[test]
+fn a_report_after_many_groups_of_tensors_takes_no_time_for_each_pair_of_them() {
+    let record = Experiment::of(program("report", &[])).arg("many").succeed();
+    let report = String::from_utf8_lossy(&record.output.stdout).into_owned();
+    assert!(report.contains("\n1 tensor alive, "), "{report}");
+    // It takes milliseconds. When each group looked through the whole log, it took 20 s.
+    let seconds: u64 = report.lines().next().unwrap().parse().unwrap();
+    assert!(seconds < 5, "{seconds} s");
+}
+
+#[test]
 fn a_naming_is_one_line_with_all_that_was_said() {
     let record = named();
     let mut weight = fields(record.events("tensor")[0]);

@@ -60,7 +60,7 @@ fn write(out: &mut Untracked<u8>, log: &str) {
     // A traced call may be one of very many.
     let scopes = of("scope").filter(|line| !line.contains("\"traced\":true"));
     rows(out, log, "scope", scopes, &OF_SCOPES);
-    tensors(out, of("tensor"), log);
+    tensors(out, of("tensor"), of("tensors_end"));
 }
 
 /// A row for each of these lines of the log, with the bytes of all metrics with these parts, and where
@@ -117,22 +117,18 @@ fn rows<'a>(
     out.push(b'\n');
 }
 
-fn tensors<'a>(out: &mut Untracked<u8>, named: impl Iterator<Item = &'a str>, log: &str) {
-    let ended = |group: Option<i128>| {
-        let mut ends = log.lines().filter(|line| text(line, "event") == Some("tensors_end"));
-        ends.any(|line| number(line, "group") == group)
-    };
+fn tensors<'a>(
+    out: &mut Untracked<u8>,
+    named: impl Iterator<Item = &'a str>,
+    ends: impl Iterator<Item = &'a str>,
+) {
+    let mut ended = Untracked::new();
+    ends.filter_map(|line| number(line, "group")).for_each(|group| ended.push(group));
+    ended.as_mut().sort_unstable();
+    let has_ended =
+        |line: &str| number(line, "group").map_or(false, |group| ended.binary_search(&group).is_ok());
     let mut alive: Untracked<&str> = Untracked::new();
-    let mut last = (None, false);
-    for line in named {
-        let group = number(line, "group");
-        if last.0 != group {
-            last = (group, ended(group));
-        }
-        if !last.1 {
-            alive.push(line);
-        }
-    }
+    named.filter(|line| !has_ended(line)).for_each(|line| alive.push(line));
     if alive.is_empty() {
         return;
     }
