@@ -82,8 +82,9 @@ enum Origin {
     Ended,
 }
 
+/// The pools; `None` in a forked child, where a thread that does not exist may hold the lock.
 fn hold() -> Option<Held<'static, Registry>> {
-    POOLS.hold_as(thread_number::place())
+    if process::is_own_process() { POOLS.hold_as(thread_number::place()) } else { None }
 }
 
 /// The time in which a thread asks pools.
@@ -209,9 +210,6 @@ pub(crate) fn set_trim(place: usize, release: Callback) {
 
 /// Asks a pool for the last time. Its peaks count up to here.
 pub(crate) fn end(place: usize) {
-    if !process::is_own_process() {
-        return;
-    }
     if process::is_recording() && !std::thread::panicking() {
         let _asking = Asking::begin();
         let is_it = |pool: &Known| pool.asked();
