@@ -265,6 +265,17 @@ fn after_the_program_released_its_device_the_process_has_nothing_there() {
 }
 
 #[test]
+fn a_figure_of_the_process_that_nvml_no_longer_has_is_missing_with_nvmls_reason() {
+    let state = laboratory().folder.join(format!("state-{}", std::process::id()));
+    let run = program("late", &["lost"]).env("FAKE_NVML_STATE", &state).succeed();
+    assert_eq!(run.figure("allocated", "gpu.0.process"), Some(CONTEXT + 6 * MIB));
+    assert_eq!(run.figure("lost", "gpu.0.process"), None);
+    let reason = "nvmlDeviceGetComputeRunningProcesses_v3: GPU is lost (15)";
+    assert_eq!(run.reason("gpu.0.process"), reason);
+    fs_err::remove_file(state).unwrap();
+}
+
+#[test]
 fn a_process_without_a_context_has_its_figure_once_it_has_one() {
     let run = program("late", &["without-context"]).succeed();
     assert_eq!(run.figure("without a context", "gpu.0.live"), Some(4 * MIB));

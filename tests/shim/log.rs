@@ -1,5 +1,7 @@
 //! The log's form, and what stands in it.
 
+use std::collections::BTreeSet;
+
 use memprof_judge::results::log_checksum::{Forgery, LogKey};
 use serde_json::{Value, json};
 
@@ -152,6 +154,13 @@ fn a_program_that_closes_all_descriptors_finds_nothing_of_ours_in_its_files() {
     if cfg!(target_os = "linux") {
         assert_eq!(record.labels(), ["start", "before", "after", "and after", "done"], "the log is mapped");
         assert_eq!(record.events("end").len(), 1);
+        // All for the same reason. `cpu.program` has another one if the process has read too many pages.
+        let reasons: BTreeSet<_> =
+            record.events("absent").iter().map(|line| line["reason"].as_str().unwrap()).collect();
+        let lost = "can no longer be read; the program may have closed a file descriptor of memprof";
+        assert_eq!(reasons, BTreeSet::from([lost]), "{}", record.log_text());
+        let metrics = record.events("absent");
+        assert!(metrics.iter().any(|line| line["metric"] == "cpu.program"), "{metrics:?}");
     }
     let long = Experiment::of(program("closing", &[])).arg(&files).arg("1000").succeed();
     assert!(long.events("end").is_empty(), "more than the mapped part");

@@ -19,7 +19,7 @@ const OF_DEVICE: [&str; 9] = [
 pub(crate) const OF_HOST: usize = 2;
 
 const NOT_ANSWERED: &str = "the driver no longer answers for this device";
-const UNLISTED: &str = "NVML does not list this process on the device: it has no context there, or its id is hidden, as in a container";
+pub(crate) const UNLISTED: &str = "NVML does not list this process on the device: it has no context there, or its id is hidden, as in a container";
 const NO_ROOM: &str = "this process uses more devices than the log has room for";
 
 /// Adds one device's metrics to the catalogue.
@@ -47,7 +47,7 @@ impl DeviceMetrics<'_> {
             source
         };
         let name = self.name(metric);
-        let lost = if metric == "process" { UNLISTED } else { NOT_ANSWERED };
+        let lost = NOT_ANSWERED;
         self.catalogue.add_metric(Metric { name, source, kind, lost, is_zero_before: true, base: 0 })
     }
 

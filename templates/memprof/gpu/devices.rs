@@ -12,7 +12,7 @@
 use crate::blocks::site_figures::{AtNextMark, Changed, Interval};
 use crate::blocks::size_count::SizeCount;
 use crate::gpu::cuda_driver::{self, Driver, Pool, PoolFigures};
-use crate::gpu::device_metrics::{DeviceMetrics, OF_HOST};
+use crate::gpu::device_metrics::{DeviceMetrics, OF_HOST, UNLISTED};
 use crate::gpu::handlers::Handlers;
 use crate::gpu::rendezvous::{Figures, HOST, Rendezvous};
 use crate::log::environment::Environment;
@@ -84,9 +84,12 @@ struct Device {
 #[derive(Clone, Copy)]
 struct Last {
     pool: Option<PoolFigures>,
-    process: Option<u64>,
+    /// `None` if NVML was not asked.
+    process: Option<Result<u64, Problem>>,
     memory: Option<u64>,
 }
+
+const NOT_ASKED: Last = Last { pool: None, process: None, memory: None };
 
 /// A device that the program uses now and did not use before.
 struct Seen<'a> {
@@ -109,7 +112,7 @@ impl Device {
             was_listed: false,
             memory: None,
             context: None,
-            last: Last { pool: None, process: None, memory: None },
+            last: NOT_ASKED,
         }
     }
 
@@ -243,14 +246,12 @@ impl Gpu {
         let nvml = nvml.and_then(|nvml| nvml.as_ref().ok()).zip(device.nvml);
         let pool = device.pool.and_then(|(pool, _)| driver.pool_figures(pool));
         let process = |(nvml, found): (&Nvml, nvml::Device)| match nvml.process_memory(found) {
-            Err(Problem::Unlisted(_)) if device.was_listed && self.is_released(driver, device, pool) => {
-                Some(0)
-            }
-            process => process.ok(),
+            Err(Problem::Unlisted(_)) if device.was_listed && self.is_released(driver, device, pool) => Ok(0),
+            process => process,
         };
         Last {
             pool,
-            process: nvml.filter(|_| device.process.is_some()).and_then(process),
+            process: nvml.filter(|_| device.process.is_some()).map(process),
             memory: nvml
                 .filter(|_| device.memory.is_some())
                 .and_then(|(nvml, device)| nvml.device_memory(device).ok()),
@@ -519,8 +520,12 @@ impl Source for Gpu {
             let last = match driver {
                 Some(driver) => self.ask(driver, &device, extent),
                 None if self.taken => device.last,
-                None => continue,
+                None => {
+                    self.devices.as_mut()[place].last = NOT_ASKED;
+                    continue;
+                }
             };
+            self.devices.as_mut()[place].last = last;
             if let (Some((_, [used, used_peak, reserved, reserved_peak])), Some(figures)) =
                 (device.pool, last.pool)
             {
@@ -529,7 +534,8 @@ impl Source for Gpu {
                 values.set(reserved, Some(figures.reserved));
                 values.set(reserved_peak, Some(figures.reserved_peak));
             }
-            for (index, figure) in [(device.process, last.process), (device.memory, last.memory)] {
+            let process = last.process.and_then(Result::ok);
+            for (index, figure) in [(device.process, process), (device.memory, last.memory)] {
                 if let Some(index) = index {
                     values.set(index, figure);
                 }
@@ -542,6 +548,14 @@ impl Source for Gpu {
             let figures = self.figures(HOST).copied().unwrap_or(NO_FIGURES);
             values.set(live, Some(figures.live));
             values.set(peak, Some(figures.peak));
+        }
+    }
+
+    fn why_lost(&self, index: Index) -> Option<&'static str> {
+        let device = self.devices.iter().find(|device| device.process == Some(index))?;
+        match device.last.process?.err()? {
+            Problem::Unlisted(_) => Some(UNLISTED),
+            problem => Some(self.nvml.as_ref()?.as_ref().ok()?.reason(problem)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a source of figures does.
 
 use crate::log::environment::Environment;
-use crate::metrics::metric::{Catalogue, Values};
+use crate::metrics::metric::{Catalogue, Index, Values};
 
 /// Which figures a mark reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,13 @@ pub(crate) trait Source {
     /// Reads the current figures, at least those of this extent, and begins a new interval for the
     /// peaks.
     fn read(&mut self, values: &mut Values, extent: Extent);
+
+    /// Why a metric had no figure when it was read last. `None` if that is what [`Metric::lost`] says.
+    ///
+    /// [`Metric::lost`]: crate::metrics::metric::Metric::lost
+    fn why_lost(&self, _index: Index) -> Option<&'static str> {
+        None
+    }
 
     /// Pays now what is otherwise paid at first use: contexts, lazily loaded modules.
     fn warm_up(&mut self) {}

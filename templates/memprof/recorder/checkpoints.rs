@@ -111,18 +111,19 @@ impl Recorder {
     }
 
     /// Logs a metric that can no longer be read, for example after the program closed all
-    /// descriptors.
+    /// descriptors, and why.
     fn log_what_was_lost(&mut self, mark: &Mark) {
         for place in 0..self.catalogue.length() {
             let index = Index::at(place);
             let is_missing =
                 mark.values.get(index).is_none() && !self.catalogue.metric(index).lost.is_empty();
             if is_missing && !std::mem::replace(self.lost.get_mut(index), true) {
+                let known = self.sources.each().iter().find_map(|source| source.why_lost(index));
                 self.log(|recorder, log| {
                     log.write("absent", mark.nanoseconds, |json| {
                         let metric = recorder.catalogue.metric(index);
                         json.text("metric", metric.name);
-                        json.text("reason", metric.lost);
+                        json.text("reason", known.unwrap_or(metric.lost));
                     })
                 });
             }

@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use crate::log::environment::Environment;
-use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
+use crate::metrics::metric::{Catalogue, Index, Kind, Values};
 use crate::platform::configuration;
 use crate::platform::descriptor;
 use crate::platform::loaded;
@@ -61,14 +61,7 @@ impl Program {
         let mut buffer = Untracked::new();
         buffer.reserve(AT_ONCE * ENTRY);
         (0..AT_ONCE * ENTRY).for_each(|_| buffer.push(0));
-        let index = catalogue.add_metric(Metric {
-            name: "cpu.program",
-            source: "/proc/self/pagemap",
-            kind: Kind::Level,
-            lost: "this process has read a million entries of the program's pages",
-            is_zero_before: true,
-            base: 0,
-        });
+        let index = catalogue.add("cpu.program", "/proc/self/pagemap", Kind::Level);
         let pagemap = descriptor::out_of_the_way(pagemap);
         let statm = OpenOptions::new().read(true).open("/proc/self/statm");
         let statm = statm.ok().map(descriptor::out_of_the_way);
@@ -85,6 +78,12 @@ impl Program {
             _ => self.count(file_pages),
         };
         values.set(self.index, bytes);
+    }
+
+    /// Why the metric has no figure any more, if that is no failure.
+    pub(crate) fn why_lost(&self, index: Index) -> Option<&'static str> {
+        let is_spent = index == self.index && self.spent >= MOST;
+        if is_spent { Some("this process has read a million entries of the program's pages") } else { None }
     }
 
     /// Returns the pages of files that the process has in memory: the third number of `statm`.

@@ -1,7 +1,7 @@
 //! Other platforms do not tell which pages of a program are in memory.
 
 use crate::log::environment::Environment;
-use crate::metrics::metric::{Catalogue, Values};
+use crate::metrics::metric::{Catalogue, Index, Values};
 
 pub(crate) enum Program {}
 
@@ -11,6 +11,10 @@ impl Program {
     }
 
     pub(crate) fn read(&mut self, _values: &mut Values) {
+        match *self {}
+    }
+
+    pub(crate) fn why_lost(&self, _index: Index) -> Option<&'static str> {
         match *self {}
     }
 }

@@ -197,4 +197,8 @@ impl Source for Resident {
             }
         }
     }
+
+    fn why_lost(&self, index: Index) -> Option<&'static str> {
+        self.open.as_ref()?.program.as_ref()?.why_lost(index)
+    }
 }
