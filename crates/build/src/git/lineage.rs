@@ -71,6 +71,12 @@ impl Lineage {
         way
     }
 
+    /// Returns the commits of [`way`](Self::way) without its two ends.
+    pub fn between(&self, from: usize, to: usize) -> Vec<usize> {
+        let way = self.way(from, to);
+        way.get(1..way.len().saturating_sub(1)).unwrap_or_default().to_vec()
+    }
+
     /// Returns the parent of a commit through which the path from another commit leads.
     pub fn parent_on_way(&self, commit: usize, descendants: &[bool]) -> Option<usize> {
         self.parents[commit].iter().copied().find(|&parent| descendants[parent])

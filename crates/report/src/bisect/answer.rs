@@ -109,10 +109,14 @@ impl StepAnswer<'_> {
             return self.update(&figures, out);
         }
         let (before, after) = (step.before.short(), step.commit.short());
-        if report.result.is_none() {
-            return writeln!(out, "{bullet}{after} {} {figures}  {}", step.commit.day(), step.commit.subject);
-        }
         let count = counted(step.candidates.len(), "commit");
+        if report.result.is_none() {
+            let by = match step.kind {
+                StepKind::Commit => step.commit.subject.clone(),
+                _ => format!("by one of {count} after {before}, up to {after}"),
+            };
+            return writeln!(out, "{bullet}{after} {} {figures}  {by}", step.commit.day());
+        }
         match step.kind {
             StepKind::Commit => return self.commit(&figures, out),
             StepKind::Skipped => {

@@ -143,8 +143,9 @@ pub fn tests_line(tests: &[MeasuredCommit]) -> String {
     }
 }
 
+/// Reports for tests.
 #[cfg(test)]
-mod tests {
+pub(crate) mod samples {
     use serde_json::{Value, json};
 
     use super::*;
@@ -153,7 +154,8 @@ mod tests {
         json!({"name": name, "commit": name, "subject": "", "author": "", "date": "", "parents": [], "value": 0})
     }
 
-    fn step(commit: &str, difference: i64, kind: &str) -> Value {
+    /// Returns a step from `b000000` to a commit.
+    pub(crate) fn step(commit: &str, difference: i64, kind: &str) -> Value {
         let facts =
             |commit: &str| json!({"commit": commit, "subject": "", "author": "", "date": "", "parents": []});
         let mut step = facts(commit);
@@ -173,7 +175,8 @@ mod tests {
         step
     }
 
-    fn answered(result: &Value, steps: &[Value]) -> String {
+    /// Returns the report of a history with these steps, or of a bisection with this result.
+    pub(crate) fn report(result: &Value, steps: &[Value]) -> SearchReport {
         let report = json!({
             "version": 1, "tool": "", "id": "", "created": "", "command": "history", "find": null,
             "result": result, "test": "p::b::decode", "title": "decode", "params": [], "metric": "heap.peak",
@@ -181,7 +184,19 @@ mod tests {
             "commits": 33, "first_parent": false, "paths": [], "steps": steps, "measured": [], "replay": [],
             "effort": {"measured": 0, "skipped": 0, "built": 0, "runs": 0, "seconds": 0.0},
         });
-        answer(&serde_json::from_value(report).unwrap())
+        serde_json::from_value(report).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::samples::{report, step};
+    use super::*;
+
+    fn answered(result: &Value, steps: &[Value]) -> String {
+        answer(&report(result, steps))
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl<'a> TestOfHistory<'a> {
             let options = Options { why: compared.and_then(|step| step.why.clone()), ..options.clone() };
             let comparison = compared.map(|step| &step.comparison);
             let anchor = self.step_anchor(step.commit.short());
-            sections.push(section(step, &anchor, comparison, &options, data));
+            sections.push(section((step, self.report.noun()), &anchor, comparison, &options, data));
         }
         html! { @for section in &sections { (section) } }
     }
@@ -214,9 +214,9 @@ fn comparing(report: &SearchReport) -> String {
     format!("cargo memprof OLD NEW --exact {}", shell_quoted(OsStr::new(&report.test)))
 }
 
-/// What one step changed: its tests, as on the page of a comparison.
+/// What one step changed: its tests, as on the page of a comparison. The noun is that of what was searched.
 fn section(
-    step: &FoundStep,
+    (step, noun): (&FoundStep, &str),
     anchor: &str,
     comparison: Option<&Comparison>,
     options: &Options,
@@ -242,10 +242,35 @@ fn section(
         section.step id=(anchor) {
             h2 { (sign) " " code { (short) } " " (one_line(&step.commit.subject)) }
             p.quiet { (one_line(&step.commit.author)) " · " (step.commit.day()) " · before it: " code { (step.before.short()) } }
+            @if !step.candidates.is_empty() {
+                p { "The change is among " (counted(step.candidates.len(), noun)) " after " code { (step.before.short()) } ", up to " code { (short) } "." }
+            }
             @if !step.files.is_empty() {
                 details { summary { (counted(step.files.len(), "file")) } ul { @for file in &step.files { li { code { (one_line(file)) } } } } }
             }
             @for section in &sections { (section) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::bisect::headline::samples::{report, step};
+
+    #[test]
+    fn a_step_of_a_history_after_a_gap_is_attributed_to_no_single_commit() {
+        let history = report(&Value::Null, &[step("3333333", 4096, "skipped")]);
+        let mut text = Vec::new();
+        answer::write(&history, &[], &mut text, "", |_, _| Ok(())).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.ends_with("by one of 2 commits after b000000, up to 3333333\n"), "{text}");
+        let mut page = Vec::new();
+        let searched = Searched { report: &history, steps: &[] };
+        render(&[searched], &Options::default(), &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("The change is among 2 commits after <code>b000000</code>"), "{page}");
     }
 }

@@ -80,12 +80,19 @@ pub struct HistoryStep {
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     Commit,
-    /// One of several commits: those between could not be measured.
+    /// One of several commits: those between have no figure.
     Skipped,
     /// Several commits together, each of which changed by less than the threshold.
     Spread,
     /// Commits that do not touch the paths that the user named.
     OutsidePaths,
+}
+
+impl StepKind {
+    /// Returns the kind of a step between two measured commits. `between` are those without a figure.
+    pub(crate) fn of_gap(between: &[usize]) -> Self {
+        if between.is_empty() { Self::Commit } else { Self::Skipped }
+    }
 }
 
 /// Searches along a line of commits. The caller takes the measurements that the search asks for.
@@ -234,7 +241,7 @@ impl LinearSearch<'_> {
         }
         let change = self.change(before, after)?;
         let between = self.line[low + 1..high].to_vec();
-        let kind = if between.is_empty() { StepKind::Commit } else { StepKind::Skipped };
+        let kind = StepKind::of_gap(&between);
         Ok(HistoryStep { before, after, between, kind, change })
     }
 

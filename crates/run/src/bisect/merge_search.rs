@@ -101,13 +101,13 @@ impl MergeSearch<'_> {
             return Ok(step);
         }
         if !is_measured(observations, parent, Remaining { commits: 1, steps: 1 })? {
-            step.between = between(self.lineage, step.before, step.after);
+            step.between = self.lineage.between(step.before, step.after);
             step.kind = StepKind::Skipped;
         } else if is_most(difference(observations, parent, step.after), whole) {
             step.before = parent;
         } else {
             step.after = parent;
-            step.between = between(self.lineage, step.before, parent);
+            step.between = self.lineage.between(step.before, parent);
             step.kind = StepKind::OutsidePaths;
         }
         Ok(step)
@@ -165,12 +165,6 @@ fn difference(observations: &Observations, before: usize, after: usize) -> i128 
 /// Whether a part of a difference is at least half of it, in the same direction.
 fn is_most(part: i128, whole: i128) -> bool {
     part.signum() == whole.signum() && part.abs() * 2 >= whole.abs()
-}
-
-/// Returns the commits on the way between two commits.
-fn between(lineage: &Lineage, before: usize, after: usize) -> Vec<usize> {
-    let way = lineage.way(before, after);
-    way.get(1..way.len().saturating_sub(1)).unwrap_or_default().to_vec()
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl SearchOutcome {
         Self { result: Some(result), steps, compared_with: compared_with.collect(), listed }
     }
 
-    /// Returns the outcome of a history in which every commit was measured. `changes` are theirs.
+    /// Returns the outcome of a history in which every commit was measured. `changes` are theirs. A step after
+    /// commits that have no figure is one of these, too.
     pub fn of_history(
         commits: &[usize],
         changes: &[Option<HasChanged>],
@@ -75,8 +76,9 @@ impl SearchOutcome {
             let Some(before) = before else { continue };
             compared_with.insert(after, before);
             if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
-                let kind = StepKind::Commit;
-                steps.push(HistoryStep { before, after, between: Vec::new(), kind, change });
+                let between = lineage.between(before, after);
+                let kind = StepKind::of_gap(&between);
+                steps.push(HistoryStep { before, after, between, kind, change });
             }
         }
         Self { result: None, steps, listed: commits.to_vec(), compared_with }
@@ -284,4 +286,29 @@ pub fn compared_steps(
     let show = inquiry.map(|inquiry| (&report.query, inquiry));
     let pairs = report.steps.iter().filter_map(|step| StepPair::find(report, test, step, plan, folder));
     pairs.map(|pair| pair.compare(plan, folder, cell, show)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_build::git::lineage::samples::lineage;
+
+    #[test]
+    fn a_step_of_a_history_after_commits_without_a_figure_names_all_of_them() {
+        let lineage = lineage(&[&[], &[0], &[1], &[2], &[3]]);
+        let mut observations = Observations::new(5);
+        observations.record(0, Observation::Samples(vec![10]));
+        observations.record(1, Observation::Skipped);
+        observations.record(3, Observation::Samples(vec![30]));
+        observations.record(4, Observation::Samples(vec![50]));
+        // Not even tried: 2, as with `--every`.
+        let changes = [None, None, Some(HasChanged::Yes), Some(HasChanged::Yes)];
+        let outcome = SearchOutcome::of_history(&[0, 1, 3, 4], &changes, &lineage, &observations);
+        let steps: Vec<_> = outcome
+            .steps
+            .into_iter()
+            .map(|step| (step.before, step.between, step.after, step.kind))
+            .collect();
+        assert_eq!(steps, [(0, vec![1, 2], 3, StepKind::Skipped), (3, vec![], 4, StepKind::Commit)]);
+    }
 }
