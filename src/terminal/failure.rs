@@ -58,6 +58,10 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
             "make the file or folder writable, or choose another cache folder with CARGO_MEMPROF_HOME"
                 .to_owned()
         }
+        ErrorKind::OutOfMemory => {
+            format!("free some memory, or build with fewer processes (CARGO_BUILD_JOBS=1), then {then}")
+        }
+        ErrorKind::NetworkDown => format!("once the network works again, {then}"),
         _ => format!("if the disk works again, {then}"),
     })
 }

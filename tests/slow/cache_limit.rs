@@ -1,4 +1,4 @@
-//! The disk's space while a search adds a build for each commit.
+//! The disk's space while a search adds a build for each commit, and builds that fail through no fault of their commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,11 +22,15 @@ fn keeps(kilobytes: usize) -> String {
     format!("std::hint::black_box(vec![1_u8; {kilobytes} * 1000]);")
 }
 
-fn history(repository: &TestRepository, range: &str) -> Command {
+fn tool_of(repository: &TestRepository, arguments: &[&str]) -> Command {
     let mut command = tool();
     command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("cache")));
-    command.args(["memprof", "history", range, "-k", "grows", "--offline"]);
+    command.arg("memprof").args(arguments);
     command
+}
+
+fn history(repository: &TestRepository, range: &str) -> Command {
+    tool_of(repository, &["history", range, "-k", "grows", "--offline"])
 }
 
 #[test]
@@ -72,9 +76,8 @@ fn a_search_keeps_a_build_that_stands_for_another_commit() {
 fn the_build_of_a_saved_baseline_stays_for_its_causes() {
     let repository = repository(&[100, 300].map(keeps));
     let run = |arguments: &[&str]| {
-        let mut command = tool();
-        command.current_dir(repository.root()).env("CARGO_MEMPROF_HOME", home_at(repository.beside("cache")));
-        command.env("CARGO_MEMPROF_CACHE_SIZE", "1MiB").arg("memprof").args(arguments).arg("--offline");
+        let mut command = tool_of(&repository, arguments);
+        command.env("CARGO_MEMPROF_CACHE_SIZE", "1MiB").arg("--offline");
         Printed::of(command)
     };
     let saved = run(&["HEAD~1", "--save-baseline", "b"]);
@@ -85,11 +88,40 @@ fn the_build_of_a_saved_baseline_stays_for_its_causes() {
 }
 
 #[test]
-fn a_full_disk_ends_a_search_instead_of_skipping_a_commit() {
+fn a_failure_of_the_machine_ends_a_search_instead_of_skipping_a_commit() {
+    for (failure, first) in [
+        (
+            "No space left on device (os error 28)",
+            "free some space (`cargo memprof clean` shows what it would remove), then",
+        ),
+        ("failed to download: Could not connect to server", "once the network works again,"),
+    ] {
+        let repository = repository(&[keeps(100), format!("compile_error!({failure:?});"), keeps(300)]);
+        let printed = Printed::of(history(&repository, "HEAD~2..HEAD"));
+        assert_eq!(printed.code, 101, "{}", printed.everything());
+        let expected = format!("{first} continue (finished runs are kept): cargo memprof history --resume");
+        assert!(printed.stderr.contains(&expected), "{}", printed.everything());
+    }
+}
+
+#[test]
+fn a_commit_that_was_built_before_is_not_skipped_if_it_no_longer_builds() {
+    let mut repository = repository(&[]);
+    let outside = repository.beside("outside.rs");
+    std::fs::write(&outside, "()").expect("it is written");
+    let includes = |rest: &str| format!("include!({outside:?}); {rest}");
     let full = "compile_error!(\"No space left on device (os error 28)\");";
-    let repository = repository(&[keeps(100), full.to_owned(), keeps(300)]);
+    for body in [includes(&keeps(100)), full.to_owned(), includes(&keeps(300))] {
+        repository.write("src/lib.rs", format!("#[test]\nfn grows() {{ {body} }}\n"));
+        repository.commit(&body);
+    }
     let printed = Printed::of(history(&repository, "HEAD~2..HEAD"));
     assert_eq!(printed.code, 101, "{}", printed.everything());
-    let expected = "then continue (finished runs are kept): cargo memprof history --resume";
-    assert!(printed.stderr.contains(expected), "{}", printed.everything());
+    std::fs::remove_dir_all(repository.beside("cache")).expect("the builds are gone");
+    std::fs::remove_file(&outside).expect("it is gone");
+    let printed = Printed::of(tool_of(&repository, &["history", "--resume", "--offline"]));
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    for expected in ["was built before, and does not build now", "cargo memprof history --resume"] {
+        assert!(printed.stderr.contains(expected), "{}", printed.everything());
+    }
 }

@@ -1,5 +1,7 @@
 //! A failed build: the compiler's errors, and what may help.
 
+use std::io::{self, ErrorKind};
+
 use anyhow::Context;
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,28 @@ pub enum Fault {
 const NOT_IN_A_REGISTRY: &str = "the crate `memprof` is in no registry yet; write where your clone of cargo-memprof is: \
      `memprof = { path = \"../cargo-memprof/crates/memprof\" }` or `memprof = { git = \"URL\" }`";
 
+/// What cargo and a linker say of a process that the kernel has killed, usually for lack of memory.
+const KILLED: [&str; 2] = ["signal: 9, SIGKILL", "terminated with signal 9"];
+
+/// How cargo says that something is not downloaded.
+const NOT_DOWNLOADED: [&str; 5] =
+    ["failed to download", "failed to fetch", "failed to get `", "nable to update", "failed to query"];
+
+/// How curl, git and libgit2 say that a server cannot be reached.
+const NO_CONNECTION: [&str; 11] = [
+    "Could not connect",
+    "Couldn't connect",
+    "Failed to connect",
+    "failed to connect",
+    "Could not resolve host",
+    "Couldn't resolve host",
+    "failed to resolve address",
+    "Timeout was reached",
+    "timed out",
+    "Connection reset",
+    "Network is unreachable",
+];
+
 /// The number of compiler errors to show. The log has all of them.
 const SHOWN: usize = 3;
 
@@ -95,9 +119,24 @@ impl BuildFailure {
         Self { first_errors, hints, fault, ..Self::default() }
     }
 
-    /// Whether the disk was full: nothing is said about the revision.
-    pub fn is_of_full_disk(&self) -> bool {
-        self.first_errors.contains("No space left on device")
+    /// Returns the error if the machine failed, which says nothing about the revision: the disk or the quota is full, a
+    /// compiler was killed, or the network does not work.
+    pub fn of_machine(&self) -> Option<io::Error> {
+        let errors = self.first_errors.trim();
+        let says = |texts: &[&str]| texts.iter().any(|text| errors.contains(text));
+        let kind = if says(&["No space left on device"]) {
+            ErrorKind::StorageFull
+        } else if says(&["Disk quota exceeded"]) {
+            ErrorKind::QuotaExceeded
+        } else if says(&KILLED) {
+            ErrorKind::OutOfMemory
+        } else if says(&NOT_DOWNLOADED) && says(&NO_CONNECTION) {
+            // A crate that is gone is another failure: the server answers.
+            ErrorKind::NetworkDown
+        } else {
+            return None;
+        };
+        Some(io::Error::new(kind, errors.to_owned()))
     }
 
     /// Returns an error for the request, if no revision has what the user asked for.
@@ -310,6 +349,34 @@ mod tests {
         };
         assert_eq!(help("    a\n    b\n").as_deref(), Some("available test targets: a, b"));
         assert_eq!(help(""), None, "a title without a list");
+    }
+
+    #[test]
+    fn a_failure_of_the_machine_says_nothing_about_the_revision() {
+        let kind = |stderr: &str| {
+            let failure = BuildFailure::from_compiler(&Messages::default(), stderr);
+            failure.of_machine().map(|error| error.kind())
+        };
+        let full = "error: could not compile `a` (lib)\n\nCaused by:\n  Disk quota exceeded (os error 122)\n";
+        assert_eq!(kind(full), Some(ErrorKind::QuotaExceeded));
+        let killed = "error: could not compile `a` (lib)\n\nCaused by:\n  process didn't exit successfully: \
+                      `rustc --crate-name a` (signal: 9, SIGKILL: kill)\n";
+        assert_eq!(kind(killed), Some(ErrorKind::OutOfMemory));
+        let download = |reason: &str| {
+            format!(
+                "error: failed to get `itoa` as a dependency of package `a v0.1.0`\n\nCaused by:\n  failed to \
+                 download from `https://index.crates.io/it/oa/itoa`\n\nCaused by:\n  {reason}\n"
+            )
+        };
+        for reason in [
+            "[7] Could not connect to server (Failed to connect to index.crates.io port 443)",
+            "[6] Could not resolve hostname (Could not resolve host: index.crates.io)",
+            "[28] Timeout was reached (download of `it/oa/itoa` failed to transfer more than 10 bytes in 30s)",
+        ] {
+            assert_eq!(kind(&download(reason)), Some(ErrorKind::NetworkDown), "{reason}");
+        }
+        assert_eq!(kind(&download("failed to get successful HTTP response, got 404")), None, "it is gone");
+        assert_eq!(kind("error: the future timed out\n"), None, "an error of the code");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -34,7 +33,7 @@ use memprof_build::store::{self, Entry};
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::watch::DeviceWatch;
 use memprof_judge::compare::{evaluation, noise};
-use memprof_judge::results::build_facts::{self, StoredBuild};
+use memprof_judge::results::build_facts::{self, Fact, StoredBuild};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Run};
 use memprof_judge::verdict::limits::{self, Limits};
@@ -46,8 +45,10 @@ use memprof_plan::metric;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::Ignored;
 use memprof_plan::resolved::{CellId, Plan};
+use memprof_support::continuation;
 use memprof_support::event::{Event, Sink};
 use memprof_support::sealed;
+use memprof_support::user_error::UserError;
 
 /// Builds and measures the commits of a plan.
 pub struct CommitRunner<'a> {
@@ -400,11 +401,8 @@ impl<'a> CommitRunner<'a> {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
-        if let Some(failure) = self.builds[commit].failure().filter(|failure| failure.is_of_full_disk()) {
-            // The commit itself may be good: a search must not skip it.
-            let name = &self.plan.revisions[commit].name;
-            let full = io::Error::new(io::ErrorKind::StorageFull, failure.first_errors.trim().to_owned());
-            return Err(full).with_context(|| format!("cannot build {name}"));
+        if let Some(failure) = self.builds[commit].failure() {
+            self.check_failure(commit, failure)?;
         }
         let stored = session::stored_build(&self.builds[commit]);
         same_builds::check(self.plan, self.folder, commit, &stored.facts)?;
@@ -416,6 +414,26 @@ impl<'a> CommitRunner<'a> {
         self.stored.insert(commit, stored);
         build_facts::write(self.folder, &self.stored)?;
         self.limit_cache(commit, beside)
+    }
+
+    /// Checks that a failed build is the commit's fault, so that a search may skip it.
+    ///
+    /// # Errors
+    ///
+    /// The machine failed, or the commit was built before.
+    fn check_failure(&self, commit: usize, failure: &BuildFailure) -> anyhow::Result<()> {
+        let name = &self.plan.revisions[commit].name;
+        if let Some(error) = failure.of_machine() {
+            return Err(error).with_context(|| format!("cannot build {name}"));
+        }
+        if self.stored.get(&commit).is_none_or(|stored| stored.facts.get(Fact::Key).is_none()) {
+            return Ok(());
+        }
+        let (errors, log) = (failure.first_errors.trim(), self.folder.build_log(self.plan, commit));
+        let message =
+            format!("{name} was built before, and does not build now: {errors}\nthe whole log: {log}");
+        let help = continuation::advice("to continue once it builds again");
+        Err(UserError::new(message).help(help).into())
     }
 
     /// Keeps the cache below its limit after a commit was built. The ends are needed again and again, and the build of
