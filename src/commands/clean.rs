@@ -16,6 +16,7 @@ use memprof_run::session::Session;
 use memprof_support::bytes::Bytes;
 use memprof_support::exit_code::ExitCode;
 use memprof_support::file_lock::{Lock, LockFile, WhenHeld};
+use memprof_support::process::shell_quoted;
 use memprof_support::user_error::UserError;
 
 /// Removes the repository's cache and runs; with `--archives` the unpacked archives, with `--notebooks`
@@ -171,16 +172,11 @@ fn is_agreed(arguments: &CleanArguments, folders: &[Utf8PathBuf]) -> anyhow::Res
     }
     let list = with_sizes(folders);
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let what = match arguments {
-            CleanArguments { archives: true, .. } => " --archives",
-            CleanArguments { notebooks: true, .. } => " --notebooks",
-            CleanArguments { .. } => "",
-        };
         return Err(UserError::new(format!(
             "without a terminal, clean needs --yes to remove\n{}",
             list.trim_end()
         ))
-        .help(format!("cargo memprof clean{what} --yes"))
+        .help(agreeing(arguments))
         .into());
     }
     write!(io::stderr(), "This removes:\n{list}Continue? [y/N] ")?;
@@ -189,6 +185,44 @@ fn is_agreed(arguments: &CleanArguments, folders: &[Utf8PathBuf]) -> anyhow::Res
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
+/// Returns the command that removes the same without asking.
+fn agreeing(arguments: &CleanArguments) -> String {
+    let CleanArguments { archives, notebooks, baselines, baseline, workspace, .. } = arguments;
+    let mut words = vec!["cargo memprof clean".to_owned()];
+    for (is_given, flag) in [(archives, "--archives"), (notebooks, "--notebooks"), (baselines, "--baselines")]
+    {
+        words.extend(is_given.then(|| flag.to_owned()));
+    }
+    words.extend(baseline.iter().map(|name| format!("--baseline {}", shell_quoted(name.as_ref()))));
+    let manifest = workspace.manifest_path.iter();
+    words.extend(manifest.map(|path| format!("--manifest-path {}", shell_quoted(path.as_ref()))));
+    words.push("--yes".to_owned());
+    words.join(" ")
+}
+
 fn removed(bytes: u64) -> String {
     format!("removed {} ({bytes} bytes)\n", Bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::workspace::WorkspaceArguments;
+
+    #[test]
+    fn the_advised_command_removes_no_more_than_was_asked_for() {
+        assert_eq!(agreeing(&CleanArguments::default()), "cargo memprof clean --yes");
+        let archives = CleanArguments { archives: true, ..CleanArguments::default() };
+        assert_eq!(agreeing(&archives), "cargo memprof clean --archives --yes");
+        let old = CleanArguments {
+            baseline: vec!["old".to_owned(), "older".to_owned()],
+            workspace: WorkspaceArguments { manifest_path: Some("a b/Cargo.toml".into()) },
+            ..CleanArguments::default()
+        };
+        let advised =
+            "cargo memprof clean --baseline old --baseline older --manifest-path 'a b/Cargo.toml' --yes";
+        assert_eq!(agreeing(&old), advised);
+        let all = CleanArguments { baselines: true, ..CleanArguments::default() };
+        assert_eq!(agreeing(&all), "cargo memprof clean --baselines --yes");
+    }
 }
