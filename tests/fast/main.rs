@@ -41,6 +41,7 @@ mod resident_memory;
 mod rows;
 mod schemas;
 mod selected_targets;
+mod shared_target;
 mod sides;
 mod sizes;
 mod slurm;

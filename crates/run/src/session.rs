@@ -380,7 +380,7 @@ fn features_of(arguments: &[String]) -> String {
 }
 
 /// Returns the folder for the runs of the user's workspace, below cargo's target folder. Git
-/// ignores it.
+/// ignores it. In a target folder outside of the repository, each repository has a folder of its own.
 pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     if repository.is_bare() {
         // A bare repository has no working tree and so no target folder.
@@ -395,7 +395,10 @@ pub fn runs_folder(repository: &Repository, workspace: &Utf8Path) -> anyhow::Res
             None => workspace.join("target"),
         },
     };
-    Ok(run_folder::runs(&target))
+    let runs = run_folder::runs(&target);
+    // Cargo's configuration can name one target folder for all repositories.
+    let is_shared = !paths::is_inside(&target, repository.root());
+    Ok(if is_shared { runs.join(cache::folder_name(repository)) } else { runs })
 }
 
 /// Creates the folder of a new comparison, and points the link `latest` to it.

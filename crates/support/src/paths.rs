@@ -27,6 +27,12 @@ pub fn without_dots(path: &Utf8Path) -> Utf8PathBuf {
     plain
 }
 
+/// Whether a path leads into a folder, as it is written or behind symlinks. The last parts of the path need not exist.
+pub fn is_inside(path: &Utf8Path, folder: &Utf8Path) -> bool {
+    let existing = path.ancestors().find_map(|ancestor| ancestor.canonicalize_utf8().ok());
+    without_dots(path).starts_with(folder) || existing.is_some_and(|existing| existing.starts_with(folder))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +41,25 @@ mod tests {
     fn dots_are_resolved() {
         assert_eq!(without_dots(Utf8Path::new("/a/../b/./c")), "/b/c");
         assert_eq!(without_dots(Utf8Path::new("a/b/..")), "a");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_path_is_inside_of_a_folder_as_it_is_written_or_behind_symlinks() {
+        let temporary = tempfile::tempdir().unwrap();
+        let home = utf8(temporary.path().canonicalize().unwrap()).unwrap();
+        let (folder, other) = (home.join("folder"), home.join("other"));
+        for made in [&folder, &other] {
+            fs_err::create_dir(made).unwrap();
+        }
+        fs_err::os::unix::fs::symlink(&other, folder.join("link")).unwrap();
+        fs_err::os::unix::fs::symlink(&folder, home.join("name")).unwrap();
+        for inside in ["folder/target", "folder/link/target", "name/target", "other/../folder/target"] {
+            assert!(is_inside(&home.join(inside), &folder), "{inside}");
+        }
+        for outside in ["other", "folder/../other", "folders"] {
+            assert!(!is_inside(&home.join(outside), &folder), "{outside}");
+        }
     }
 
     #[test]

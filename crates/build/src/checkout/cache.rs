@@ -133,8 +133,7 @@ impl Cache {
         }
         check_place(&home)?;
         let common = repository.common_directory();
-        let hash = blake3::hash(common.as_str().as_bytes()).to_hex();
-        let folder = home.join(format!("{}-{}", repository_name(common), &hash[..16]));
+        let folder = home.join(folder_name(repository));
         if let Ok(target) = folder.read_link_utf8() {
             // Everything below would be written and removed there.
             let message = format!("the cache folder {folder} is a symlink to {target}");
@@ -335,6 +334,14 @@ fn contains_repository(home: &Utf8Path, root: &Utf8Path) -> UserError {
     }
     UserError::new(format!("the repository {root} is inside the cache folder {home}"))
         .help(format!("{}, or move the repository", way_out(home)))
+}
+
+/// Returns the name of a repository's folder among those of others: its own, and a hash of its git directory's path.
+/// Linked worktrees share it.
+pub fn folder_name(repository: &Repository) -> String {
+    let common = repository.common_directory();
+    let hash = blake3::hash(common.as_str().as_bytes()).to_hex();
+    format!("{}-{}", repository_name(common), &hash[..16])
 }
 
 /// Returns the repository's name as people know it: `ripgrep` for `ripgrep/.git` and `ripgrep.git`.
