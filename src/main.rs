@@ -40,10 +40,7 @@ fn main() -> ProcessExitCode {
     termination::end_at_panics();
     let console = Console::new(&command_line.terminal);
     if let Some(continuing) = &command_line.continuing {
-        continuation::offer(continuing.command.clone());
-        if continuing.has_begun {
-            continuation::begin();
-        }
+        continuation::offer(continuing.offer.clone());
     }
     let handler = termination::but_ignored(|| ctrlc::set_handler(|| termination::handle(&INTERRUPT)));
     debug_assert!(handler.is_ok(), "nothing else handles signals");

@@ -349,8 +349,10 @@ mod tests {
             ("history a..b -k hf -- src", "history --resume"),
             ("prove a..b --builds 20", "prove --resume"),
         ] {
-            let typed = parsed(&format!("cargo-memprof {typed}")).continuing.expect("a command").command;
+            let offer = parsed(&format!("cargo-memprof {typed}")).continuing.expect("a command").offer;
+            let typed = offer.command;
             assert_eq!(typed, format!("cargo memprof {continuing}"));
+            assert_eq!(offer.names_run, typed.contains("RUN") || typed.contains("--run-folder"));
             assert!(
                 parsed(&typed.replace("cargo ", "cargo-memprof ")).continuing.expect("a command").has_begun
             );

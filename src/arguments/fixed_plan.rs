@@ -7,6 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use memprof_plan::config::flag::Section;
+use memprof_support::continuation::Offer;
 use memprof_support::process::shell_quoted;
 
 /// Sections of flags that say what is measured, and how it is judged.
@@ -66,8 +67,8 @@ const FIXED_PLANS: [FixedPlan; 2] = [
 /// The command that continues a run or a search after an interrupt.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Continuing {
-    /// The whole command: `cargo memprof bisect --resume`.
-    pub command: String,
+    /// The command: `cargo memprof bisect --resume`.
+    pub offer: Offer,
     /// Whether the user has typed `--resume`, so that there is a run.
     pub has_begun: bool,
 }
@@ -88,10 +89,12 @@ impl Continuing {
             words.extend(values.map(|value| format!("--{} {value}", id.replace('_', "-"))));
         }
         let has_begun = is_typed(given, "resume");
-        if !words.last().is_some_and(|last| last.starts_with("--resume ")) {
+        let is_typed_with_run = words.last().is_some_and(|last| last.starts_with("--resume "));
+        if !is_typed_with_run {
             words.push("--resume".to_owned());
         }
-        Some(Self { command: words.join(" "), has_begun })
+        let names_run = is_typed_with_run || is_typed(given, "run_folder");
+        Some(Self { offer: Offer { command: words.join(" "), names_run }, has_begun })
     }
 }
 
@@ -112,7 +115,7 @@ pub fn refuse_changes(command: &mut Command, matches: &ArgMatches) -> Result<(),
             let FixedPlan { flag, does, instead, .. } = plan;
             let continuing = Continuing::find(matches).filter(|one| one.has_begun);
             let to_continue = continuing
-                .map_or_else(String::new, |one| format!("to continue it: {}\n        ", one.command));
+                .map_or_else(String::new, |one| format!("to continue it: {}\n        ", one.offer.command));
             let changes = changes.join(", ");
             let message = format!("--{flag} {does}, without {changes}\n  help: {to_continue}{instead}");
             return Err(command.error(ErrorKind::ArgumentConflict, message));

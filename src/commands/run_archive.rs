@@ -16,6 +16,7 @@ use memprof_run::archive::file::Archive;
 use memprof_run::archive::folder_of_run;
 use memprof_run::conditions::Conditions;
 use memprof_run::session::past_times;
+use memprof_support::continuation;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::file_lock::{Lock, LockFile};
@@ -51,6 +52,7 @@ pub fn run_archive(
         let name = named.map_or(name.as_str(), Utf8Path::as_str);
         let (folder, plan) = folder_of_run::find(&unpacked, name, &runs, &current)?;
         packed.resume(plan, arguments)?;
+        continuation::begin(&packed.plan.id);
         folder
     } else {
         packed.add_metrics(&presentation.metrics());

@@ -20,6 +20,7 @@ use memprof_plan::resolved::Plan;
 use memprof_run::same_machine;
 use memprof_run::session::find_run;
 use memprof_run::stdin_files;
+use memprof_support::continuation;
 use memprof_support::event::{Event, Sink};
 use memprof_support::user_error::UserError;
 
@@ -40,6 +41,7 @@ pub fn run(
     kept_runs::refuse_search(&folder)?;
     let mut plan = stored::read_plan(&folder)?;
     same_machine::expect(&folder, &plan)?;
+    continuation::begin(&plan.id);
     let sources = SecretSources {
         environment: &request.environment,
         config: &request.build.config,

@@ -41,8 +41,9 @@ pub fn present_search(
     let command = record.task.command();
     refuse_formats(command, outputs)?;
     if !folder.found().exists() {
+        let id = folder.0.file_name().unwrap_or_default();
         return Err(UserError::new(format!("this {command} is not finished"))
-            .help(format!("to continue it: cargo memprof {command} --resume"))
+            .help(format!("to continue it: cargo memprof {command} --resume {id}"))
             .into());
     }
     if let Task::Prove(_) = record.task {

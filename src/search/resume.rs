@@ -14,6 +14,7 @@ use memprof_run::bisect::record::SearchRecord;
 use memprof_run::same_machine;
 use memprof_run::session;
 use memprof_run::stored_plan::{self, Restoration};
+use memprof_support::continuation;
 use memprof_support::user_error::UserError;
 
 /// Finds a search by its id, its folder, or `latest`, the newest search of this command.
@@ -50,6 +51,7 @@ pub fn resumed(
     };
     let mut plan = stored::read_plan(&folder)?;
     same_machine::expect(&folder, &plan)?;
+    continuation::begin(&plan.id);
     let sources = SecretSources {
         environment: &measuring.environment,
         config: &measuring.build.config,

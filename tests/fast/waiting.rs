@@ -78,6 +78,26 @@ fn a_run_that_does_not_wait_leaves_nothing_and_a_killed_one_says_that_it_has_not
 }
 
 #[test]
+fn the_advice_after_an_interrupt_names_its_own_run_and_not_the_newest() {
+    let busy = Busy::new();
+    let waits = || {
+        let mut child = busy.waiting(tool());
+        let run = busy.repository.root().join("target/memprof/latest").read_link().unwrap();
+        (child.stderr.take().unwrap(), child, run)
+    };
+    let (stderr, mut older, run) = waits();
+    let (_stderr, mut newer, newest) = waits();
+    assert_ne!(run, newest);
+    succeed(Command::new("kill").args(["-TERM", &older.id().to_string()]));
+    let said = std::io::read_to_string(stderr).unwrap();
+    assert_eq!(older.wait().unwrap().code(), Some(130));
+    let expected = format!("to continue: cargo memprof --resume {}\n", run.display());
+    assert!(said.contains(&expected), "{said}");
+    newer.kill().unwrap();
+    newer.wait().unwrap();
+}
+
+#[test]
 fn under_nohup_a_run_goes_on_when_its_terminal_is_closed() {
     let busy = Busy::new();
     let mut nohup = tool();

@@ -493,7 +493,7 @@ pub fn fill_folder(folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
     fs_err::create_dir_all(&folder.0)?;
     sealed::write(&folder.environment(), &environment::facts())?;
     sealed::write(&folder.plan(), &stored_plan::sealed(plan))?;
-    continuation::begin();
+    continuation::begin(&plan.id);
     Ok(())
 }
 

@@ -1,27 +1,38 @@
 //! The command that continues what this process does, for advice after an interrupt or an error.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The command without its run, unless the user has typed one.
+static OFFERED: OnceLock<Offer> = OnceLock::new();
+
+/// The whole command, once there is a run to continue.
 static COMMAND: OnceLock<String> = OnceLock::new();
 
-/// Whether there is a run to continue.
-static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-
-/// Sets the command: `cargo memprof bisect --resume`. It counts once [`begin`] was called.
-pub fn offer(command: String) {
-    // Only the first one counts. There is one command line.
-    let _ = COMMAND.set(command);
+/// A command that continues a run: `cargo memprof bisect --resume`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The command.
+    pub command: String,
+    /// Whether it says which run. Otherwise the run's id comes last.
+    pub names_run: bool,
 }
 
-/// Notes that the run has a folder, which `--resume` finds.
-pub fn begin() {
-    HAS_BEGUN.store(true, Ordering::Relaxed);
+/// Sets the command. It counts once [`begin`] was called.
+pub fn offer(offer: Offer) {
+    // Only the first one counts. There is one command line.
+    let _ = OFFERED.set(offer);
+}
+
+/// Notes that the run has a folder, which `--resume` finds by this id. The newest run may be of another terminal.
+pub fn begin(id: &str) {
+    let Some(Offer { command, names_run }) = OFFERED.get() else { return };
+    // Only the first one counts: a proof belongs to the run that it explains.
+    let _ = COMMAND.set(if *names_run { command.clone() } else { format!("{command} {id}") });
 }
 
 /// Returns the command; `None` if there is nothing to continue.
 pub fn command() -> Option<&'static str> {
-    COMMAND.get().map(String::as_str).filter(|_| HAS_BEGUN.load(Ordering::Relaxed))
+    COMMAND.get().map(String::as_str)
 }
 
 /// Returns what to do for a purpose such as `to continue`.
@@ -38,12 +49,14 @@ mod tests {
 
     // The command belongs to the process, so one test sees all of its states.
     #[test]
-    fn a_command_is_advised_once_there_is_a_run() {
+    fn a_command_is_advised_with_its_run_once_there_is_one() {
         let again = "to continue, run the same command again";
         assert_eq!(advice("to continue"), again);
-        offer("cargo memprof bisect --resume".to_owned());
+        offer(Offer { command: "cargo memprof bisect --resume".to_owned(), names_run: false });
         assert_eq!(advice("to continue"), again);
-        begin();
-        assert_eq!(advice("to continue"), "to continue: cargo memprof bisect --resume");
+        begin("20261130T101500.000Z-1a2b3c4");
+        begin("later");
+        let command = "to continue: cargo memprof bisect --resume 20261130T101500.000Z-1a2b3c4";
+        assert_eq!(advice("to continue"), command);
     }
 }
