@@ -89,7 +89,7 @@ impl Asked {
 
 /// Returns the arguments with the refs that the user left out, and what they are in words:
 /// - without any ref, the usual ones ([`usual_refs`])
-/// - a pull request alone is compared with its merge base with the default branch
+/// - a pull request alone is compared with its merge base with the default branch of its remote
 /// - with a baseline alone, the working tree is compared with it
 ///
 /// With axes, nothing is added.
@@ -115,7 +115,8 @@ fn completed<'a>(
         ([only], BaselineRequest::First | BaselineRequest::MergeBase)
             if forge_ref(&only.spec, &IndexMap::new()).is_some() =>
         {
-            let Some(default) = usual_refs::default_branch(repository)? else {
+            let remote = text(arguments.settings.remote.as_ref().or(matrix.remote.as_ref()));
+            let Some(default) = usual_refs::base_of_pull_requests(repository, remote)? else {
                 return Ok((Cow::Borrowed(arguments), None));
             };
             UsualRefs {

@@ -54,6 +54,7 @@ mod traced_reports;
 mod unmeasured;
 mod untouched;
 mod upgrades;
+mod usual_refs;
 
 mod views;
 mod waiting;

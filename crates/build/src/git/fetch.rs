@@ -89,9 +89,13 @@ pub(crate) fn fetch(
 
 /// Returns the local name of a fetched ref: `refs/memprof/upstream/pull/7/head` for
 /// `refs/pull/7/head` of `upstream`. It repeats the remote's path, so that no ref takes the place
-/// of another one's folder, as `pr/7` and `pr/7/merge` would.
+/// of another one's folder, as `pr/7` and `pr/7/merge` would. `HEAD` would take that of `heads` where case does not count.
 fn local_name(remote: &str, remote_ref: &str) -> String {
-    let path = remote_ref.strip_prefix("refs/").unwrap_or(remote_ref);
+    let path = match remote_ref.strip_prefix("refs/") {
+        Some(path) => path,
+        None if remote_ref == "HEAD" => "default/HEAD",
+        None => remote_ref,
+    };
     let plain = remote.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character));
     if plain && !["worktree", "kept"].contains(&remote) {
         format!("{OUR_REFS}{remote}/{path}")

@@ -9,6 +9,7 @@ use crate::git::fetch::{FetchError, fetch};
 use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
+use crate::git::usual_refs::{default_branch, default_remote};
 use crate::git::working_tree;
 use crate::git::workspace_folder;
 use memprof_plan::request::{BaselineRequest, LockfileRequest, MERGE_BASE, OverlayMode, RefRequest, Request};
@@ -354,7 +355,7 @@ impl<'a> Resolver<'a> {
 
     fn local_copy(&self, wanted: &ForgeRef) -> anyhow::Result<Option<ResolvedCommit>> {
         let name = &wanted.name;
-        let preferred = self.remote.clone().or(self.default_remote()?);
+        let preferred = self.remote.clone().or(default_remote(self.repository)?);
         let mut places = Vec::new();
         if self.remote.is_none() {
             places.extend([format!("refs/heads/{name}"), format!("refs/tags/{name}")]);
@@ -401,22 +402,11 @@ impl<'a> Resolver<'a> {
         Ok(self.references.iter().filter(is_copy).cloned().collect())
     }
 
-    /// Returns `upstream`, else `origin`, else the only remote.
-    fn default_remote(&self) -> anyhow::Result<Option<String>> {
-        let mut remotes = self.repository.remotes()?;
-        let known = ["upstream", "origin"].iter().find(|name| remotes.iter().any(|remote| remote == *name));
-        Ok(match known {
-            Some(name) => Some((*name).to_owned()),
-            None if remotes.len() == 1 => remotes.pop(),
-            None => None,
-        })
-    }
-
     fn remote(&self, spec: &str) -> anyhow::Result<String> {
         let remotes = self.repository.remotes()?;
         match &self.remote {
             Some(remote) if remotes.contains(remote) || remote.contains(['/', ':']) => Ok(remote.clone()),
-            None if let Some(remote) = self.default_remote()? => Ok(remote),
+            None if let Some(remote) = default_remote(self.repository)? => Ok(remote),
             Some(_) | None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.advised()),
         }
     }
@@ -437,10 +427,20 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// Resolves `main...feature`, the merge base of the two. As for git, a missing side is `HEAD`.
+    /// Resolves `main...feature`, the merge base of the two. As for git, a missing side is `HEAD`. A pull
+    /// request is fetched, so the other side is, too: it may contain commits that an old copy lacks.
     fn merge_base_of(&mut self, one: &str, other: &str) -> anyhow::Result<ResolvedCommit> {
         let names = [one, other].map(|name| if name.is_empty() { "HEAD" } else { name });
-        let commits = [self.commit(names[0])?.commit, self.commit(names[1])?.commit];
+        let is_forge_ref = |name: &str| forge_ref(split_suffix(name).0, &self.patterns).is_some();
+        let is_fetched = names.map(is_forge_ref);
+        let mut commit = |side: usize| {
+            if is_fetched[1 - side] && !is_fetched[side] {
+                self.newest(names[side])
+            } else {
+                self.commit(names[side])
+            }
+        };
+        let commits = [commit(0)?.commit, commit(1)?.commit];
         let found = self.repository.merge_base(&[&commits[0], &commits[1]])?;
         let names = names.map(str::to_owned);
         let Some(commit) = found else {
@@ -448,6 +448,37 @@ impl<'a> Resolver<'a> {
             return Err(ResolveError::NoMergeBase { names: names.to_vec(), shallow }.advised());
         };
         Ok(ResolvedCommit::new(commit, Some(format!("of {}", names.join(" and ")))))
+    }
+
+    /// Asks the remote for its branch `origin/main`. If that fails, takes the repository's own copy. Any other
+    /// ref is resolved as usual.
+    fn newest(&mut self, spec: &str) -> anyhow::Result<ResolvedCommit> {
+        let Some((remote, branch)) = self.branch_of_remote(spec)? else { return self.commit(spec) };
+        let head = branch == "HEAD";
+        let remote_ref = if head { branch } else { format!("refs/heads/{branch}") };
+        let error = match fetch(self.repository, &remote, spec, &remote_ref) {
+            Ok(commit) => return Ok(ResolvedCommit::new(commit, None)),
+            Err(error) => error,
+        };
+        let own = Some(format!("refs/remotes/{spec}")).filter(|own| self.has(own));
+        let own = if head { own.or(default_branch(self.repository)?) } else { own };
+        let Some(own) = own else { return Err(error) };
+        let copy = ResolvedCommit::new(self.plain(&own, spec)?, Some(own));
+        self.warn_of_an_old_copy(&copy, &error)?;
+        Ok(copy)
+    }
+
+    /// Splits `origin/main`, unless it is the user's own branch or tag.
+    fn branch_of_remote(&self, spec: &str) -> anyhow::Result<Option<(String, String)>> {
+        let is_own = ["refs/heads/", "refs/tags/"].iter().any(|kind| self.has(&format!("{kind}{spec}")));
+        if is_own || !split_suffix(spec).1.is_empty() {
+            return Ok(None);
+        }
+        let split = |remote: String| {
+            let branch = spec.strip_prefix(&remote)?.strip_prefix('/')?.to_owned();
+            Some((remote, branch))
+        };
+        Ok(self.repository.remotes()?.into_iter().find_map(split))
     }
 
     fn merge_base(&mut self, revisions: &[Revision]) -> anyhow::Result<Revision> {

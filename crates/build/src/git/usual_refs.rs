@@ -25,10 +25,8 @@ pub fn default_branch(repository: &Repository) -> anyhow::Result<Option<String>>
     let mut remotes = repository.remotes()?;
     remotes.sort_by_key(|remote| ["upstream", "origin"].iter().position(|name| remote == name).unwrap_or(2));
     for remote in &remotes {
-        let head = format!("refs/remotes/{remote}/HEAD");
-        let named = repository.git().args(["symbolic-ref", "--quiet", "--short", &head]).capture()?;
-        if named.status.success() && repository.look_up(&named.text())? != Lookup::Missing {
-            return Ok(Some(named.text()));
+        if let Some(named) = default_branch_of(repository, remote)? {
+            return Ok(Some(named));
         }
     }
     let configured = repository.git().args(["config", "--get", "init.defaultBranch"]).capture()?;
@@ -42,6 +40,36 @@ pub fn default_branch(repository: &Repository) -> anyhow::Result<Option<String>>
             full.strip_prefix("refs/heads/").or_else(|| full.strip_prefix("refs/remotes/")) == Some(name)
         })
     }))
+}
+
+/// Returns the default branch of this remote, `origin/main`, if the repository says which one it is.
+fn default_branch_of(repository: &Repository, remote: &str) -> anyhow::Result<Option<String>> {
+    let head = format!("refs/remotes/{remote}/HEAD");
+    let named = repository.git().args(["symbolic-ref", "--quiet", "--short", &head]).capture()?;
+    let is_there = named.status.success() && repository.look_up(&named.text())? != Lookup::Missing;
+    Ok(is_there.then(|| named.text()))
+}
+
+/// Returns the remote that pull requests come from: `upstream`, else `origin`, else the only one.
+pub(crate) fn default_remote(repository: &Repository) -> anyhow::Result<Option<String>> {
+    let mut remotes = repository.remotes()?;
+    let known = ["upstream", "origin"].iter().find(|name| remotes.iter().any(|remote| remote == *name));
+    Ok(match known {
+        Some(name) => Some((*name).to_owned()),
+        None if remotes.len() == 1 => remotes.pop(),
+        None => None,
+    })
+}
+
+/// Returns the branch that pull requests are compared with: the default branch of the remote that they come
+/// from, which the user may have named. It is `origin/HEAD` if the repository does not say which one that is.
+/// `None` if there is neither a remote nor a default branch.
+pub fn base_of_pull_requests(repository: &Repository, named: Option<&str>) -> anyhow::Result<Option<String>> {
+    let remotes = repository.remotes()?;
+    let named = named.map(str::to_owned).filter(|named| remotes.contains(named));
+    let Some(remote) = named.or(default_remote(repository)?) else { return default_branch(repository) };
+    let known = default_branch_of(repository, &remote)?;
+    Ok(Some(known.unwrap_or_else(|| format!("{remote}/HEAD"))))
 }
 
 /// Chooses the refs of a comparison without refs. On a branch, the work is compared with its merge
