@@ -71,7 +71,7 @@ impl Texts {
 }
 
 /// The version of the rules below. Stored traits of other rules are not used.
-const RULES: u32 = 5;
+const RULES: u32 = 6;
 
 /// Parts of symbols: `std::path::Path::parent` and `ancestors`, and the module that each executable with symbols has.
 const PARENTS: [&[u8]; 2] = [b"4Path6parent", b"9Ancestors"];
@@ -107,6 +107,11 @@ const STARTING: [[&[u8]; 2]; 3] =
     [[b"7process", b"7Command3new"], [b"7process", b"7Command5spawn"], [b"7process", b"7Command6status"]];
 const HARNESS: [&[u8]; 2] = [b"common", b"7Command11capture_env"];
 
+/// Other functions that the test harness calls. Link-time optimisation inlines some of the three. Then short
+/// functions that a test calls, such as `Path::parent`, may have no symbol either.
+const NOW: [&[u8]; 2] = [b"3std4time", b"7Instant3now"];
+const STDOUT: &[u8] = b"3std2io5stdio6stdout";
+
 /// What an executable can do, as far as its texts say. Fields of other rules may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -118,7 +123,7 @@ pub struct Traits {
     /// Whether its tests may assert how much memory they need.
     pub asserts: bool,
     /// Whether it can find its way out of its package's folder: it has a text with `../`, or calls
-    /// `Path::parent` or `Path::ancestors`. Without symbols, nobody knows.
+    /// `Path::parent` or `Path::ancestors`. Without symbols, or with link-time optimisation, nobody knows.
     pub climbs: bool,
     /// Whether it can list folders. Without symbols, nobody knows.
     pub lists: bool,
@@ -134,8 +139,9 @@ impl Traits {
         let has = |text: &[u8]| texts.has(text);
         let has_symbols = has(PATHS);
         let bytes = &texts.bytes[..];
+        let has_short_functions = has_method(bytes, HARNESS) && has_method(bytes, NOW) && has(STDOUT);
         let climbs = PARENTS.iter().any(|text| has(text))
-            || !has_symbols
+            || !(has_symbols && has_short_functions)
             || memmem::find_iter(bytes, b"../").any(|at| !is_of_toolchain(bytes, at));
         let lists = !has_symbols || LISTING.iter().any(|text| has(text));
         let names = |text: &[u8]| has(text) || is_optimised && texts.may_have_pieces_of(text);
@@ -145,7 +151,7 @@ impl Traits {
             asserts: !has_symbols || FIGURES.iter().any(|figures| has(figures)),
             climbs,
             lists,
-            explores: lists || may_start_programs(bytes),
+            explores: lists || !has_short_functions || may_start_programs(bytes),
             finds_programs: climbs || FINDING.iter().any(|text| names(text)) || names_deps(bytes),
         }
     }
@@ -156,11 +162,9 @@ impl Traits {
     }
 }
 
-/// Whether an executable starts programs itself, apart from the test harness in it. If not even that is found, nobody
-/// knows.
+/// Whether an executable starts programs itself, apart from the test harness in it.
 fn may_start_programs(texts: &[u8]) -> bool {
-    !has_method(texts, HARNESS)
-        || has_method(texts, ARGUMENT)
+    has_method(texts, ARGUMENT)
         || STARTING.iter().any(|method| has_method(texts, *method))
         || drops_command(texts)
 }
@@ -206,6 +210,10 @@ fn is_of_toolchain(texts: &[u8], at: usize) -> bool {
 mod tests {
     use super::*;
 
+    /// What each executable with symbols and a harness has.
+    const ORDINARY: &str = "3std4path 3std3sys7process4unix6commonNtB4_7Command11capture_env \
+        3std4timeNtB4_7Instant3now 3std2io5stdio6stdout";
+
     fn traits(texts: &str) -> Traits {
         Traits::of_texts(&Texts::whole(texts.as_bytes()), false)
     }
@@ -244,7 +252,7 @@ mod tests {
 
     #[test]
     fn an_executable_without_a_way_to_a_program_finds_none() {
-        let finds = |more: &str| traits(&format!("3std4path {more}")).finds_programs;
+        let finds = |more: &str| traits(&format!("{ORDINARY} {more}")).finds_programs;
         assert!(!finds("a walk with arguments, 3env11current_exe, 7PathBuf3pop, /rust/deps/miniz"));
         for way in
             ["namedeps", "../target", "CARGO_BIN_EXE_", "_3std4pathNtB5_9Ancestors", "cargo run --bin "]
@@ -256,8 +264,7 @@ mod tests {
 
     #[test]
     fn an_executable_explores_if_it_lists_folders_or_starts_a_program_beside_the_harness() {
-        let harness = "3std3sys7process4unix6commonNtB4_7Command11capture_env";
-        let explores = |more: &str| traits(&format!("3std4path {harness} {more}")).explores;
+        let explores = |more: &str| traits(&format!("{ORDINARY} {more}")).explores;
         for other in [
             "",
             "_3std7process7CommandECs3mSbOeLENLV_4test",
@@ -285,6 +292,39 @@ mod tests {
     }
 
     #[test]
+    fn without_a_short_function_of_the_harness_nobody_knows_what_was_inlined() {
+        let knows = |texts: &str| {
+            let traits = traits(texts);
+            assert_eq!(traits.climbs, traits.explores);
+            !traits.climbs
+        };
+        assert!(knows(ORDINARY));
+        for function in ["7Command11capture_env", "7Instant3now", "6stdout"] {
+            assert!(!knows(&ORDINARY.replace(function, "")), "{function}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_leaves_its_folder_climbs_also_with_link_time_optimisation() {
+        const SOURCE: &str = "use std::{os::unix::process::CommandExt as _, process::Command};\n\
+            #[test] fn climbs() { assert!(std::env::current_dir().unwrap().parent().unwrap().exists()); }\n\
+            #[test] fn one() { Command::new(\"a\").spawn().unwrap().wait().unwrap(); }\n\
+            #[test] fn two() { Command::new(\"a\").status().unwrap(); }\n\
+            #[test] fn three() { panic!(\"{}\", Command::new(\"a\").exec()); }\n";
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("of.rs"), SOURCE).unwrap();
+        let done = std::process::Command::new("rustc")
+            .args(["of.rs", "--test", "--edition=2024", "-O", "-Clto=thin", "-Cstrip=debuginfo"])
+            .current_dir(folder.path())
+            .status();
+        assert!(done.unwrap().success());
+        let texts = Texts::of(&fs_err::read(folder.path().join("of")).unwrap());
+        // The standard library's name for it is gone, but not that of what the harness calls.
+        assert!(!texts.has(PARENTS[0]) && has_method(&texts.bytes, HARNESS));
+        assert!(Traits::of_texts(&texts, true).climbs);
+    }
+
+    #[test]
     fn a_type_of_the_user_with_a_name_of_the_shim_is_no_assertion() {
         let asserts = |more: &str| traits(&format!("3std4path {more}")).asserts;
         assert!(!asserts("_ZN12clap_builder6output5usage5Usage3new17h"));
@@ -297,7 +337,7 @@ mod tests {
 
     #[test]
     fn traits_of_other_rules_are_not_used() {
-        let traits = traits("3std4path");
+        let traits = traits(ORDINARY);
         assert_eq!(traits.current(), Some(traits));
         assert!(!traits.asserts && !traits.climbs && !traits.finds_programs);
         assert_eq!(Traits { rules: RULES + 1, ..traits }.current(), None);

@@ -352,7 +352,8 @@ mod tests {
     use super::*;
 
     /// What an executable with symbols has.
-    const TEXTS: &str = "3std4path common7Command11capture_env /c/target/build/p-1/out DATA";
+    const TEXTS: &str = "3std4path common7Command11capture_env 3std4time7Instant3now 3std2io5stdio6stdout \
+        /c/target/build/p-1/out DATA";
 
     /// A build of `leaf`, `app` and `tool` in folders of these names, with the environment of `app`.
     fn build() -> Provenance {
