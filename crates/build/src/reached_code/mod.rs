@@ -18,6 +18,21 @@ use graph::{Graph, Node};
 /// bytes alone.
 const DEPTH: usize = 8;
 
+/// Parts of names of what leads to the test's own executable: its path, which is also the first argument, and call
+/// stacks, whose functions and lines are in the executable. `Backtrace::capture` needs a variable for them.
+const OWN_EXECUTABLE: [&str; 8] = [
+    "3env11current_exe",
+    "3env4args",
+    "3env7args_os",
+    "3imp4ARGV",
+    "9Backtrace13force_capture",
+    "9backtrace7capture",
+    "9backtrace9backtrace",
+    "9backtrace9symbolize",
+];
+/// The path of the own executable, which is all that remains of a function that was inlined.
+const OWN_PATH: &[u8] = b"/proc/self/exe";
+
 /// The extension of the linker's map, which is beside the executable.
 pub(crate) const MAP: &str = "memprof-map";
 
@@ -76,11 +91,30 @@ pub(crate) fn of_tests(
         }
         (sum, reached)
     };
-    let (of_all, _) = reach(&graph.roots);
+    let (of_all, reached_by_all) = reach(&graph.roots);
+    let is_own: Vec<bool> = graph.nodes.iter().map(leads_to_executable).collect();
+    // What handles a panic finds the executable, too, and each test reaches that.
+    let finds_own = |(index, node): (usize, &Node<'_>)| {
+        !reached_by_all[index]
+            && node.references.iter().flat_map(|reference| &reference.to).any(|next| is_own[*next])
+    };
+    let finds_own: Vec<bool> = graph.nodes.iter().enumerate().map(finds_own).collect();
+    let whole = number(blake3::hash(executable));
+    let of_test = |entry: usize| {
+        let (sum, reached) = reach(&[entry]);
+        let finds_own = reached.iter().zip(&finds_own).any(|(reached, finds)| *reached && *finds);
+        of_all.wrapping_add(sum).wrapping_add(if finds_own { whole } else { 0 })
+    };
     Ok(entries
         .into_iter()
-        .map(|(name, entry)| (name.to_owned(), format!("{:032x}", of_all.wrapping_add(reach(&[entry]).0))))
+        .map(|(name, entry)| (name.to_owned(), format!("{:032x}", of_test(entry))))
         .collect())
+}
+
+/// Whether whoever refers to a node may start or read the test's own executable.
+fn leads_to_executable(node: &Node<'_>) -> bool {
+    OWN_EXECUTABLE.iter().any(|name| node.section.contains(name))
+        || memchr::memmem::find(&node.bytes, OWN_PATH).is_some()
 }
 
 /// Adds to each reference what it may refer to in place of the node at its address. What is of the harness has no such
@@ -196,11 +230,12 @@ fn hashes(nodes: &[Node<'_>]) -> Vec<u128> {
             deeper.zip(&known).map(|(deeper, known)| deeper.unwrap_or(*known)).collect();
         known = deeper;
     }
-    let number = |hash: blake3::Hash| {
-        let [low, ..] = hash.as_bytes().as_chunks::<16>().0 else { return 0 };
-        u128::from_le_bytes(*low)
-    };
     nodes.iter().zip(&contents).map(|both| number(with(both, &known))).collect()
+}
+
+fn number(hash: blake3::Hash) -> u128 {
+    let [low, ..] = hash.as_bytes().as_chunks::<16>().0 else { return 0 };
+    u128::from_le_bytes(*low)
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -249,12 +284,13 @@ mod tests {
     }
 
     /// Compiles a program of tests, which is always called the same, and returns the hashes.
-    fn compiled(source: &str, tests: &[&str]) -> BTreeMap<String, String> {
+    fn compiled(source: &str, tests: &[&str], more: &[&str]) -> BTreeMap<String, String> {
         let folder = tempfile::tempdir().unwrap();
         fs_err::write(folder.path().join("of.rs"), source).unwrap();
         let usual = ["of.rs", "--test", "--edition=2024", "-Copt-level=s", "-Ccodegen-units=1"];
         let done = std::process::Command::new("rustc")
             .args(usual)
+            .args(more)
             .args(arguments(std::path::Path::new("map")))
             .current_dir(folder.path())
             .status();
@@ -267,10 +303,10 @@ mod tests {
     fn a_table_before_or_after_an_address_and_a_place_in_a_section_count() {
         const SOURCE: &str = include_str!("places.rs.in");
         const TESTS: [&str; 6] = ["assembly", "backwards", "both", "forwards", "plain", "thread_local"];
-        let old = compiled(SOURCE, &TESTS);
+        let old = compiled(SOURCE, &TESTS, &[]);
         let changed = |from: &str, to: &str| -> Vec<String> {
             assert!(SOURCE.contains(from), "{from}");
-            let new = compiled(&SOURCE.replacen(from, to, 1), &TESTS);
+            let new = compiled(&SOURCE.replacen(from, to, 1), &TESTS, &[]);
             old.iter().filter(|(name, hash)| new[*name] != **hash).map(|(name, _)| name.clone()).collect()
         };
         for (test, from, to) in [
@@ -282,6 +318,18 @@ mod tests {
             let changed = changed(from, to);
             assert!(changed.iter().any(|one| one == test), "{test}: {changed:?}");
             assert!(!changed.iter().any(|one| one == "plain"), "{test}: {changed:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_finds_its_own_executable_reaches_all_of_it() {
+        const SOURCE: &str = include_str!("own_executable.rs.in");
+        const TESTS: [&str; 7] = ["argument", "by_name", "child", "path", "plain", "started", "trace"];
+        for more in [&[][..], &["-Clto=thin", "-Cstrip=debuginfo"]] {
+            let old = compiled(SOURCE, &TESTS, more);
+            let new = compiled(&SOURCE.replace("vec![1_u8; 10]", "vec![1_u8; 90]"), &TESTS, more);
+            let same: Vec<&str> = TESTS.into_iter().filter(|test| old[*test] == new[*test]).collect();
+            assert_eq!(same, ["plain"], "{more:?}");
         }
     }
 }
