@@ -93,6 +93,11 @@ impl<'a> Reader<'a> {
         self.may_name(program) && (!self.is_in_all(program) || self.traits().finds_programs)
     }
 
+    /// Whether it can find files that it does not name.
+    pub fn explores(&self) -> bool {
+        self.traits().explores
+    }
+
     /// Whether its tests may assert how much memory they need. Such an assertion is a limit, which a run checks.
     pub fn may_assert(&self) -> bool {
         self.traits().asserts

@@ -194,7 +194,8 @@ fn same_executables<'a>(
         let read = || Ok(Texts::of(&read(executable)?));
         let has_way_out = || has_way_out(package);
         let reader = Reader::new(package, &packages, executable.traits, &has_way_out, &read);
-        let reads_other = builds.iter().any(|other| reads_other_output(&reader, executable, own, other));
+        let reads_other =
+            builds.iter().any(|other| reads_other_output(&reader, executable, &tests, own, other));
         if reader.may_assert() || reads_other {
             reader.checked()?;
             continue;
@@ -297,6 +298,7 @@ fn is_run_alike(one: &Executable, other: &Executable) -> bool {
 fn reads_other_output(
     reader: &Reader<'_>,
     executable: &Executable,
+    tests: &SameTests<'_>,
     one: &Provenance,
     other: &Provenance,
 ) -> bool {
@@ -327,7 +329,8 @@ fn reads_other_output(
         } else if is_of_another(path) {
             is_given(path) || reader.may_start(name)
         } else {
-            reader.may_name(name)
+            // A data file or a script may name the program. In the other case, its changed sources count.
+            reader.may_name(name) || *tests != SameTests::All && reader.explores()
         }
     };
     let may_use =
@@ -432,7 +435,7 @@ mod tests {
     #[test]
     fn a_test_that_reaches_the_same_is_the_same_in_another_executable() {
         let build = |reached: &[(&str, &str)], code: &str| {
-            let mut build = build();
+            let mut build = build_with(TEXTS);
             let executable = &mut build.executables[0];
             executable.code = Some(code.into());
             executable.tests =
@@ -443,19 +446,29 @@ mod tests {
             build
         };
         let old = build(&[("one", "a"), ("two", "b")], "old");
-        let same = |new: &Provenance, files: &[&str]| {
+        let same_as = |old: &Provenance, new: &Provenance, files: &[&str]| {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
             let Alike { mut same, .. } =
-                same_executables(&[&old, new], 0, &changed, &|_| false, &read).unwrap();
+                same_executables(&[old, new], 0, &changed, &|_| false, &read).unwrap();
             same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
+        let same = |new: &Provenance, files: &[&str]| same_as(&old, new, files);
         let new = build(&[("one", "a"), ("two", "c")], "new");
         assert_eq!(same(&new, &["app/src/lib.rs"]).unwrap(), "These({\"one\"})");
         assert_eq!(same(&new, &["app/data.json"]), None, "a test may read it");
         assert_eq!(same(&new, &["app/tests/ui/a.rs"]), None, "nothing was compiled of it");
         assert_eq!(same(&build(&[("one", "z"), ("two", "z")], "new"), &[]), None);
         assert_eq!(same(&build(&[], "new"), &[]), None, "nothing is known");
+        let mut program = new.clone();
+        program.companions[0].hash = "other".into();
+        let files = ["app/src/lib.rs"];
+        assert!(same(&program, &files).is_some(), "nothing names or finds the program");
+        let mut exploring = old.clone();
+        let texts = format!("{TEXTS} readdir64");
+        exploring.executables[0].traits = Some(Traits::of_texts(&Texts::whole(texts.as_bytes()), false));
+        assert!(same_as(&exploring, &new, &files).is_some());
+        assert_eq!(same_as(&exploring, &program, &files), None, "a data file may name the program");
         let mut ignored = new.clone();
         ignored.executables[0].tests[0].ignored = true;
         assert_eq!(same(&ignored, &[]), None);
