@@ -85,9 +85,8 @@ pub fn of_machines(kept: &Value, now: &Value, request: &Request) -> Vec<String> 
     names.sort_unstable();
     names.dedup();
     let is_inherited = |name: &str| {
-        !request.env.contains_key(name)
-            && !(is_spread && name == visible_devices::VISIBLE)
-            && request.clean_env.as_ref().is_none_or(|clean| clean.passes(Child::Test, name, ""))
+        let is_set = request.env.contains_key(name) || is_spread && name == visible_devices::VISIBLE;
+        !is_set && request.clean_env.as_ref().is_none_or(|clean| clean.passes(Child::Test, name, ""))
     };
     for name in names.into_iter().filter(|name| is_inherited(name) && kept.get(*name) != now.get(*name)) {
         differing.push(difference(&format!("the variables {name}"), kept.get(name), now.get(name)));
