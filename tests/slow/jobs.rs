@@ -449,3 +449,28 @@ fn an_archive_runs_beside_each_other_too() {
     assert_eq!(printed.code, 0, "{}", printed.everything());
     assert!(heap(&values(&printed)).len() > 8, "{}", printed.stdout);
 }
+
+#[test]
+fn no_more_tests_run_at_once_than_a_process_may_have_files_for() {
+    let subject = Subject::new();
+    let asked =
+        subject.command(&["--refs", "old,new", "--offline", "--repeat", "1", "-k", "heap", "--jobs", "3"]);
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n 711 && exec \"$@\"", "sh"])
+        .arg(asked.get_program())
+        .args(asked.get_args());
+    limited.current_dir(asked.get_current_dir().expect("a folder"));
+    for (name, value) in asked.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let printed = Printed::of(limited);
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    let warning = "warning: 1 test at once instead of 3: a process may have 711 files open here";
+    assert!(printed.stderr.contains(warning), "{}", printed.everything());
+    assert!(printed.stderr.contains("for all 3: ulimit -n 718"), "{}", printed.everything());
+    assert!(under_way(&subject.diary()).iter().all(|tests| tests.len() == 1), "{:?}", subject.diary());
+}

@@ -28,6 +28,7 @@ pub mod merging;
 mod narrower_build;
 mod one_run;
 mod one_sided_tests;
+mod open_files;
 pub mod own_shard;
 pub mod owners;
 mod planned;

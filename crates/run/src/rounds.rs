@@ -10,6 +10,7 @@ use crate::executables::ProvenExecutables;
 use crate::finished::FinishedRuns;
 use crate::log_end;
 use crate::one_run::new_record;
+use crate::open_files;
 use crate::runner::{Completion, Interrupted, Pending, Progress, Runner};
 use crate::same_builds;
 use crate::stretch::Stretch;
@@ -26,7 +27,7 @@ use memprof_plan::cells::{CellStatus, PlannedCell};
 use memprof_plan::jobs::Jobs;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::resolved::CellId;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, grouped};
 use memprof_support::event::{Event, Sink};
 use memprof_support::free_memory;
 use memprof_support::regular_file;
@@ -48,6 +49,7 @@ impl Runner<'_> {
         let mut progress = self.begin()?;
         let mut wanted = self.first_wanted();
         self.warn_of_alone(&progress);
+        self.warn_of_files(&progress);
         loop {
             let pending = self.pending(&wanted, &progress);
             progress.total += pending.len();
@@ -115,6 +117,22 @@ impl Runner<'_> {
             }
         }
         later
+    }
+
+    /// Warns if fewer tests run at once than the user asked for, for lack of open files.
+    fn warn_of_files(&self, progress: &Progress<'_>) {
+        let Jobs::Number(asked) = self.plan.request.settings.jobs else { return };
+        let (limit, is_followed) = (open_files::limit(), self.conditions.follow.output);
+        let most = open_files::most_tests(limit, is_followed);
+        if progress.jobs == most && asked as usize > most {
+            let limit = grouped(i128::from(limit.unwrap_or_default()));
+            let message = format!(
+                "{} at once instead of {asked}: a process may have {limit} files open here",
+                counted(most, "test")
+            );
+            let help = Some(format!("for all {asked}: ulimit -n {}", open_files::needed(asked, is_followed)));
+            self.conditions.sink.emit(Event::Warning { message, help });
+        }
     }
 
     /// Warns if all tests run alone although several at once were asked for.

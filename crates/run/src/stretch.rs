@@ -16,6 +16,7 @@ use crate::follow::Follow;
 use crate::home::{self, RunHome};
 use crate::log_end;
 use crate::one_run::OneRun;
+use crate::open_files;
 use crate::runner::{Pending, Progress, Runner};
 use crate::schedule::{Needs, Schedule};
 use crate::side_by_side::{self, Ending, Stage, Work};
@@ -70,7 +71,8 @@ impl Runner<'_> {
             // Whoever looks on reads one test after the other.
             return devices;
         }
-        request.settings.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices)
+        let jobs = request.settings.jobs.on(available_parallelism().map_or(1, NonZero::get)).max(devices);
+        jobs.min(open_files::most_tests(open_files::limit(), self.conditions.follow.output))
     }
 
     /// Whether tests run beside others only if they allocate in one thread.
