@@ -50,7 +50,13 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
         None => "run the same command again".to_owned(),
     };
     let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)?;
+    let not_started = |cause: &ProcessError| matches!(cause, ProcessError::NotStarted { .. });
+    let is_program = error.chain().any(|cause| cause.downcast_ref().is_some_and(not_started));
     Some(match kind {
+        ErrorKind::PermissionDenied if is_program => {
+            "if the program's disk is mounted noexec, choose another cache folder with CARGO_MEMPROF_HOME"
+                .to_owned()
+        }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             format!("free some space (`cargo memprof clean` shows what it would remove), then {then}")
         }
@@ -103,6 +109,17 @@ mod tests {
         assert!(shown.rendered().contains(next), "{}", shown.rendered());
         let full = anyhow::Error::new(io::Error::from(ErrorKind::StorageFull));
         assert!(explain(&full, false, None).0.rendered().ends_with("then run the same command again"));
+    }
+
+    #[test]
+    fn a_program_that_may_not_start_may_be_on_a_disk_for_data() {
+        let source = io::Error::from(ErrorKind::PermissionDenied);
+        let error = ProcessError::NotStarted { command: "/mnt/tests --exact t".to_owned(), source };
+        let (shown, code) = explain(&anyhow::Error::new(error), false, RESUME);
+        assert_eq!(code, ExitCode::Internal);
+        let message = "error: could not start `/mnt/tests --exact t`: permission denied\n  \
+                       help: if the program's disk is mounted noexec, ";
+        assert!(shown.rendered().starts_with(message), "{}", shown.rendered());
     }
 
     #[test]

@@ -45,8 +45,9 @@ fn programs(facts: &MachineFacts) -> Vec<Finding> {
 fn cache(facts: &MachineFacts) -> Vec<Finding> {
     let folder = match &facts.cache {
         Ok(folder) => Finding::new("folder", Availability::Good, folder.as_str()),
-        Err(reason) => Finding::new("folder", Availability::Broken, reason)
-            .help("set CARGO_MEMPROF_HOME to a folder that is writable and outside of any repository"),
+        Err(reason) => Finding::new("folder", Availability::Broken, reason).help(
+            "set CARGO_MEMPROF_HOME to a folder outside of any repository, writable and not mounted noexec",
+        ),
     };
     let size = match &facts.cache_size {
         Ok((bytes, Some(limit))) => Finding::new(

@@ -1,8 +1,13 @@
 //! Gathers the facts about this machine by trying each source. Leaves nothing behind.
 
+use std::error::Error;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use tempfile::TempPath;
 
 use crate::doctor::machine::{Cupti, DeviceRuns, MachineFacts, NvmlFacts, Resident};
 use memprof_build::checkout::cache;
@@ -63,14 +68,26 @@ fn programs() -> Vec<(&'static str, Result<String, String>)> {
     ]
 }
 
-/// Returns the folder, if it is not in a repository or workspace, and files can be created in it or
-/// in its nearest existing parent.
+/// Returns the folder, if it is not in a repository or workspace, and programs can be created and started in it
+/// or in its nearest existing parent.
 fn usable(home: Utf8PathBuf) -> Result<Utf8PathBuf, String> {
     cache::check_place(&home).map_err(|error| format!("{error:#}"))?;
     let existing = home.ancestors().find(|folder| folder.is_dir()).unwrap_or(Utf8Path::new("/"));
-    match tempfile::tempfile_in(existing) {
+    let create = || -> std::io::Result<TempPath> {
+        let mut builder = tempfile::Builder::new();
+        let mut file = builder.permissions(Permissions::from_mode(0o700)).tempfile_in(existing)?;
+        file.write_all(b"#!/bin/sh\n")?;
+        Ok(file.into_temp_path())
+    };
+    let program = create().map_err(|error| format!("{home}: cannot create a file in {existing}: {error}"))?;
+    match Command::new(&program).run() {
         Ok(_) => Ok(home),
-        Err(error) => Err(format!("{home}: cannot create a file in {existing}: {error}")),
+        Err(error) => {
+            let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            Err(format!(
+                "{home}: cannot start a program in {existing}, which may be mounted noexec: {reason}"
+            ))
+        }
     }
 }
 
@@ -208,6 +225,32 @@ mod tests {
         assert_eq!(usable(folder.join("a/b")), Ok(folder.join("a/b")));
         assert_eq!(folder.read_dir_utf8().unwrap().count(), 0);
         assert!(usable("/proc/nowhere".into()).unwrap_err().contains("cannot create a file in /proc"));
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a skipped test says why")]
+    fn a_folder_where_no_program_starts_is_not_usable() {
+        const FOLDER: &str = "MEMPROF_TEST_NOEXEC";
+        if let Ok(folder) = std::env::var(FOLDER) {
+            let reason = usable(Utf8PathBuf::from(folder).join("a")).unwrap_err();
+            assert!(reason.contains("cannot start a program in /") && reason.contains("noexec"), "{reason}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let in_namespace = |program: &Path| {
+            let script = format!("mount -t tmpfs -o noexec none \"${FOLDER}\" && exec \"$@\"");
+            Command::new("unshare")
+                .args(["--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+                .arg(program)
+                .env(FOLDER, folder.path())
+        };
+        if let Err(error) = in_namespace("true".as_ref()).run() {
+            eprintln!("skipped: this user cannot mount a folder: {error}");
+            return;
+        }
+        let name = "doctor::facts::tests::a_folder_where_no_program_starts_is_not_usable";
+        let again = in_namespace(&std::env::current_exe().unwrap()).args(["--exact", name]).run().unwrap();
+        assert!(again.text().contains("1 passed"), "{}", again.text());
     }
 
     #[test]

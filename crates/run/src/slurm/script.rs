@@ -65,6 +65,19 @@ mod tests {
 
     /// Runs the script as Slurm would, with a tool that prints its arguments and exits as told.
     fn run(folder: &Utf8Path, tool: &str, job: &str, restart: Option<&str>) -> (i32, String) {
+        let shell = Command::new("bash")
+            .env("SLURM_ARRAY_JOB_ID", job)
+            .env("TMPDIR", folder)
+            .env_remove("SLURM_TMPDIR")
+            .env_remove("SLURM_RESTART_COUNT")
+            .envs(restart.map(|restart| ("SLURM_RESTART_COUNT", restart)));
+        let (code, printed, stderr) = in_shell(folder, tool, shell);
+        assert_eq!(stderr, "");
+        (code, printed)
+    }
+
+    /// Runs the script in a shell. Returns its exit code and what it printed.
+    fn in_shell(folder: &Utf8Path, tool: &str, shell: Command) -> (i32, String, String) {
         let tool_path = folder.join("a tool's $name");
         // Written by a child: a program that this process has open for writing cannot start.
         let write = Command::new("sh").args(["-c", "cat >\"$0\" && chmod 755 \"$0\"", tool_path.as_str()]);
@@ -73,20 +86,9 @@ mod tests {
         let (archive, run) = (folder.join("it's \"both\".tar.zst"), folder.join("my run"));
         fs_err::create_dir_all(&run).unwrap();
         let script = Script { tool: &tool_path, archive: &archive, run: &run, shards: 8, flags: &flags };
-        let mut command = Command::new("bash")
-            .input(script.text())
-            .env("SLURM_ARRAY_TASK_ID", "3")
-            .env("SLURM_ARRAY_JOB_ID", job)
-            .env("TMPDIR", folder)
-            .env_remove("SLURM_TMPDIR")
-            .env_remove("SLURM_RESTART_COUNT");
-        if let Some(restart) = restart {
-            command = command.env("SLURM_RESTART_COUNT", restart);
-        }
-        let captured = command.capture().unwrap();
-        let stderr = String::from_utf8_lossy(&captured.stderr);
-        assert_eq!(stderr, "");
-        (captured.status.code().unwrap(), captured.text())
+        let captured = shell.input(script.text()).env("SLURM_ARRAY_TASK_ID", "3").capture().unwrap();
+        let stderr = String::from_utf8_lossy(&captured.stderr).into_owned();
+        (captured.status.code().unwrap(), captured.text(), stderr)
     }
 
     fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
@@ -140,5 +142,47 @@ mod tests {
         assert!(lines[1].contains("--shard 3/8 --run-folder shards/3/4800-0"), "{printed}");
         assert!(!folder.join("my run/shards/3/4800-0").exists(), "what cannot be continued is removed");
         assert!(second.exists() && made.join("plan.json").exists(), "earlier attempts stay");
+    }
+
+    /// Returns a shell with these mounts of its own; `None` if this user cannot mount anything.
+    #[expect(clippy::print_stderr, reason = "a skipped test says why")]
+    fn with_mounts(mounts: &str) -> Option<Command> {
+        let start = |shell: &str| {
+            let script = format!("{mounts} && exec {shell}");
+            Command::new("unshare").args(["--map-root-user", "--mount", "sh", "-c", &script])
+        };
+        if let Err(error) = start("true").run() {
+            eprintln!("skipped: this user cannot mount a folder: {error}");
+            return None;
+        }
+        Some(start("bash").env("SLURM_ARRAY_JOB_ID", "1").env_remove("SLURM_RESTART_COUNT"))
+    }
+
+    #[test]
+    fn the_archive_is_unpacked_where_programs_start() {
+        let (_home, folder) = folder();
+        let disk = folder.join("noexec");
+        fs_err::create_dir(&disk).unwrap();
+        let Some(shell) = with_mounts(&format!("mount -t tmpfs -o noexec none {disk}")) else { return };
+        let shell = shell.env("SLURM_TMPDIR", &disk).env("TMPDIR", &folder);
+        let tool = "echo \"$CARGO_MEMPROF_HOME\"; ls -A \"$CARGO_MEMPROF_HOME\" \"$SLURM_TMPDIR\"";
+        let (code, printed, stderr) = in_shell(&folder, tool, shell);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{printed}");
+        let lines: Vec<&str> = printed.lines().skip(1).collect();
+        assert!(lines[0].starts_with(folder.join("cargo-memprof-").as_str()), "{printed}");
+        let both_empty = [&format!("{}:", lines[0]), "", &format!("{disk}:")];
+        assert_eq!(lines[1..], both_empty, "{printed}");
+    }
+
+    #[test]
+    fn a_node_where_no_program_starts_says_which_disks_were_tried() {
+        let (_home, folder) = folder();
+        let mounts = "mount --bind /tmp /tmp && mount -o remount,bind,noexec /tmp";
+        let Some(shell) = with_mounts(mounts) else { return };
+        let shell = shell.env("SLURM_TMPDIR", folder.join("none")).env("TMPDIR", "/proc");
+        let (code, printed, stderr) = in_shell(&folder, "exit 0", shell);
+        assert_eq!(code, 1, "{printed}");
+        let tried = format!("SLURM_TMPDIR ('{folder}/none'), TMPDIR ('/proc') and /tmp are missing");
+        assert!(stderr.contains(&tried) && stderr.contains("set TMPDIR"), "{stderr}");
     }
 }

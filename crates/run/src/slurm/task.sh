@@ -8,11 +8,24 @@ folder=$attempts/$SLURM_ARRAY_JOB_ID-${SLURM_RESTART_COUNT:-0}
 mkdir -p "$attempts" || exit 1
 echo "shard $shard/$shards on $(hostname)"
 
-# The archive is unpacked on the node's own disk, so that tasks do not wait for each other.
+# The archive is unpacked on the node's own disk, so that tasks do not wait for each other. Its programs
+# must start there: some sites mount /tmp with noexec.
+CARGO_MEMPROF_HOME=
 for disk in "${SLURM_TMPDIR:-}" "${TMPDIR:-}" /tmp; do
-    if [ -n "$disk" ] && [ -d "$disk" ] && [ -w "$disk" ]; then break; fi
+    if [ -z "$disk" ] || ! home=$(mktemp -d "$disk/cargo-memprof-XXXXXXXX" 2>/dev/null); then continue; fi
+    printf '#!/bin/sh\n' >"$home/try"
+    if chmod +x "$home/try" && "$home/try" 2>/dev/null; then
+        rm "$home/try"
+        CARGO_MEMPROF_HOME=$home
+        break
+    fi
+    rm -rf "$home"
 done
-CARGO_MEMPROF_HOME=$(mktemp -d "$disk/cargo-memprof-XXXXXXXX") || exit 1
+if [ -z "$CARGO_MEMPROF_HOME" ]; then
+    echo "error: no place for the tests: SLURM_TMPDIR ('${SLURM_TMPDIR:-}'), TMPDIR ('${TMPDIR:-}') and /tmp are" \
+        "missing, full, not writable, or mounted with noexec; set TMPDIR to a folder of the nodes' own disks" >&2
+    exit 1
+fi
 export CARGO_MEMPROF_HOME
 trap 'rm -rf "$CARGO_MEMPROF_HOME"' EXIT
 
