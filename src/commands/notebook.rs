@@ -12,6 +12,7 @@ use crate::notebook::commits::{self, NotebookPlan};
 use crate::notebook::place::Place;
 use crate::output::destinations::{Output, outputs};
 use crate::output::present::Presentation;
+use crate::request::judging::refuse_unchecked;
 use crate::request::reconcile::{on_request, reconcile, trace_shown};
 use crate::request::refs::RefsNeeded;
 use crate::request::surroundings::Surroundings;
@@ -50,6 +51,7 @@ pub fn notebook(context: CommandContext<'_>, arguments: &NotebookArguments) -> a
     let request = request(arguments, &place, &metrics)?;
     let skip: BTreeSet<usize> = arguments.skip_cell.iter().copied().collect();
     let planned = commits::plan(&place, request, &skip, context.console)?;
+    refuse_unchecked(&arguments.judging, planned.plan.revisions.len())?;
     refuse_unknown_cells(&arguments.trace_cell, &planned)?;
     let writes = arguments.write.as_deref().map(|copy| Writes::new(copy, &place, &planned)).transpose()?;
     let run = NotebookRun { context, place: &place, planned: &planned, arguments };

@@ -8,6 +8,7 @@ use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::request::{RefRequest, Request, TestRequest};
 use memprof_report::options::{Format, Options, Rows};
 
+use crate::judging::program;
 use crate::reports::{at_width, rendered, table};
 use crate::support::synthetic::{self, Log, Synthetic};
 
@@ -116,4 +117,21 @@ fn a_later_report_says_that_the_comparison_was_interrupted() {
     assert!(reported().contains("\ninterrupted after 1 of 4 runs: `--resume` continues\n"), "{}", reported());
     unfinished::forget(synthetic.folder()).unwrap();
     assert!(!reported().contains("--resume"), "{}", reported());
+}
+
+#[test]
+fn a_threshold_that_no_figure_was_checked_against_is_a_fault() {
+    let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let judged = |threshold: &str, code: i32| {
+        let folder = synthetic.folder().0.as_str();
+        let printed = program(&["report", folder, "--threshold", threshold]).code(code);
+        String::from_utf8(printed.get_output().stdout.clone()).unwrap()
+    };
+    let text = judged("gpu.0.peak=5%", 3);
+    let note = "the threshold of gpu.0.peak was not checked: no compared test has a figure for it";
+    assert!(text.contains(note), "{text}");
+    for checked in ["heap.peak=5%", "gpu.*.peak=5%", "gpu.0.peak=off", "gpu.0.peak=5%,test=other"] {
+        assert!(!judged(checked, 0).contains("was not checked"), "{checked}");
+    }
 }

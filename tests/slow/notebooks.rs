@@ -84,6 +84,9 @@ fn each_cell_has_the_figures_that_can_be_computed_by_hand_and_write_stores_them(
     let absent = alone(folder.path(), &["copy.ipynb", "--trace-cell", "9"]);
     assert_eq!(absent.code, 2, "{}", absent.everything());
     assert!(absent.stderr.contains("there is no cell 9"), "{}", absent.everything());
+    let unchecked = alone(folder.path(), &["copy.ipynb", "--threshold", "heap.peak=1KiB"]);
+    assert_eq!(unchecked.code, 2, "{}", unchecked.everything());
+    assert!(unchecked.stderr.contains("there is only one revision"), "{}", unchecked.everything());
     let written = std::fs::read_to_string(folder.path().join("copy.ipynb")).unwrap();
     assert_eq!(written.matches("\"memprof\"").count(), 6);
     assert_eq!(heap(&figures(&written), "both"), (2 * MIB, 2 * MIB));

@@ -22,6 +22,9 @@ pub struct Judging {
     /// The metrics that the user asked to see. `*` stands for any part of a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
+    /// The metrics of thresholds on the command line, without `*`. At least one test must have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub must_check: Vec<String>,
     /// How much figures are known to vary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<NoiseFigure>,

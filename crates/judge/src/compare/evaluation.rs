@@ -12,6 +12,7 @@ use crate::compare::moved_with_heap;
 use crate::compare::noise::KnownNoise;
 use crate::compare::program_pages::{ProgramPages, without};
 use crate::compare::unchecked_limits;
+use crate::compare::unchecked_thresholds;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
@@ -57,14 +58,15 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         }
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
+    let (thresholds, threshold_notes) = unchecked_thresholds::notes(comparison, &limits);
     let (of_budget, budget_notes) = budget.unchecked(comparison);
     let pairs = comparison.cells.iter_mut().flat_map(|cell| cell.pairs.iter_mut().chain(&mut cell.alone));
     for (pair, (judged, breaches)) in pairs.zip(verdicts) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked += unchecked.len() + of_budget;
-    comparison.notes.extend(unchecked.into_iter().chain(budget_notes));
+    comparison.unchecked += unchecked.len() + thresholds + of_budget;
+    comparison.notes.extend(unchecked.into_iter().chain(threshold_notes).chain(budget_notes));
 }
 
 /// Judges one pair.
@@ -452,8 +454,8 @@ pub struct Conclusion {
     pub may_have_grown: usize,
     /// Rows that could not be compared.
     pub missing: usize,
-    /// Those of tests that passed at both revisions, limits that no figure was checked against, and
-    /// failed tests without a partner.
+    /// Those of tests that passed at both revisions, limits and thresholds that no figure was checked
+    /// against, and failed tests without a partner.
     pub missing_of_both: usize,
     /// Figures above an upper limit, leaks, and tests whose own memory assertion does not hold.
     pub breaches: usize,

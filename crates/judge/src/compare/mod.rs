@@ -24,5 +24,6 @@ pub mod tensor_comparison;
 pub mod tensor_states;
 pub mod trace_comparison;
 mod unchecked_limits;
+mod unchecked_thresholds;
 pub mod unnamed_blocks;
 pub mod whole_test;

@@ -36,6 +36,7 @@ pub struct Limits {
     rules: Vec<(Rule, Option<Expression>)>,
     allow: Vec<(Allowance, Option<Expression>)>,
     asked: Vec<String>,
+    must_check: Vec<String>,
 }
 
 impl Limits {
@@ -48,6 +49,7 @@ impl Limits {
             rules: rules.collect::<anyhow::Result<_>>()?,
             allow: allow.collect::<anyhow::Result<_>>()?,
             asked: judging.asked.clone(),
+            must_check: judging.must_check.clone(),
         })
     }
 
@@ -82,6 +84,17 @@ impl Limits {
         };
         let rules = self.rules.iter().filter(move |(_, expression)| covers(expression));
         rules.map(|(rule, _)| rule).filter(|rule| rule.limit.is_some() || rule.leak.is_some())
+    }
+
+    /// Returns the thresholds that cover a test, and that it is an error not to check.
+    pub(crate) fn must_check<'a>(&'a self, test: &str) -> impl Iterator<Item = &'a Rule> {
+        let covers = move |rule: &Rule, expression: &Option<Expression>| {
+            matches!(rule.growth, Some(Growth::Within(_)))
+                && self.must_check.contains(&rule.metric)
+                && expression.as_ref().is_none_or(|expression| expression.matches(test))
+        };
+        let rules = self.rules.iter().filter(move |(rule, expression)| covers(rule, expression));
+        rules.map(|(rule, _)| rule)
     }
 
     /// Returns the first entry of `allow` that expects this change and is valid today; else the
