@@ -25,6 +25,7 @@ use memprof_plan::metric::derived;
 use memprof_plan::metric_family::MetricGroup;
 use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_run::stored_plan;
+use memprof_support::user_error::UserError;
 
 /// What flags and memprof.yaml ask for.
 pub struct Asked {
@@ -87,6 +88,12 @@ impl Asked {
     }
 }
 
+/// The error for a pull request alone, if nothing says what it is compared with.
+fn no_default_branch(pull_request: &str) -> UserError {
+    UserError::new(format!("no default branch is known to compare '{pull_request}' with"))
+        .help(format!("name the base, such as develop: cargo memprof develop...{pull_request}"))
+}
+
 /// Returns the arguments with the refs that the user left out, and what they are in words:
 /// - without any ref, the usual ones ([`usual_refs`])
 /// - a pull request alone is compared with its merge base with the default branch of its remote
@@ -116,9 +123,8 @@ fn completed<'a>(
             if forge_ref(&only.spec, &IndexMap::new()).is_some() =>
         {
             let remote = text(arguments.settings.remote.as_ref().or(matrix.remote.as_ref()));
-            let Some(default) = usual_refs::base_of_pull_requests(repository, remote)? else {
-                return Ok((Cow::Borrowed(arguments), None));
-            };
+            let default = usual_refs::base_of_pull_requests(repository, remote)?
+                .ok_or_else(|| no_default_branch(&only.spec))?;
             UsualRefs {
                 reason: format!("{} with its merge base with {default}", only.spec),
                 refs: vec![usual_refs::merge_base(&default, &only.spec), only.clone()],

@@ -14,6 +14,12 @@ fn planned(repository: &TestRepository, arguments: &[&str]) -> (Vec<String>, Str
     (commits, String::from_utf8(printed.get_output().stderr.clone()).expect("messages are text"))
 }
 
+/// The messages of a call that is refused.
+fn refused(repository: &TestRepository, arguments: &[&str]) -> String {
+    let printed = repository.memprof().arg("run").args(arguments).arg("--dry-run").assert().code(2);
+    String::from_utf8(printed.get_output().stderr.clone()).expect("messages are text")
+}
+
 /// A remote whose default branch moved after it was cloned; pull request 10 begins at its newest commit.
 struct Moved {
     remote: TestRepository,
@@ -82,4 +88,39 @@ fn the_remote_says_what_a_pull_request_is_compared_with() {
     let shallow = TestRepository::clone_of(&remote, &["--depth", "1"]);
     shallow.git(["remote", "set-head", "origin", "--delete"]);
     assert_eq!(planned(&shallow, &["pr/10"]).0, compared);
+}
+
+#[test]
+fn a_pull_request_without_a_known_base_is_not_shown_alone() {
+    let alone = package();
+    alone.git(["branch", "-m", "develop"]);
+    alone.git(["branch", "pr/7"]);
+    for arguments in [&["pr/7"][..], &["pr/7", "--baseline", "merge-base"]] {
+        let messages = refused(&alone, arguments);
+        assert!(messages.contains("no default branch is known"), "{messages}");
+        assert!(messages.contains("cargo memprof develop...pr/7"), "{messages}");
+    }
+}
+
+#[test]
+fn a_history_that_was_cut_off_is_not_taken_for_one_commit() {
+    let mut remote = package();
+    remote.commit("second");
+    let of_main = TestRepository::clone_of(&remote, &["--depth", "1"]);
+    for arguments in [&[][..], &["--baseline", "merge-base"]] {
+        let messages = refused(&of_main, arguments);
+        assert!(messages.contains("no commit 'HEAD~1'"), "{messages}");
+        assert!(messages.contains("git fetch --unshallow"), "{messages}");
+    }
+    remote.git(["switch", "--quiet", "--create", "feature"]);
+    remote.commit("third");
+    remote.commit("fourth");
+    remote.git(["switch", "--quiet", "main"]);
+    let of_feature = TestRepository::clone_of(&remote, &["--depth", "2", "--no-single-branch"]);
+    of_feature.git(["switch", "--quiet", "feature"]);
+    let messages = refused(&of_feature, &[]);
+    assert!(messages.contains("have no common ancestor"), "{messages}");
+    assert!(messages.contains("git fetch --unshallow"), "{messages}");
+    of_feature.git(["fetch", "--quiet", "--unshallow"]);
+    assert_eq!(planned(&of_feature, &[]).0[0], remote.git(["rev-parse", "main"]));
 }

@@ -4,8 +4,10 @@
 use anyhow::Context;
 
 use crate::git::repository::{Lookup, Repository};
+use crate::git::resolve_error::ResolveError;
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::request::RefRequest;
+use memprof_support::advice::Advice;
 
 /// Refs that the user did not have to name, and why these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub fn base_of_pull_requests(repository: &Repository, named: Option<&str>) -> an
 ///
 /// # Errors
 ///
-/// A repository without a commit, and errors of git.
+/// A repository without a commit, a shallow clone that lacks the baseline, and errors of git.
 pub fn usual(repository: &Repository) -> anyhow::Result<UsualRefs> {
     let head = commit(repository, "HEAD")?.context("'HEAD' has no commit yet; make one first")?;
     let branch = repository.git().args(["symbolic-ref", "--quiet", "--short", "HEAD"]).capture()?;
@@ -95,7 +97,14 @@ pub fn usual(repository: &Repository) -> anyhow::Result<UsualRefs> {
             default == *branch || default.strip_suffix(branch).is_some_and(|remote| remote.ends_with('/'))
         });
         let base = match commit(repository, &default)? {
-            Some(tip) if !is_on_it => repository.merge_base(&[&tip, &head])?,
+            Some(tip) if !is_on_it => {
+                let base = repository.merge_base(&[&tip, &head])?;
+                if base.is_none() && repository.is_shallow() {
+                    let names = vec![default, "HEAD".to_owned()];
+                    return Err(ResolveError::NoMergeBase { names, shallow: true }.advised());
+                }
+                base
+            }
             _ => None,
         };
         if base.is_some_and(|base| base != head) {
@@ -113,6 +122,10 @@ pub fn usual(repository: &Repository) -> anyhow::Result<UsualRefs> {
         });
     }
     if commit(repository, "HEAD~1")?.is_none() {
+        if repository.is_shallow() {
+            let [spec, name, oldest] = ["HEAD~1", "HEAD", "HEAD"].map(str::to_owned);
+            return Err(ResolveError::BeyondHistory { spec, name, oldest, shallow: true }.advised());
+        }
         return Ok(UsualRefs { refs: vec![one("HEAD")], reason: "HEAD, the only commit".to_owned() });
     }
     let reason = format!("the last commit of {work_in_words} with the one before");
