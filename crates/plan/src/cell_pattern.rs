@@ -6,15 +6,18 @@ use crate::expression::Expression;
 use crate::parameter::check_parameter;
 use crate::request::CellPattern;
 
-/// Reads the short form: `ref=NAME`, `test=EXPRESSION`, `PARAM=VALUE` or a bare expression, with
-/// commas between them.
+/// Reads the short form: `ref=NAME`, `test=EXPRESSION` or `PARAM=VALUE`, with commas between them. A bare
+/// word may be a package: cargo's `--exclude` takes those.
 pub fn parse(text: &str) -> Result<CellPattern, String> {
     let mut pattern = CellPattern::default();
     for piece in text.split(',') {
-        let (key, value) = match piece.split_once('=') {
-            Some((key, value)) => (key.trim(), value.trim()),
-            None => ("test", piece.trim()),
-        };
+        let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+        let (key, value) = (key.trim(), value.trim());
+        if value.is_empty() && !key.is_empty() && !piece.contains('=') {
+            return Err(format!(
+                "write test={key} for tests; to leave a package out of the build, name the others with -p"
+            ));
+        }
         if value.is_empty() {
             return Err(format!("'{piece}' has no value: write ref=NAME, test=EXPRESSION or PARAM=VALUE"));
         }
@@ -76,7 +79,6 @@ mod tests {
         assert_eq!(pattern.r#ref.as_deref(), Some("main"));
         assert_eq!(pattern.test.as_deref(), Some("hf and not bwd"));
         assert_eq!(pattern.params["batch"], "64");
-        assert_eq!(parse("hf_fwd").unwrap().test.as_deref(), Some("hf_fwd"));
     }
 
     #[test]
@@ -89,7 +91,7 @@ mod tests {
                 &params,
             )
         };
-        assert!(matches("hf_fwd", "main"));
+        assert!(matches("test=hf_fwd", "main"));
         assert!(matches("ref=main,batch=64", "main"));
         assert!(matches("ref=origin/main", "main"));
         assert!(!matches("ref=main", "pr/7"));
@@ -99,8 +101,16 @@ mod tests {
 
     #[test]
     fn a_pattern_that_says_nothing_is_refused() {
-        for wrong in ["", "ref=", "batch=1,,", "hf and", "ref=a,ref=b", "1x=2", "binary=x"] {
+        for wrong in ["", "ref=", "batch=1,,", "test=hf and", "ref=a,ref=b", "1x=2", "binary=x"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_bare_word_is_refused_because_it_may_be_a_package() {
+        for wrong in ["kernels", "ref=main, kernels"] {
+            let message = parse(wrong).unwrap_err();
+            assert!(message.contains("test=kernels") && message.contains("-p"), "{message}");
         }
     }
 }
