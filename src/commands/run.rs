@@ -157,7 +157,7 @@ impl Run<'_> {
             Some(change) => change.prove(plan, folder, self.repository, self.context, &means),
             None => Err(UserError::new("no test changed by something in the diff").into()),
         });
-        or_warning(proven, "--why proven", self.context.console)
+        or_warning(proven, "--why proven", self.context.console, self.context.interrupt)
     }
 
     /// Keeps the finished run as a baseline.

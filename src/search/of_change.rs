@@ -1,5 +1,7 @@
 //! A proof of what a comparison or a bisect found: `--why proven` and `bisect --prove`. Its folder is in theirs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::commands::context::CommandContext;
 use crate::request::search_options;
 use crate::search::plan::{SearchPlan, command_line, overlay_hashes};
@@ -184,10 +186,16 @@ impl Change {
     }
 }
 
-/// Passes an interrupt on. Whatever else prevents a proof is a warning: the answer before it is complete.
-pub fn or_warning(proven: anyhow::Result<ExitCode>, flag: &str, sink: &dyn Sink) -> anyhow::Result<ExitCode> {
+/// Passes an interrupt on, whatever it ended: a run, a build, or waiting for another run. Whatever else prevents a proof
+/// is a warning: the answer before it is complete.
+pub fn or_warning(
+    proven: anyhow::Result<ExitCode>,
+    flag: &str,
+    sink: &dyn Sink,
+    interrupt: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let error = match proven {
-        Err(error) if !error.is::<Interrupted>() => error,
+        Err(error) if !error.is::<Interrupted>() && !interrupt.load(Ordering::Relaxed) => error,
         passed_on => return passed_on,
     };
     let help = advice::help(&error);
@@ -202,4 +210,25 @@ fn continued(mut plan: Plan, folder: &RunFolder) -> anyhow::Result<SearchPlan> {
     plan.revisions.extend(stored.revisions.into_iter().skip(2));
     plan.request.refs.extend(stored.request.refs.into_iter().skip(2));
     Ok(SearchPlan { search, plan })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn an_interrupted_build_of_a_proof_is_an_interrupt_and_no_warning() {
+        let warnings = Cell::new(0);
+        let sink = |_: Event| warnings.set(warnings.get() + 1);
+        let proven = |is_interrupted: bool| {
+            let failed = Err(anyhow::anyhow!("interrupted while running `cargo test`"));
+            or_warning(failed, "--prove", &sink, &AtomicBool::new(is_interrupted))
+        };
+        assert!(proven(true).is_err());
+        assert_eq!(warnings.get(), 0);
+        assert_eq!(proven(false).unwrap(), ExitCode::Success);
+        assert_eq!(warnings.get(), 1);
+    }
 }

@@ -92,7 +92,8 @@ fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: &Means<'_>) -> a
         found.and_then(|(report, cell)| Change::of_bisect(report, &cell.cell, plan, &record.arguments));
     let Some(change) = change else { return Ok(ExitCode::Success) };
     let SearchSession { repository, folder, context, .. } = session;
-    or_warning(change.prove(plan, folder, repository, *context, means), "--prove", context.console)
+    let proven = change.prove(plan, folder, repository, *context, means);
+    or_warning(proven, "--prove", context.console, context.interrupt)
 }
 
 fn end_not_measured(end: &EndWithoutFigure) -> UserError {
