@@ -183,51 +183,6 @@ fn a_checkpoint_of_one_side_is_added_or_removed() {
 }
 
 #[test]
-fn peaks_and_totals_count_since_the_last_checkpoint_of_both_sides() {
-    let compared = |metric: &str, old: &[(&str, i64)], new: &[(&str, i64)]| {
-        let judging = Judging { asked: vec![metric.to_owned()], ..Judging::default() };
-        let synthetic =
-            (0..2).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |synthetic, repeat| {
-                synthetic.passed("t", 0, repeat, &log(metric, old)).passed("t", 1, repeat, &log(metric, new))
-            });
-        compare(&synthetic.results())
-    };
-    let whole = [("start", 0), ("done", 100 * MIB)];
-    let split = |mid: i64, done: i64| [("start", 0), ("mid", mid), ("done", done)];
-    let peak = "heap.peak";
-    let higher = compared(peak, &whole, &split(150 * MIB, 5 * MIB));
-    assert_eq!(verdict(&higher, peak, 1), Some(Verdict::Added));
-    assert_eq!((verdict(&higher, peak, 2), code(&higher)), (Some(Verdict::Regressed), 1));
-    let same = split(100 * MIB, 5 * MIB);
-    assert_eq!(verdict(&compared(peak, &whole, &same), peak, 2), Some(Verdict::Unchanged));
-    let back = compared(peak, &same, &whole);
-    assert_eq!(
-        (verdict(&back, peak, 1), verdict(&back, peak, 2)),
-        (Some(Verdict::Removed), Some(Verdict::Unchanged))
-    );
-    let allocated = "heap.allocated";
-    let equal = compared(allocated, &whole, &split(60 * MIB, 40 * MIB));
-    assert_eq!(verdict(&equal, allocated, 2), Some(Verdict::Unchanged));
-    let more = compared(allocated, &whole, &split(60 * MIB, 60 * MIB));
-    assert_eq!(verdict(&more, allocated, 2), Some(Verdict::Regressed));
-    let level = compared("heap.live", &whole, &split(150 * MIB, 100 * MIB));
-    assert_eq!(verdict(&level, "heap.live", 2), Some(Verdict::Unchanged), "a figure of the moment");
-    let mut text = Vec::new();
-    memprof_report::render::render(Format::Table, &higher, &Options::default(), &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("100 → 150 MiB"), "{text}");
-    let mut json = Vec::new();
-    memprof_report::render::render(Format::Json, &higher, &Options::default(), &mut json).unwrap();
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    let done = json["rows"].as_array().unwrap().iter().find(|row| row["checkpoint"] == "done").unwrap();
-    assert_eq!(done["values"]["pr/1"]["value"], 5 * MIB, "its own");
-    assert_eq!(
-        (&done["compared"]["pr/1"], &done["delta"]["pr/1"]),
-        (&json!([100 * MIB, 150 * MIB]), &json!(50 * MIB))
-    );
-}
-
-#[test]
 fn what_a_failed_run_lacks_is_missing() {
     let synthetic = Synthetic::new(&["main", "pr/1"])
         .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))

@@ -23,6 +23,7 @@ mod forecast;
 mod git;
 mod histories_script;
 mod hostile_texts;
+mod joined_intervals;
 mod judging;
 mod matrix_documentation;
 mod matrix_mistakes;

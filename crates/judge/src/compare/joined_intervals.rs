@@ -1,8 +1,10 @@
 //! Peaks and totals count since the last checkpoint. Where only one side has a checkpoint, the next row of both would
 //! compare intervals of different lengths. So the figures of both sides are joined since the last checkpoint that
-//! both have.
+//! both have. `docs/metrics.md` has the rules.
 
 use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use crate::compare::aggregate::{Column, Figure};
 use crate::compare::matching::{Key, Match};
@@ -10,35 +12,83 @@ use crate::compare::whole_test;
 use crate::results::measurement::Kind;
 use memprof_plan::metric;
 
-/// The points that only one side has, by side and by the next point that both have.
+/// The points of one side whose figures belong to a later point, by the later one.
+type JoinedPoints = BTreeMap<usize, Vec<usize>>;
+
+/// The points whose figures belong to a later point that both sides have, by side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JoinedIntervals {
-    sides: [BTreeMap<usize, Vec<usize>>; 2],
+    peaks: [JoinedPoints; 2],
+    totals: [JoinedPoints; 2],
 }
 
 impl JoinedIntervals {
-    /// Finds the one-sided points of two runs that are matched in these rows.
+    /// Finds the joined points of two runs that are matched in these rows.
     pub(crate) fn new(rows: &[Match], baseline: &[Key], candidate: &[Key]) -> Self {
-        let mut is_matched = [vec![false; baseline.len()], vec![false; candidate.len()]];
-        for row in rows {
-            if let (Some(old), Some(new)) = (row.baseline, row.candidate) {
-                (is_matched[0][old], is_matched[1][new]) = (true, true);
+        let keys = [baseline, candidate];
+        let pairs = rows.iter().filter_map(|row| Some([row.baseline?, row.candidate?]));
+        let pairs: Vec<[usize; 2]> = pairs.collect();
+        let mut is_matched = keys.map(|keys| vec![false; keys.len()]);
+        for &[old, new] in &pairs {
+            (is_matched[0][old], is_matched[1][new]) = (true, true);
+        }
+        let uneven = uneven_labels(keys, &is_matched);
+        let is_uneven = |side: usize, at: usize| uneven.contains(&keys[side][at].label);
+        let is_one_sided = |side: usize, at: usize| !is_matched[side][at];
+        let totals = [0, 1].map(|side| points_before(keys[side], &is_matched[side], |_| true));
+        let mut peaks =
+            [0, 1].map(|side| points_before(keys[side], &is_matched[side], |at| !is_uneven(side, at)));
+
+        // The tenth step of ten is not where the tenth of twenty is. So further steps belong to the next point that
+        // both sides have as often, and so do all points since the last such point.
+        let is_even = |pair: &[usize; 2]| !is_uneven(0, pair[0]) && !is_uneven(1, pair[1]);
+        let mut ends = keys.map(|keys| vec![false; keys.len()]);
+        for &[old, new] in pairs.iter().filter(|pair| is_even(pair)) {
+            (ends[0][old], ends[1][new]) = (true, true);
+        }
+        let mut since_even = [0, 1].map(|side| points_before(keys[side], &ends[side], |_| true));
+        for pair in pairs {
+            let joined = [0, 1].map(|side| since_even[side].remove(&pair[side]).unwrap_or_default());
+            let is_further = |side: usize, at: usize| is_one_sided(side, at) && is_uneven(side, at);
+            let has_further = |side: usize| joined[side].iter().any(|at| is_further(side, *at));
+            if has_further(0) || has_further(1) {
+                for (side, points) in joined.into_iter().enumerate() {
+                    peaks[side].insert(pair[side], points);
+                }
             }
         }
-        Self { sides: [of_side(baseline, &is_matched[0]), of_side(candidate, &is_matched[1])] }
+        Self { peaks, totals }
     }
 
-    /// Returns the points of a side that belong to the next one.
-    pub(crate) fn before(&self, side: usize, at: usize) -> &[usize] {
-        self.sides[side].get(&at).map_or(&[], Vec::as_slice)
+    /// Returns the points of a side whose figures of this kind belong to a later one. A level is a figure of the
+    /// moment.
+    pub(crate) fn before(&self, figure: metric::Figure, side: usize, at: usize) -> &[usize] {
+        let joined = match figure {
+            metric::Figure::Level => return &[],
+            metric::Figure::Peak => &self.peaks,
+            metric::Figure::Total => &self.totals,
+        };
+        joined[side].get(&at).map_or(&[], Vec::as_slice)
     }
 }
 
-fn of_side(keys: &[Key], is_matched: &[bool]) -> BTreeMap<usize, Vec<usize>> {
+/// Returns the labels of points that both sides have, and one side more often.
+fn uneven_labels(keys: [&[Key]; 2], is_matched: &[Vec<bool>; 2]) -> FxHashSet<u32> {
+    let (mut of_both, mut of_one) = (FxHashSet::default(), FxHashSet::default());
+    for (keys, is_matched) in keys.into_iter().zip(is_matched) {
+        for (key, is_matched) in keys.iter().zip(is_matched).filter(|(key, _)| key.kind == Kind::Point) {
+            if *is_matched { &mut of_both } else { &mut of_one }.insert(key.label);
+        }
+    }
+    of_one.intersection(&of_both).copied().collect()
+}
+
+/// Returns the points before each end, since the end before.
+fn points_before(keys: &[Key], is_end: &[bool], is_meant: impl Fn(usize) -> bool) -> JoinedPoints {
     let (mut joined, mut pending) = (BTreeMap::new(), Vec::new());
     for (at, _) in keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point) {
-        if !is_matched[at] {
-            pending.push(at);
+        if !is_end[at] {
+            pending.extend(is_meant(at).then_some(at));
         } else if !pending.is_empty() {
             joined.insert(at, std::mem::take(&mut pending));
         }
@@ -60,9 +110,9 @@ impl<'a> JoinedColumn<'a> {
         Self { column, intervals, side, figure: metric::known(metric).figure }
     }
 
-    /// Returns the points that belong to this one. A level is a figure of the moment.
+    /// Returns the points that belong to this one.
     fn before(&self, at: usize) -> &'a [usize] {
-        if self.figure == metric::Figure::Level { &[] } else { self.intervals.before(self.side, at) }
+        self.intervals.before(self.figure, self.side, at)
     }
 
     /// Whether other points belong to this one.
@@ -102,15 +152,62 @@ mod tests {
     use super::*;
     use crate::compare::matching::{Renames, match_checkpoints};
 
+    fn point(label: u32, occurrence: u32) -> Key {
+        Key { label, occurrence, kind: Kind::Point }
+    }
+
+    fn joined(old: &[Key], new: &[Key]) -> JoinedIntervals {
+        JoinedIntervals::new(&match_checkpoints(old, new, Renames::Unambiguous), old, new)
+    }
+
     #[test]
     fn points_of_one_side_belong_to_the_next_point_of_both() {
-        let key = |label: u32| Key { label, occurrence: 1, kind: Kind::Point };
+        let key = |label: u32| point(label, 1);
         let scope = |label: u32| Key { kind: Kind::Scope, ..key(label) };
         let old = [key(0), key(7), scope(8), key(6), key(1), key(2), key(9)];
         let new = [key(0), scope(5), key(1), key(4), key(2)];
-        let rows = match_checkpoints(&old, &new, Renames::Unambiguous);
-        let joined = JoinedIntervals::new(&rows, &old, &new);
-        assert_eq!(joined.sides[0], BTreeMap::from([(4, vec![1, 3])]), "the last one belongs to none");
-        assert_eq!(joined.sides[1], BTreeMap::from([(4, vec![3])]));
+        let joined = joined(&old, &new);
+        assert_eq!(joined.totals[0], BTreeMap::from([(4, vec![1, 3])]), "the last one belongs to none");
+        assert_eq!(joined.totals[1], BTreeMap::from([(4, vec![3])]));
+        assert_eq!(joined.peaks, joined.totals);
+    }
+
+    /// `start`, then a step as often as given before each further label.
+    fn steps(counts: &[usize]) -> Vec<Key> {
+        let mut occurrence = 0;
+        let mut keys = vec![point(0, 1)];
+        for (label, count) in (10..).zip(counts) {
+            keys.extend((0..*count).map(|_| {
+                occurrence += 1;
+                point(1, occurrence)
+            }));
+            keys.push(point(label, 1));
+        }
+        keys
+    }
+
+    #[test]
+    fn peaks_of_a_longer_loop_belong_to_the_next_point_that_both_have_as_often() {
+        let joined = joined(&steps(&[2, 0]), &steps(&[4, 0]));
+        assert_eq!(joined.peaks[0], BTreeMap::from([(3, vec![1, 2])]), "the whole loop of both");
+        assert_eq!(joined.peaks[1], BTreeMap::from([(5, vec![1, 2, 3, 4])]));
+        assert_eq!(joined.totals[0], BTreeMap::new());
+        assert_eq!(joined.totals[1], BTreeMap::from([(5, vec![3, 4])]));
+    }
+
+    #[test]
+    fn a_loop_within_another_is_joined_for_each_iteration_of_the_outer_one() {
+        let joined = joined(&steps(&[2, 2, 2]), &steps(&[3, 3, 3]));
+        assert_eq!(joined.peaks[0], BTreeMap::from([(9, vec![7, 8])]));
+        assert_eq!(joined.peaks[1], BTreeMap::from([(12, vec![9, 10, 11])]));
+    }
+
+    #[test]
+    fn a_new_point_within_a_longer_loop_belongs_to_its_own_iteration() {
+        let old = [point(0, 1), point(1, 1), point(9, 1)];
+        let new = [point(0, 1), point(5, 1), point(1, 1), point(5, 2), point(1, 2), point(9, 1)];
+        let joined = joined(&old, &new);
+        assert_eq!(joined.peaks[0], BTreeMap::from([(2, vec![1])]));
+        assert_eq!(joined.peaks[1], BTreeMap::from([(2, vec![1]), (5, vec![1, 2, 3, 4])]));
     }
 }

@@ -9,6 +9,7 @@ use crate::compare::program_pages::{ProgramPages, without};
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::significance::{Noise, Significance, Thresholds, judge};
+use memprof_plan::metric::Figure;
 
 /// The metric that the heap may explain.
 pub(crate) const RESIDENT: &str = "cpu.peak";
@@ -137,7 +138,7 @@ impl<'a> Side<'a> {
     /// for the first checkpoint.
     fn without_kept(&self, at: usize, bound: Bound) -> Option<Vec<i64>> {
         let (joined, side) = self.joined;
-        let before = self.previous[joined.before(side, at).first().copied().unwrap_or(at)]?;
+        let before = self.previous[joined.before(Figure::Peak, side, at).first().copied().unwrap_or(at)]?;
         let of_ends = |column: &Column<'a>| -> Option<Vec<[i64; 2]>> {
             let both = column.readings(before).zip(column.readings(at));
             both.map(|(before, at)| Some([before?, at?])).collect()
