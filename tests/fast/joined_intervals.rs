@@ -1,11 +1,11 @@
 //! Figures that count since the last checkpoint, where the two sides have different checkpoints.
 
 use crate::judging::{MIB, code, log, verdict};
-use crate::support::synthetic::Synthetic;
+use crate::support::synthetic::{Synthetic, cell};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::verdict::kinds::Verdict;
-use memprof_plan::rule::Judging;
+use memprof_plan::rule::{Judging, NoiseFigure};
 use memprof_report::options::{Format, Options};
 use serde_json::json;
 
@@ -76,4 +76,46 @@ fn a_loop_with_other_many_iterations_is_compared_as_a_whole() {
     assert_eq!(verdicts(twenty, ten), (Some(Verdict::Unchanged), 0));
     let higher = [ten, &[12 * MIB]].concat();
     assert_eq!(verdicts(ten, &higher), (Some(Verdict::Regressed), 1), "in the further iteration");
+}
+
+#[test]
+fn the_known_noise_of_joined_figures_is_that_of_all_their_checkpoints() {
+    let known = |metric: &str, checkpoint: &str, spread: u64| NoiseFigure {
+        test: cell("t", &[]).test.to_string(),
+        title: "t".to_owned(),
+        metric: metric.to_owned(),
+        source: compared(metric, &[("done", 0)], &[("done", 0)]).cells[0].sides[0]
+            .source(metric)
+            .map(str::to_owned),
+        checkpoint: checkpoint.to_owned(),
+        occurrence: 1,
+        spread,
+        ..NoiseFigure::default()
+    };
+    let whole = |done: i64| [("start", MIB), ("done", done)];
+    let split = |mid: i64, done: i64| [("start", MIB), ("mid", mid), ("done", done)];
+    let judged = |metric: &str, spreads: &[(&str, u64)], old: &[(&str, i64)], new: &[(&str, i64)]| {
+        let noise = spreads.iter().map(|(checkpoint, spread)| known(metric, checkpoint, *spread)).collect();
+        let judging = Judging { asked: vec![metric.to_owned()], noise, ..Judging::default() };
+        let synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
+        let synthetic = synthetic.passed("t", 0, 0, &log(metric, old)).passed("t", 1, 0, &log(metric, new));
+        let comparison = compare(&synthetic.results());
+        let last = comparison.pairs().next().expect("a pair").rows.len() - 1;
+        verdict(&comparison, metric, last)
+    };
+    let noisy = [("mid", 7 << 20), ("done", 100)];
+    let (before, after) = (split(100 * MIB, 90 * MIB), whole(106 * MIB));
+    assert_eq!(judged("cpu.peak", &noisy, &before, &after), Some(Verdict::Inconclusive));
+    assert_eq!(judged("cpu.peak", &noisy, &before, &whole(117 * MIB)), Some(Verdict::Regressed));
+    assert_eq!(
+        judged("cpu.peak", &noisy[1..], &before, &whole(117 * MIB)),
+        Some(Verdict::Inconclusive),
+        "unknown"
+    );
+    let (whole_before, added) = (whole(100 * MIB), split(117 * MIB, 90 * MIB));
+    assert_eq!(judged("cpu.peak", &noisy, &whole_before, &added), Some(Verdict::Regressed), "the baseline's");
+    let totals = [("mid", 3 << 20), ("done", 3 << 20)];
+    let (before, after) = (split(50 * MIB, 50 * MIB), whole(108 * MIB));
+    assert_eq!(judged("heap.allocated", &totals, &before, &after), Some(Verdict::Inconclusive), "their sum");
+    assert_eq!(judged("heap.allocated", &totals, &before, &whole(113 * MIB)), Some(Verdict::Regressed));
 }

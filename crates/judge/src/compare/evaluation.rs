@@ -19,7 +19,7 @@ use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
 use crate::verdict::significance::{CONFIRMED, Noise, Significance, Thresholds, judge, judge_pairs};
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
-use memprof_plan::metric::{self, Property, Unit};
+use memprof_plan::metric::{self, Figure, Property, Unit};
 use memprof_plan::rule::Judging;
 use memprof_support::exit_code::ExitCode;
 
@@ -110,13 +110,27 @@ impl PairJudge<'_> {
                 &own
             };
             let thresholds = at.growth.as_ref()?;
-            let known = self.known.variation(&path, &self.view, metric, self.view.key(row));
+            let known = self.known_variation(&path, metric, row);
             let noise = Noise { floor, known, ..Noise::default() };
             self.ruling(metric, row, (&column, widest), thresholds, noise)
         });
         let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
         let is_judged = judged.rulings().next().is_some();
         is_judged.then_some(judged)
+    }
+
+    /// Returns how much a metric is known to vary at the baseline's checkpoint and those whose figures are joined with
+    /// it. The candidate's new checkpoints are of the same interval.
+    fn known_variation(&self, path: &str, metric: &str, row: &Match) -> Option<u64> {
+        let of_key = |key| self.known.variation(path, &self.view, metric, key);
+        let own = of_key(self.view.key(row))?;
+        let (figure, side) = (metric::known(metric).figure, 0);
+        let before = row.baseline.map_or(&[][..], |at| self.view.pair.joined.before(figure, side, at));
+        let mut joined = before.iter().map(|at| of_key(self.view.baseline.keys[*at]));
+        match figure {
+            Figure::Total => joined.try_fold(own, |sum, one| Some(sum.saturating_add(one?))),
+            Figure::Peak | Figure::Level => joined.try_fold(own, |most, one| Some(most.max(one?))),
+        }
     }
 
     /// Explains resident memory by the heap, unless the user asked for it.
