@@ -52,6 +52,7 @@ mod tensors;
 mod threads;
 mod trace_events;
 mod traced_reports;
+mod unchecked_limits;
 mod unmeasured;
 mod untouched;
 mod upgrades;

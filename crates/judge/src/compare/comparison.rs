@@ -72,8 +72,8 @@ pub struct Comparison {
     pub same_code: Vec<SameCode>,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
-    /// The number of things that were asked for and not checked: limits of a single revision and thresholds
-    /// that no figure was checked against, and failed tests that belong to no pair.
+    /// The number of things that were asked for and not checked: limits and thresholds that no figure was
+    /// checked against, and failed tests that belong to no pair.
     pub unchecked: usize,
     /// Figures above a limit in tests that are no candidate of a pair. `notes` has them.
     pub unpaired_breaches: usize,

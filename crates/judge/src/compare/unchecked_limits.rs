@@ -1,37 +1,100 @@
-//! Limits of a single revision that no figure was checked against: a metric that no test measured,
-//! or a checkpoint that no test has.
+//! Limits that no figure was checked against: a metric that no test measured, or a checkpoint that no test has.
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
+use crate::results::outcome::Status;
 use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
 use memprof_plan::metric::{self, Property, Unit};
 use memprof_plan::rule::Rule;
 use memprof_support::glob;
+use memprof_support::labels;
 
-/// Returns a note for each limit or leak of a single revision that covers a measured test and was
-/// checked in none. A rule whose tests were not selected, or failed, gets no note.
+/// Returns a note for each limit or leak that covers a measured test of a candidate, or of the only revision, and was
+/// checked in none. A rule whose tests were not selected, did not run or failed gets no note.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
-    // A rule, and whether it was checked in some test.
-    let mut rules: Vec<(&Rule, bool)> = Vec::new();
-    for cell in comparison.cells.iter().filter(|cell| cell.alone.is_some()) {
-        let side = &cell.sides[0];
-        if side.availability != Availability::Measured {
-            continue;
-        }
-        let test = format!("{} {}", cell.id.test, cell.id.title);
-        for rule in limits.absolute(&test) {
-            let is_checked = comparison.metrics.iter().any(|metric| {
-                Unit::of_metric(&rule.metric) == metric.unit
-                    && glob::matches(&rule.metric, &metric.name)
-                    && is_checked(rule, cell, side, &metric.name)
-            });
-            match rules.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
-                Some((_, checked)) => *checked |= is_checked,
-                None => rules.push((rule, is_checked)),
+    let checked = match comparison.revisions.len() {
+        1 => vec![0],
+        _ => comparison.candidates().collect(),
+    };
+    // By rule: the revisions where it was not checked.
+    let mut unchecked: Vec<(&Rule, Vec<usize>)> = Vec::new();
+    for &revision in &checked {
+        for rule in unchecked_at(comparison, limits, revision) {
+            match unchecked.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
+                Some((_, revisions)) => revisions.push(revision),
+                None => unchecked.push((rule, vec![revision])),
             }
         }
     }
-    rules.into_iter().filter(|(_, checked)| !checked).map(|(rule, _)| note(rule)).collect()
+    let note = |(rule, revisions): (&Rule, Vec<usize>)| {
+        let name = |revision: &usize| labels::one_line(&comparison.revisions[*revision].name).into_owned();
+        let some = || format!(" in {}", revisions.iter().map(name).collect::<Vec<_>>().join(", "));
+        let place = if revisions.len() == checked.len() { String::new() } else { some() };
+        note(rule, &place)
+    };
+    unchecked.into_iter().map(note).collect()
+}
+
+/// Where a rule's figures are, the best of all tests that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Figures {
+    /// The rule covers no test that passed.
+    NotMeasured,
+    /// No test has them.
+    Nowhere,
+    /// Only the baseline has them.
+    AtBaseline,
+    /// The revision has them.
+    Found,
+}
+
+/// Returns the rules that were not checked at a revision.
+fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize) -> Vec<&'a Rule> {
+    // A rule, where its figures are, and whether it covers a test that failed.
+    let mut rules: Vec<(&Rule, Figures, bool)> = Vec::new();
+    let is_compared =
+        |cell: &&Cell| cell.alone.is_some() || cell.pairs.iter().any(|pair| pair.candidate == revision);
+    for cell in comparison.cells.iter().filter(is_compared) {
+        let side = &cell.sides[revision];
+        let mut failed = side.failed.iter().map(|run| &comparison.runs[*run].record.outcome.status);
+        let has_failed = failed.any(Status::is_failure);
+        let test = format!("{} {}", cell.id.test, cell.id.title);
+        for rule in limits.absolute(&test) {
+            let figures = if side.availability != Availability::Measured {
+                Figures::NotMeasured
+            } else if has_figures(comparison, rule, cell, side) {
+                Figures::Found
+            } else if has_figures(comparison, rule, cell, &cell.sides[comparison.baseline]) {
+                Figures::AtBaseline
+            } else {
+                Figures::Nowhere
+            };
+            match rules.iter_mut().find(|(known, ..)| std::ptr::eq(*known, rule)) {
+                Some((_, best, covers_failed)) => {
+                    *best = figures.max(*best);
+                    *covers_failed |= has_failed;
+                }
+                None => rules.push((rule, figures, has_failed)),
+            }
+        }
+    }
+    // A test that failed, or did not run, may have the figures.
+    let is_unchecked = |(_, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
+        Figures::NotMeasured | Figures::Found => false,
+        Figures::AtBaseline => true,
+        Figures::Nowhere => !covers_failed && comparison.same_code.is_empty(),
+    };
+    rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
+}
+
+/// Whether a test that passed has the figures that a rule is about.
+fn has_figures(comparison: &Comparison, rule: &Rule, cell: &Cell, side: &Aggregate) -> bool {
+    side.availability == Availability::Measured
+        && comparison.metrics.iter().any(|metric| {
+            Unit::of_metric(&rule.metric) == metric.unit
+                && glob::matches(&rule.metric, &metric.name)
+                && is_checked(rule, cell, side, &metric.name)
+        })
 }
 
 /// Whether a test of this metric has the figures that a rule is about.
@@ -49,8 +112,8 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
 }
 
 /// `the limit of gpu.0.peak was not checked: no test has a figure for it`.
-fn note(rule: &Rule) -> String {
+fn note(rule: &Rule, place: &str) -> String {
     let kind = if rule.limit.is_some() { "limit" } else { "leak" };
     let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
-    format!("the {kind} of {}{checkpoint} was not checked: no test has a figure for it", rule.metric)
+    format!("the {kind} of {}{checkpoint} was not checked{place}: no test has a figure for it", rule.metric)
 }

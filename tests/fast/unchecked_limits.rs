@@ -1,0 +1,59 @@
+//! Limits that no figure of a candidate was checked against.
+
+use crate::judging::{MIB, code, log};
+use crate::support::synthetic::Synthetic;
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
+use memprof_judge::results::same_code::SameCode;
+use memprof_plan::rule::Judging;
+
+fn limited(limit: &str) -> Judging {
+    Judging { rules: vec![values::limit(limit).unwrap()], ..Judging::default() }
+}
+
+/// A baseline with a checkpoint that the candidate lacks.
+fn without_mid(refs: &[&str], limit: &str) -> Synthetic {
+    let (whole, split) = ([("start", 0), ("done", MIB)], [("start", 0), ("mid", MIB), ("done", MIB)]);
+    let synthetic = Synthetic::new(refs).judging(limited(limit));
+    let synthetic = synthetic.passed("t", 0, 0, &log("heap.peak", &split));
+    synthetic.passed("t", 1, 0, &log("heap.peak", &whole))
+}
+
+#[test]
+fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
+    let refs = ["main", "pr/1"];
+    let code = |limit: &str| code(&compare(&without_mid(&refs, limit).results()));
+    for limit in ["heap.peak=1GiB,checkpoint=mid", "heap.peak=1GiB,checkpoint=dnoe", "gpu.0.peak=1GiB"] {
+        assert_eq!(code(limit), 3, "{limit}");
+    }
+    assert_eq!(code("heap.peak=1GiB"), 0);
+    assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
+    assert_eq!(code("gpu.0.peak=1GiB,test=other"), 0, "it is for no selected test");
+}
+
+#[test]
+fn the_note_names_the_ref_if_others_have_a_figure() {
+    let limit = "heap.peak=1GiB,checkpoint=mid";
+    let synthetic = without_mid(&["main", "pr/1", "pr/2"], limit);
+    let split = [("start", 0), ("mid", MIB), ("done", MIB)];
+    let comparison = compare(&synthetic.passed("t", 2, 0, &log("heap.peak", &split)).results());
+    let note = "the limit of heap.peak at 'mid' was not checked in pr/1: no test has a figure for it";
+    assert!(comparison.notes.iter().any(|known| known == note), "{:?}", comparison.notes);
+    assert_eq!(code(&comparison), 3);
+}
+
+#[test]
+fn a_limit_of_tests_without_a_run_may_be_about_these() {
+    let not_run = |limit: &str| {
+        let mut results = without_mid(&["main", "pr/1"], limit).results();
+        results.same_code = vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
+        code(&compare(&results))
+    };
+    assert_eq!(not_run("heap.peak=1GiB,checkpoint=read"), 0, "a test that did not run may have it");
+    assert_eq!(not_run("heap.peak=1GiB,checkpoint=mid"), 3, "the baseline has it");
+    let failed = without_mid(&["main", "pr/1"], "heap.peak=1GiB,checkpoint=read");
+    let failed = failed.failed("u", 1, Status::Failed { exit_code: 101 }, "", None);
+    let comparison = compare(&failed.passed("u", 0, 0, &log("heap.peak", &[("read", MIB)])).results());
+    assert_eq!(comparison.unchecked, 0, "the test with the checkpoint failed");
+}
