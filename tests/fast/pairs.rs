@@ -14,6 +14,7 @@ use memprof_judge::compare::repeats;
 use memprof_judge::results::outcome::Status;
 use memprof_plan::budget::{Budget, BudgetLimit};
 use memprof_plan::rule::Judging;
+use memprof_report::github;
 use memprof_report::options::{Format, Options, View};
 use memprof_support::exit_code::ExitCode;
 
@@ -111,7 +112,9 @@ fn limits_and_budgets_hold_for_each_test_alone() {
         let judging = Judging { rules: vec![limit], budget: Some(budget), ..Judging::default() };
         let comparison = compare(&synthetic(&["main"], 2).judging(judging).results());
         let conclusion = Conclusion::from_comparison(&comparison);
-        (conclusion.breaches, conclusion.exit_code(), comparison.notes.join("\n"))
+        let text = shown(Format::Table, View::Checkpoints, &comparison);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        (conclusion.breaches, conclusion.exit_code(), text)
     };
     let (breaches, code, notes) = judged("heap.peak=5MiB", Vec::new());
     assert_eq!((breaches, code), (1, ExitCode::Regression), "fs_fwd: {notes}");
@@ -131,6 +134,59 @@ fn limits_and_budgets_hold_for_each_test_alone() {
     );
     let (.., notes) = judged("heap.count=7", Vec::new());
     assert!(notes.contains("the limit of heap.count was not checked"), "{notes}");
+}
+
+#[test]
+fn a_test_that_is_no_candidate_and_over_its_limit_is_in_every_format() {
+    let loops = |peak: i64| {
+        (0..40).fold(Log::new(), |log, _| log.checkpoint("step", &[("heap.peak", peak), ("heap.live", 7)]))
+    };
+    let compared = |allow: &[&str]| {
+        let allow = allow.iter().map(|text| values::allow(text).unwrap()).collect();
+        let rules = vec![values::limit("heap.peak=8MiB").unwrap()];
+        let synthetic = Synthetic::new(&["main"]).pairs(&["hf_*=fs_*"]);
+        let synthetic = synthetic.judging(Judging { rules, allow, ..Judging::default() });
+        let synthetic = (0..2).fold(synthetic, |synthetic, repeat| {
+            let synthetic = synthetic.passed("hf_fwd", 0, repeat, &loops(9 * MIB));
+            synthetic.passed("fs_fwd", 0, repeat, &loops(4 * MIB))
+        });
+        compare(&synthetic.results())
+    };
+    let json = |comparison: &Comparison| -> serde_json::Value {
+        serde_json::from_str(&shown(Format::Json, View::Checkpoints, comparison)).unwrap()
+    };
+    let comparison = compared(&[]);
+    let report = json(&comparison);
+    let breaches = report["breaches"].as_array().unwrap();
+    assert_eq!((breaches.len(), &report["verdict"]["breaches"]), (40, &40.into()));
+    let last = &breaches[39];
+    assert_eq!((&last["test"], &last["title"]), (&"bart::tests::hf_fwd".into(), &"hf_fwd".into()));
+    assert_eq!((&last["checkpoint"], &last["occurrence"]), (&"step".into(), &40.into()));
+    let line = "over its limit: hf_fwd, heap.peak 9.00 MiB at 'step', and 39 later ones, limit 8.00 MiB";
+    for (format, view) in [
+        (Format::Table, View::Checkpoints),
+        (Format::Table, View::Top),
+        (Format::Markdown, View::Checkpoints),
+        (Format::Junit, View::Checkpoints),
+    ] {
+        let text = shown(format, view, &comparison).replace('\\', "");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let times = if format == Format::Junit { 2 } else { 1 };
+        assert_eq!(text.matches("over its limit: hf_fwd").count(), times, "{format:?}: {text}");
+        assert!(text.contains(line), "{format:?}: {text}");
+    }
+    let junit = shown(Format::Junit, View::Checkpoints, &comparison);
+    assert!(junit.contains("tests=\"2\" failures=\"1\""), "{junit}");
+    let annotations = github::annotations(&comparison, &Options::default()).join("\n");
+    assert_eq!(annotations.matches("over its limit: hf_fwd").count(), 1, "{annotations}");
+
+    let allowed = compared(&["test=hf_fwd,reason=known"]);
+    assert_eq!(Conclusion::from_comparison(&allowed).exit_code(), ExitCode::Success);
+    let report = json(&allowed);
+    assert_eq!((&report["verdict"]["breaches"], &report["verdict"]["expected"]), (&0.into(), &40.into()));
+    assert_eq!(report["breaches"][0]["expected"], "known");
+    let junit = shown(Format::Junit, View::Checkpoints, &allowed);
+    assert!(junit.contains("failures=\"0\""), "{junit}");
 }
 
 #[test]

@@ -262,7 +262,7 @@ impl<'a> BrokenLimit<'a> {
     }
 
     fn place(&self, view: &PairView) -> String {
-        let later = if self.others > 0 { later(self.others) } else { String::new() };
+        let later = if self.others > 0 { text::later(self.others) } else { String::new() };
         place(view, &view.rows[self.breach.row]) + &later
     }
 
@@ -319,17 +319,12 @@ impl OwnLimit {
     }
 }
 
-/// Returns `, and 3 later ones`.
-fn later(others: usize) -> String {
-    format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })
-}
-
 /// Returns `at 'parsed' (src/lib.rs:10), and 3 later ones, up to +96 KiB`. `first` is the difference
 /// at the first of them.
 fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
     let mut places = place(view, worst.row);
     if worst.others > 0 {
-        places.push_str(&later(worst.others));
+        places.push_str(&text::later(worst.others));
         if worst.largest != first {
             let most = text::difference(worst.largest, Unit::of_metric(worst.metric));
             _ = write!(places, ", up to {most}");

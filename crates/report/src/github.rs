@@ -13,6 +13,7 @@ use crate::finding::Finding;
 use crate::options::{Format, Options};
 use crate::source_path::{from_root, inside};
 use crate::troubles::{self, MOST_NAMES};
+use crate::unpaired_limits::UnpairedLimit;
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
@@ -60,11 +61,15 @@ impl Actions {
 /// changes notices.
 pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
     let causes = CauseSheet::new(comparison, options);
-    let whole = troubles::of_whole(comparison).into_iter().map(|trouble| {
+    let whole = troubles::not_measured(comparison).into_iter().map(|trouble| {
         let lines: Vec<String> = std::iter::once(trouble.headline).chain(trouble.details).collect();
         format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
     });
     let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
+    let unpaired = UnpairedLimit::all(comparison).into_iter().take(MOST_ANNOTATIONS);
+    commands.extend(
+        unpaired.map(|limit| format!("::error title=Memory over its limit::{}", escape(&limit.words()))),
+    );
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
     commands.extend(
         alone

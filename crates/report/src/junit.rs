@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::text;
 use crate::titles;
 use crate::troubles::{self, Trouble};
+use crate::unpaired_limits::UnpairedLimit;
 use crate::why::limits;
 use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Cell, Comparison, PairView, Ruling};
@@ -57,7 +58,7 @@ fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>, options: &Options) ->
         let views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
         let not_measured = not_measured(comparison, &[comparison.baseline, candidate]);
         let cases = views.map(|view| Case::of_pair(comparison, sheet, options, view)).chain(not_measured);
-        let cases = cases.chain(same_code(comparison));
+        let cases = cases.chain(same_code(comparison)).chain(over_unpaired_limits(comparison));
         (name, cases.chain(failed_builds(comparison)).collect())
     };
     comparison.candidates().map(suite).collect()
@@ -85,7 +86,7 @@ fn not_measured(comparison: &Comparison, revisions: &[usize]) -> Vec<Case> {
 
 /// Returns a case for each failed build, if no test shows it.
 fn failed_builds(comparison: &Comparison) -> impl Iterator<Item = Case> + '_ {
-    let builds = troubles::of_whole(comparison).into_iter().filter(|trouble| !trouble.details.is_empty());
+    let builds = troubles::not_measured(comparison).into_iter().filter(|trouble| !trouble.details.is_empty());
     builds.map(|trouble| Case {
         class: "build".to_owned(),
         name: trouble.headline.clone(),
@@ -94,6 +95,20 @@ fn failed_builds(comparison: &Comparison) -> impl Iterator<Item = Case> + '_ {
         skipped: None,
         output: Vec::new(),
     })
+}
+
+/// Returns a case for each test over a limit that is no candidate of a pair.
+fn over_unpaired_limits(comparison: &Comparison) -> Vec<Case> {
+    let limits = UnpairedLimit::all(comparison);
+    let of_test = |limits: &[UnpairedLimit<'_>]| Case {
+        class: format!("{}::{}", limits[0].test().test.package, limits[0].test().test.binary),
+        name: titles::title_of(limits[0].test()),
+        seconds: 0.0,
+        failures: limits.iter().map(|limit| vec![limit.words()]).collect(),
+        skipped: None,
+        output: Vec::new(),
+    };
+    limits.chunk_by(|a, b| a.test() == b.test()).map(of_test).collect()
 }
 
 /// A test, and what became of it.

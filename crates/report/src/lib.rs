@@ -45,4 +45,5 @@ mod titles;
 mod top;
 mod trace;
 mod troubles;
+mod unpaired_limits;
 pub mod why;

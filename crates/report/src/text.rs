@@ -108,6 +108,11 @@ pub(crate) fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool 
         .is_some_and(|ruling| ruling.verdict == Verdict::Unchanged && difference != 0 && ruling.may_be_zero())
 }
 
+/// Returns `, and 3 later ones`.
+pub(crate) fn later(others: usize) -> String {
+    format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })
+}
+
 /// Returns a row's label with its change: `+ added`, `- removed`, `old → new`.
 pub(crate) fn row_label(view: &PairView, row: &Match) -> String {
     labelled(view, row, |key| key.shown(&view.cell.labels))

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 
+use crate::unpaired_limits::UnpairedLimit;
 use memprof_judge::compare::aggregate::{Aggregate, Availability};
 use memprof_judge::compare::comparison::{Comparison, PairView};
 use memprof_judge::compare::standing::Standing;
@@ -271,9 +272,20 @@ fn without_thread_numbers(errors: &str) -> String {
     errors.lines().map(without_number).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns what went wrong apart from single tests: executables that cannot be measured, and
-/// failed builds if no revision has a test to show them with.
+/// Returns what went wrong apart from the compared tests: what cannot be measured, and tests over a limit that are no
+/// candidate of a pair.
 pub(crate) fn of_whole(comparison: &Comparison) -> Vec<Trouble> {
+    let broken = UnpairedLimit::all(comparison).into_iter().map(|limit| Trouble {
+        headline: limit.words(),
+        details: Vec::new(),
+        figures: None,
+        is_failure: true,
+    });
+    not_measured(comparison).into_iter().chain(broken).collect()
+}
+
+/// Returns the executables that cannot be measured, and failed builds if no revision has a test to show them with.
+pub(crate) fn not_measured(comparison: &Comparison) -> Vec<Trouble> {
     let name = |revision: usize| labels::one_line(&comparison.revisions[revision].name);
     // Revisions that lack an executable for the same reason share one message.
     let mut by_reason: IndexMap<_, Vec<Cow<'_, str>>> = IndexMap::new();

@@ -75,8 +75,8 @@ pub struct Comparison {
     /// The number of things that were asked for and not checked: limits and thresholds that no figure was
     /// checked against, and failed tests that belong to no pair.
     pub unchecked: usize,
-    /// Figures above a limit in tests that are no candidate of a pair. `notes` has them.
-    pub unpaired_breaches: usize,
+    /// Figures above a limit in tests that are no candidate of a pair.
+    pub unpaired_breaches: Vec<UnpairedBreach>,
     /// By revision: how it differs from the baseline, apart from the commit.
     pub differs: Vec<SideDifference>,
     /// The axes whose combinations are the revisions.
@@ -237,6 +237,22 @@ impl Breach {
     pub fn counts(&self) -> bool {
         self.expected.is_none_or(|expected| expected.has_expired)
     }
+}
+
+/// A figure above an absolute limit in a test that is no candidate of a pair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnpairedBreach {
+    /// The only ref's name.
+    pub reference: String,
+    pub test: CellId,
+    /// The checkpoint's label.
+    pub label: String,
+    /// 1-based occurrence of this label.
+    pub occurrence: u32,
+    /// The checkpoint's name in reports.
+    pub checkpoint: String,
+    /// The figure. Its row is one of the test alone.
+    pub breach: Breach,
 }
 
 /// A kind of absolute limit.

@@ -478,14 +478,11 @@ pub struct Conclusion {
 impl Conclusion {
     /// Counts the verdicts of a comparison.
     pub fn from_comparison(comparison: &Comparison) -> Self {
-        let mut conclusion = Self {
-            missing_of_both: comparison.unchecked,
-            breaches: comparison.unpaired_breaches,
-            ..Self::default()
-        };
+        let mut conclusion = Self { missing_of_both: comparison.unchecked, ..Self::default() };
         for view in comparison.checked() {
             conclusion.add(&view);
         }
+        comparison.unpaired_breaches.iter().for_each(|one| conclusion.add_breach(&one.breach));
         conclusion
     }
 
@@ -511,12 +508,14 @@ impl Conclusion {
             }
         }
         self.breaches += usize::from(view.breaks_own_limit());
-        for breach in &view.pair.breaches {
-            if breach.counts() {
-                self.breaches += 1;
-            } else {
-                self.expected += 1;
-            }
+        view.pair.breaches.iter().for_each(|breach| self.add_breach(breach));
+    }
+
+    fn add_breach(&mut self, breach: &Breach) {
+        if breach.counts() {
+            self.breaches += 1;
+        } else {
+            self.expected += 1;
         }
     }
 

@@ -91,7 +91,7 @@ fn unjudged(results: &Results, unchecked: usize) -> Comparison {
         same_code: results.same_code.clone(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
-        unpaired_breaches: 0,
+        unpaired_breaches: Vec::new(),
         differs: side_differences::of_all(results),
         axes: plan.request.axes.clone(),
         apart: apart(results),

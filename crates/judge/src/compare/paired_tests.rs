@@ -3,14 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::compare::comparison::{Breach, BreachKind, Cell, Comparison};
+use crate::compare::comparison::{Breach, Cell, Comparison, UnpairedBreach};
 use crate::results::stored::{Results, Run};
-use memprof_plan::metric::Unit;
 use memprof_plan::resolved::{CellId, Revision, TestId};
 use memprof_plan::test_pairs::Pairs;
-use memprof_support::bytes::Bytes;
 use memprof_support::counted::counted;
-use memprof_support::labels;
 
 /// Name at most this many tests without a partner.
 const MOST_NAMES: usize = 10;
@@ -85,15 +82,22 @@ pub(crate) fn add_limits(comparison: &mut Comparison, alone: Comparison) {
     let is_new = |note: &String| !comparison.notes.contains(note);
     let new: Vec<String> = alone.notes.into_iter().filter(is_new).collect();
     comparison.notes.extend(new);
+    let reference = &alone.revisions[alone.baseline].name;
     for cell in &alone.cells {
         for breach in cell.alone.iter().flat_map(|alone| &alone.breaches) {
             // The pair has the candidate's figures.
             if let Some((breaches, row)) = of_candidate(comparison, &cell.id, breach.row) {
                 breaches.push(Breach { row, ..breach.clone() });
-            } else if breach.counts() {
-                comparison.unpaired_breaches += 1;
-                let checkpoint = cell.sides[0].keys[breach.row].shown(&cell.labels);
-                comparison.notes.push(in_words(&cell.id, &checkpoint, breach));
+            } else {
+                let key = cell.sides[0].keys[breach.row];
+                comparison.unpaired_breaches.push(UnpairedBreach {
+                    reference: reference.clone(),
+                    test: cell.id.clone(),
+                    label: cell.labels[key.label as usize].to_string(),
+                    occurrence: key.occurrence,
+                    checkpoint: key.shown(&cell.labels),
+                    breach: breach.clone(),
+                });
             }
         }
     }
@@ -109,23 +113,6 @@ fn of_candidate<'a>(
     let pair = comparison.cells.iter_mut().find(is_meant)?.pairs.first_mut()?;
     let row = pair.rows.iter().position(|row| row.candidate == Some(checkpoint))?;
     Some((&mut pair.breaches, row))
-}
-
-/// `over its limit: hf_fwd, heap.peak 9.00 MiB at 'done', limit 8.00 MiB (memprof-budget.json:12)`.
-fn in_words(test: &CellId, checkpoint: &str, breach: &Breach) -> String {
-    let shown = |figure: u64| match Unit::of_metric(&breach.metric) {
-        Unit::Bytes => Bytes(figure).to_string(),
-        Unit::Count => figure.to_string(),
-        Unit::Nanoseconds => format!("{figure} ns"),
-    };
-    let value = shown(u64::try_from(breach.value).unwrap_or(0));
-    let value = match breach.kind {
-        BreachKind::Limit => value,
-        BreachKind::Leak => format!("{value} not freed since 'start'"),
-    };
-    let place = breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
-    let (title, metric, limit) = (labels::one_line(&test.title), &breach.metric, shown(breach.limit));
-    format!("over its limit: {title}, {metric} {value} at '{checkpoint}', limit {limit}{place}")
 }
 
 fn cell(old: &CellId, new: &CellId) -> CellId {

@@ -21,7 +21,7 @@ use crate::selection::MetricFilter;
 use crate::tensors::forwards_json;
 use crate::tensors::json as tensors_json;
 use crate::why::explained;
-use memprof_judge::compare::comparison::{Breach, BreachKind, Comparison, PairView};
+use memprof_judge::compare::comparison::{Breach, BreachKind, Comparison};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::side_differences::SideDifference;
 use memprof_judge::compare::standing::Standing;
@@ -30,6 +30,7 @@ use memprof_judge::results::stored::Run;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::explanations::Explanations;
 use memprof_plan::lock_differences::MovedDependency;
+use memprof_plan::resolved::CellId;
 use memprof_run::bisect::parts::proof::ProofReport;
 
 /// Writes the report.
@@ -205,29 +206,41 @@ impl Serialize for Breaches<'_> {
 }
 
 fn breaches(comparison: &Comparison) -> impl Iterator<Item = BreachEntry<'_>> {
-    comparison.checked().flat_map(move |view| {
-        view.pair.breaches.iter().map(move |breach| breach_entry(comparison, &view, breach))
-    })
+    let checked = comparison.checked().flat_map(move |view| {
+        view.pair.breaches.iter().map(move |breach| {
+            let key = view.key(&view.rows[breach.row]);
+            let checkpoint = (&*view.cell.labels[key.label as usize], key.occurrence);
+            breach_entry(comparison, (&view.new.name, &view.cell.id), checkpoint, breach)
+        })
+    });
+    let unpaired = comparison.unpaired_breaches.iter().map(move |one| {
+        breach_entry(comparison, (&one.reference, &one.test), (&one.label, one.occurrence), &one.breach)
+    });
+    checked.chain(unpaired)
 }
 
-fn breach_entry<'a>(comparison: &'a Comparison, view: &PairView<'a>, breach: &Breach) -> BreachEntry<'a> {
-    let key = view.key(&view.rows[breach.row]);
-    let RunRecordParts { test, title, params } = RunRecordParts::for_cell(&view.cell.id);
+fn breach_entry<'a>(
+    comparison: &'a Comparison,
+    (name, cell): (&'a str, &'a CellId),
+    (label, occurrence): (&'a str, u32),
+    breach: &'a Breach,
+) -> BreachEntry<'a> {
+    let RunRecordParts { test, title, params } = RunRecordParts::for_cell(cell);
     BreachEntry {
-        r#ref: (&view.new.name).into(),
+        r#ref: name.into(),
         test: test.into(),
         title: title.into(),
         params,
-        checkpoint: view.cell.labels[key.label as usize].to_string().into(),
-        occurrence: key.occurrence,
-        metric: breach.metric.clone().into(),
+        checkpoint: label.into(),
+        occurrence,
+        metric: (&breach.metric).into(),
         kind: match breach.kind {
             BreachKind::Limit => "limit".into(),
             BreachKind::Leak => "leak".into(),
         },
         value: breach.value,
         limit: breach.limit,
-        place: breach.place.clone().map(Cow::from),
+        place: breach.place.as_deref().map(Cow::from),
         expected: reason(comparison, breach.expected).map(|reason| reason.to_owned().into()),
     }
 }

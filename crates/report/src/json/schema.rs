@@ -225,7 +225,7 @@ pub struct FailedBuildEntry<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Breach")]
 pub struct BreachEntry<'a> {
-    /// The candidate.
+    /// The candidate. For a test that is no candidate of a pair, the only ref.
     pub r#ref: Cow<'a, str>,
     /// `package::binary::test`; for a program, with its arguments.
     pub test: Cow<'a, str>,
