@@ -542,3 +542,22 @@ fn two_runs_that_leave_a_figure_open_are_too_few_whatever_makes_it_vary() {
         assert!(notes.contains(&few) && !notes.contains("thread"), "{notes}");
     }
 }
+
+#[test]
+fn growth_that_is_expected_need_not_be_certain() {
+    let steps: Vec<i64> = (0..15).map(|run| 200 * MIB + (run % 3) * 10 * MIB).collect();
+    let fewer: Vec<i64> = steps.iter().map(|step| step - 10 * MIB).collect();
+    let judged = |runs: usize, entry: &str| {
+        let judging = Judging { allow: vec![values::allow(entry).unwrap()], ..Judging::default() };
+        let comparison = compared("cpu.peak", &fewer[..runs], &steps[..runs], judging);
+        assert_eq!(verdict(&comparison, "cpu.peak", 1), Some(Verdict::Inconclusive), "{entry}");
+        (code(&comparison), repeats::wanted(&comparison, false).len())
+    };
+    assert_eq!(judged(2, "metric=cpu.peak,reason=noisy"), (0, 2), "too few runs to call it growth");
+    assert_eq!(judged(6, "metric=cpu.peak,reason=noisy"), (0, 0), "no further run");
+    assert_eq!(judged(15, "metric=cpu.peak,reason=noisy").0, 0);
+    assert_eq!(judged(15, "metric=cpu.peak,limit=100MiB,reason=noisy").0, 0);
+    assert_eq!(judged(15, "metric=cpu.peak,limit=1MiB,reason=noisy").0, 4, "it may be more");
+    assert_eq!(judged(6, "metric=cpu.peak,limit=1MiB,reason=noisy"), (4, 2));
+    assert_eq!(judged(15, "metric=cpu.peak,until=2020-01-01,reason=noisy").0, 4, "expired");
+}

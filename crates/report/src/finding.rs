@@ -76,7 +76,7 @@ impl<'a> Finding<'a> {
         let is_meant = |ruling: &Ruling| match standing {
             Standing::Regressed => ruling.counts(),
             Standing::Inconclusive => ruling.may_have_grown(),
-            Standing::Expected => ruling.verdict == Verdict::Regressed,
+            Standing::Expected => ruling.has_grown_as_expected(),
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,
         };
@@ -107,7 +107,7 @@ impl<'a> Finding<'a> {
             [figures.baseline, figures.candidate].map(|figure| figure.map_or(0, |figure| figure.value));
         let place = places(&self.view, worst, delta.difference);
         let remark = match (ruling.verdict, reason(comparison, ruling.expected)) {
-            (Verdict::Regressed, Some(reason)) => format!("expected: {reason}"),
+            (Verdict::Regressed | Verdict::Inconclusive, Some(reason)) => format!("expected: {reason}"),
             (Verdict::Inconclusive, _) => {
                 ruling.significance.map_or_else(String::new, |one| doubt(&one, unit))
             }

@@ -19,7 +19,7 @@ use crate::results::stored::{FailedBuild, Run};
 use crate::results::trace_facts::TraceFacts;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::Expected;
-use crate::verdict::significance::Significance;
+use crate::verdict::significance::{ENOUGH, Significance};
 use memprof_plan::axis_labels::AxisLabels;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::metric::Unit;
@@ -202,16 +202,38 @@ impl Ruling {
         })
     }
 
-    /// Whether it is inconclusive because growth beyond the limit cannot be ruled out. "Improved or
+    /// Whether it is inconclusive because growth beyond the limit cannot be ruled out, and is not expected. "Improved or
     /// unchanged" is no reason to look closer.
     pub fn may_have_grown(&self) -> bool {
         self.verdict == Verdict::Inconclusive
-            && self.significance.is_none_or(|significance| significance.high > i128::from(significance.limit))
+            && !self.is_expected()
+            && self.significance.is_none_or(|significance| significance.may_have_grown())
+    }
+
+    /// Whether an entry of `allow` that has not expired covers it.
+    fn is_expected(&self) -> bool {
+        self.expected.is_some_and(|expected| !expected.has_expired)
+    }
+
+    /// Whether it grew by more than its limit as expected, as far as the runs tell.
+    pub fn has_grown_as_expected(&self) -> bool {
+        let has_grown = |one: Significance| one.change > i128::from(one.limit);
+        self.is_expected() && (self.verdict == Verdict::Regressed || self.significance.is_some_and(has_grown))
+    }
+
+    /// Whether further runs could lead to a verdict, or refute it. With [`ENOUGH`] runs, no more are needed to tell that
+    /// growth is expected.
+    pub(crate) fn wants_more(&self) -> bool {
+        self.significance.is_some_and(|significance| {
+            let is_settled =
+                self.verdict == Verdict::Inconclusive && self.is_expected() && significance.samples >= ENOUGH;
+            significance.wants_more() && !is_settled
+        })
     }
 
     /// Whether it is an unexpected regression.
     pub fn counts(&self) -> bool {
-        self.verdict == Verdict::Regressed && self.expected.is_none_or(|expected| expected.has_expired)
+        self.verdict == Verdict::Regressed && !self.is_expected()
     }
 }
 

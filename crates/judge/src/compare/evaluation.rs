@@ -213,7 +213,7 @@ impl PairJudge<'_> {
         Some(self.ruled(metric, row, column, significance))
     }
 
-    /// The ruling with this verdict. A regression may be expected.
+    /// The ruling with this verdict. Growth may be expected, also if it is not certain.
     fn ruled(
         &self,
         metric: &str,
@@ -222,22 +222,27 @@ impl PairJudge<'_> {
         significance: Significance,
     ) -> Ruling {
         let entry = column.at(row);
-        let expected = (significance.verdict == Verdict::Regressed).then(|| {
+        let baseline = entry.baseline.map(|figure| figure.value);
+        let most = || {
+            let most = i128::from(baseline.unwrap_or(0)).saturating_add(significance.high);
+            i64::try_from(most).unwrap_or(i64::MAX)
+        };
+        let candidate = match significance.verdict {
+            Verdict::Regressed => Some(entry.candidate.map_or(0, |figure| figure.value)),
+            Verdict::Inconclusive if significance.may_have_grown() => Some(most()),
+            _ => None,
+        };
+        let expected = candidate.and_then(|candidate| {
             let change = limits::ObservedChange {
                 test: self.test,
                 metric,
                 labels: self.labels(row),
-                baseline: entry.baseline.map(|figure| figure.value),
-                candidate: entry.candidate.map_or(0, |figure| figure.value),
+                baseline,
+                candidate,
             };
             self.limits.expected(&change, self.today)
         });
-        Ruling {
-            verdict: significance.verdict,
-            significance: Some(significance),
-            expected: expected.flatten(),
-            is_kept: false,
-        }
+        Ruling { verdict: significance.verdict, significance: Some(significance), expected, is_kept: false }
     }
 
     /// Returns the measurement error that the sources state.

@@ -47,9 +47,7 @@ fn next_look(view: &PairView<'_>, is_kept: bool) -> Option<u32> {
             metric::known(&judged.metric).is_counted()
                 && column.at(row).candidate.is_some_and(|figure| figure.is_exact())
         };
-        let wants_more = |row: &Match| {
-            judged.at(row).and_then(|ruling| ruling.significance).is_some_and(|one| one.wants_more())
-        };
+        let wants_more = |row: &Match| judged.at(row).is_some_and(|ruling| ruling.wants_more());
         view.rows.iter().any(|row| wants_more(row) && !(is_saved_once && repeats(row)))
     });
     let done = if is_kept { of_candidate } else { of_baseline.min(of_candidate) };

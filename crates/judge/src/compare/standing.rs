@@ -106,7 +106,7 @@ impl Standing {
             Self::NotCompared
         } else if rulings().any(Ruling::may_have_grown) {
             Self::Inconclusive
-        } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
+        } else if rulings().any(Ruling::has_grown_as_expected) || !view.pair.breaches.is_empty() {
             Self::Expected
         } else if has(Verdict::Improved) {
             Self::Improved

@@ -82,6 +82,11 @@ pub struct Significance {
 }
 
 impl Significance {
+    /// Whether growth beyond the limit cannot be ruled out.
+    pub(crate) fn may_have_grown(&self) -> bool {
+        self.high > i128::from(self.limit)
+    }
+
     /// Whether more samples could lead to a verdict, or refute it.
     pub fn wants_more(&self) -> bool {
         self.verdict == Verdict::Inconclusive || self.is_preliminary
