@@ -55,3 +55,34 @@ fn each_command_that_needs_no_other_repository_does_its_work() {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
+
+/// The text without what differs with the width of the screen.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().filter(|word| *word != "·").collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_pages_show_the_causes_that_the_demo_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = tool();
+    // The causes need lines.
+    demo.env_remove("CARGO_PROFILE_DEV_DEBUG");
+    demo.env("CARGO_MEMPROF_HOME", home_at(folder.path().join("home"))).args(["memprof", "demo"]);
+    let printed = in_one_line(&String::from_utf8(demo.output().unwrap().stdout).unwrap());
+    let mut shown = 0;
+    for (page, text) in pages() {
+        // A page may fold the second line of a cause.
+        let lines: Vec<&str> = text.lines().collect();
+        let is_cause = |line: &str| {
+            ["builder", "postings"].iter().any(|file| line.starts_with(&format!(" ▲ src/{file}.rs")))
+        };
+        for at in (0..lines.len()).filter(|&at| is_cause(lines[at])) {
+            let rest = lines[at + 1..].iter().take_while(|line| line.starts_with("     "));
+            let cause =
+                in_one_line(&std::iter::once(&lines[at]).chain(rest).copied().collect::<Vec<_>>().join(" "));
+            assert!(printed.contains(&cause), "{}: {cause}\n{printed}", page.display());
+            shown += 1;
+        }
+    }
+    assert!(shown >= 8, "{shown} causes were found");
+}
