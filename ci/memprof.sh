@@ -13,7 +13,8 @@
 #
 #   MEMPROF_BASE       the branch that the pull request is for, as git names it: origin/main
 #   MEMPROF_HEAD       the pull request's commit; HEAD by default
-#   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces
+#   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces; in quotes, spaces are kept:
+#                      -k 'hf or bert'
 #   MEMPROF_CLEAN_ENV  `true` keeps this job's variables from builds and tests (--clean-env)
 #   MEMPROF_BASELINE   `true` keeps the figures of a pushed commit in the cache. A pull request with this
 #                      merge base runs its own side only. If the machines differ, both sides run.
@@ -45,6 +46,18 @@ needed() {
     done
 }
 
+# Splits MEMPROF_ARGUMENTS into the array `arguments`. xargs knows quotes, and replaces no `*` by files.
+split_arguments() {
+    local argument
+    arguments=()
+    [[ ${MEMPROF_ARGUMENTS:-} == *[![:space:]]* ]] || return 0
+    xargs printf '%s\0' <<<"$MEMPROF_ARGUMENTS" >/dev/null ||
+        fail "MEMPROF_ARGUMENTS cannot be split into arguments: $MEMPROF_ARGUMENTS"
+    while IFS= read -r -d '' argument; do
+        arguments+=("$argument")
+    done < <(xargs printf '%s\0' <<<"$MEMPROF_ARGUMENTS")
+}
+
 # Prints the flag for the baseline: memprof.yaml may have another one, which is for other comparisons.
 baseline_flag() {
     case " ${MEMPROF_ARGUMENTS:-} " in *' --baseline'[=\ ]*) ;; *) echo "--baseline $1" ;; esac
@@ -56,13 +69,14 @@ measure() {
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     rm -f "$output"/memory.{md,html,json,xml,code}
     code=0
+    split_arguments
     # The table has a file, too, so that a file of MEMPROF_ARGUMENTS gets the format of its extension.
-    # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
+    # shellcheck disable=SC2046 # the flag and its value are two words
     cargo memprof "$@" $(baseline_flag base) ${clean:+"$clean"} \
         --output "$output/memory.md" --output "$output/memory.html" --output "$output/memory.json" \
         --output "$output/memory.xml" --output /dev/stdout --with-source \
         --format markdown --format html --format json --format junit --format table \
-        ${MEMPROF_ARGUMENTS:-} || code=$?
+        ${arguments[@]+"${arguments[@]}"} || code=$?
 }
 
 # Prints where a baseline is kept in the cache.
@@ -96,12 +110,14 @@ build() {
     local head clean='' code=0 saved kept
     [ "${MEMPROF_CLEAN_ENV:-}" != true ] || clean=--clean-env
     head=$(git rev-parse "${MEMPROF_HEAD:-HEAD}^{commit}")
+    split_arguments
     if [ "${MEMPROF_BASELINE:-}" = true ]; then
         saved=$(cargo metadata --no-deps --format-version 1 | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4)
         saved=$saved/memprof/baselines/ci
         rm -rf "$saved"
-        # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-        cargo memprof --refs "base=$head" $(baseline_flag base) --save-baseline ci ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-} || code=$?
+        # shellcheck disable=SC2046 # the flag and its value are two words
+        cargo memprof --refs "base=$head" $(baseline_flag base) --save-baseline ci ${clean:+"$clean"} \
+            ${arguments[@]+"${arguments[@]}"} || code=$?
         # Without a baseline, something did not build. Tests that fail are the pull requests' affair.
         [ -d "$saved" ] || exit "$((code ? code : 1))"
         kept=$(baseline_folder)
@@ -112,8 +128,9 @@ build() {
         echo "$head" >"$kept/commit"
         return
     fi
-    # shellcheck disable=SC2046,SC2086 # MEMPROF_ARGUMENTS is split into words on purpose
-    cargo memprof build --refs "head=$head" $(baseline_flag head) ${clean:+"$clean"} ${MEMPROF_ARGUMENTS:-}
+    # shellcheck disable=SC2046 # the flag and its value are two words
+    cargo memprof build --refs "head=$head" $(baseline_flag head) ${clean:+"$clean"} \
+        ${arguments[@]+"${arguments[@]}"}
 }
 
 # Prints one count of the JSON report's verdict, which is on a line of its own. Counts of tests with the

@@ -98,6 +98,29 @@ fn a_pull_request_is_compared_with_its_merge_base_and_the_code_is_kept_for_later
 }
 
 #[test]
+fn quotes_in_the_arguments_hold_words_together() {
+    for step in ["compare", "build"] {
+        let fakes = Fakes::new();
+        fakes.program("cargo", "printf '%s\\n' \"$@\" >words\nprintf report >out/memory.md");
+        fakes.write("memory.md", "");
+        let called = |arguments: &str| {
+            let variables = [("MEMPROF_BASE", "origin/main"), ("MEMPROF_ARGUMENTS", arguments)];
+            let output = fakes.run(step, &variables);
+            let words = std::fs::read_to_string(fakes.path().join("words")).unwrap_or_default();
+            (output.status.code(), words, said(&output))
+        };
+        let (code, words, said) = called("-k 'a or b'  --threshold \"heap.*=5%\"\n--exact *.sh");
+        assert_eq!(code, Some(0), "{said}");
+        assert!(words.ends_with("\n-k\na or b\n--threshold\nheap.*=5%\n--exact\n*.sh\n"), "{words}");
+        let (code, words, said) = called(" ");
+        assert!(code == Some(0) && !words.ends_with("\n\n"), "{said}{words}");
+        let (code, _, said) = called("-k 'a or b");
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("MEMPROF_ARGUMENTS"), "{said}");
+    }
+}
+
+#[test]
 fn a_job_that_runs_code_of_strangers_keeps_its_variables_from_it() {
     for (variable, is_clean) in [("true", true), ("false", false)] {
         let fakes = Fakes::new();
