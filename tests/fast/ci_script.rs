@@ -121,6 +121,20 @@ fn quotes_in_the_arguments_hold_words_together() {
 }
 
 #[test]
+fn the_snippet_for_any_shell_comments_on_a_regression_too() {
+    let text = include_str!("../../docs/ci.md");
+    let (_, text) = text.split_once("## Any shell\n\n```sh\n").unwrap();
+    let (snippet, _) = text.split_once("```").unwrap();
+    let fakes = Fakes::new();
+    fakes.program("cargo", "exit 1");
+    fakes.program("gh", "");
+    let path = format!("{}:{}", fakes.path().display(), std::env::var("PATH").unwrap());
+    let ran = Command::new("bash").args(["-e", "-c", snippet]).env("PATH", path).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{}", said(&ran));
+    assert!(fakes.calls().iter().any(|call| call.starts_with("gh pr comment")), "{:?}", fakes.calls());
+}
+
+#[test]
 fn a_job_that_runs_code_of_strangers_keeps_its_variables_from_it() {
     for (variable, is_clean) in [("true", true), ("false", false)] {
         let fakes = Fakes::new();
