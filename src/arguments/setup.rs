@@ -66,7 +66,7 @@ pub struct CleanArguments {
     #[arg(long)]
     pub archives: bool,
     /// Remove only programs made from notebooks outside repositories; needs no repository
-    #[arg(long, conflicts_with = "archives")]
+    #[arg(long, conflicts_with_all = ["archives", "baselines", "baseline"])]
     pub notebooks: bool,
     /// Remove the saved baselines too
     #[arg(long, conflicts_with = "archives")]

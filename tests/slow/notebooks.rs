@@ -189,6 +189,8 @@ fn a_cell_that_fails_is_named_and_the_cells_before_it_are_shown() {
         command.args(["memprof", "clean", "--notebooks"]).args(arguments);
         Printed::of(command)
     };
+    let of_other_kind = clean(&["--baseline", "v1", "--yes"]);
+    assert!(of_other_kind.code == 2 && made.exists(), "{}", of_other_kind.everything());
     let would = clean(&["--dry-run"]);
     assert!(would.stdout.contains("home-notebooks\n"), "{}", would.everything());
     let asked = clean(&[]);
