@@ -2,12 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
+use crate::output::destinations::Output;
 use crate::request::secrets::removed_variables;
 use crate::terminal::console::Console;
 use memprof_plan::request::RefRequest;
 use memprof_plan::resolved::Plan;
 use memprof_plan::side;
 use memprof_run::forecast::Forecast;
+use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::redaction;
 use memprof_support::workflow_commands::Notation;
@@ -30,13 +32,18 @@ impl CommandContext<'_> {
 
     /// Prints a plan as JSON for `--dry-run`, with the names of the variables that `--clean-env`
     /// removes here, with what the sides of axes differ by, and with what is known of each candidate. `printed` is
-    /// the plan as it is stored, or holds it.
+    /// the plan as it is stored, or holds it. A warning names the files that a run would write.
     pub fn print_plan(
         &self,
         plan: &Plan,
         known: &[Forecast],
         printed: &impl serde::Serialize,
+        outputs: &[Output],
     ) -> anyhow::Result<ExitCode> {
+        for file in outputs.iter().filter_map(|output| output.file.as_ref()) {
+            let message = format!("--dry-run measures nothing, so {file} is not written");
+            self.console.emit(Event::Warning { message, help: None });
+        }
         let mut printed = serde_json::to_value(printed)?;
         if let (Some(removed), Some(printed)) = (removed_variables(&plan.request), printed.as_object_mut()) {
             printed.insert("removed_variables".to_owned(), removed.into());

@@ -53,7 +53,7 @@ pub fn run(context: CommandContext<'_>, arguments: &RunArguments) -> anyhow::Res
     if execution.dry_run {
         let past = session::times_in(&session::runs_folder(&repository, &new.plan.workspace)?, None);
         let known = forecasts(&new.plan, &repository, &past)?;
-        return context.print_plan(&new.plan, &known, &stored_plan::sealed(&new.plan));
+        return context.print_plan(&new.plan, &known, &stored_plan::sealed(&new.plan), &outputs);
     }
     let folder = new.create_folder(&repository)?;
     let measured = run.measure(&new.plan, &folder, &new.metrics);

@@ -40,7 +40,7 @@ pub fn run_archive(
     let mut packed = Archived::read(&unpacked, arguments)?;
     refuse_untyped(&packed.plan, &presentation.why)?;
     if execution.dry_run {
-        return context.print_plan(&packed.plan, &[], &packed.plan);
+        return context.print_plan(&packed.plan, &[], &packed.plan, outputs);
     }
     packed.apply(arguments)?;
     let (devices, courtesy) =

@@ -51,7 +51,7 @@ pub fn search(
         let mut search = plan(&repository)?;
         search.plan.request.typed_names = why.shows_types();
         if measuring.dry_run {
-            return context.print_plan(&search.plan, &[], &search.sealed());
+            return context.print_plan(&search.plan, &[], &search.sealed(), &outputs);
         }
         let folder = create_folder(&runs_folder(&repository, &search.plan.workspace)?, &search)?;
         (search, folder)

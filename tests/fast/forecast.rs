@@ -34,3 +34,14 @@ fn a_dry_run_names_the_packages_that_differ() {
         }])
     );
 }
+
+#[test]
+fn a_dry_run_says_that_it_writes_no_report() {
+    let repository = crate::git::package();
+    let mut run = repository.memprof();
+    let printed =
+        run.args(["run", "HEAD", "--view", "scopes", "--dry-run", "-o", "memory.md"]).assert().success();
+    let messages = String::from_utf8_lossy(&printed.get_output().stderr).into_owned();
+    assert!(messages.contains("memory.md is not written"), "{messages}");
+    assert!(!repository.path("memory.md").exists());
+}
