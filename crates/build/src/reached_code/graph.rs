@@ -271,7 +271,8 @@ impl<'e, 'm> Reader<'e, 'm> {
         ensure!(is_kept, "the linker kept no relocations");
         // Only now the bytes do not depend on places.
         for node in self.nodes.iter_mut().filter(|node| !may_loop(&node.bytes)) {
-            for reference in &mut node.references {
+            // The compiler may take the difference of an index into an address that is not relative.
+            for reference in node.references.iter_mut().filter(|reference| is_relative(reference.kind)) {
                 let is_near = reference.to.is_empty() && !reference.near.is_empty();
                 ensure!(!is_near, "the linker's map has nothing where {} refers to", node.section);
                 reference.near.clear();
@@ -344,7 +345,7 @@ impl<'e, 'm> Reader<'e, 'm> {
             let name = self.elf.elf_section_table().section_name(endian, section)?;
             return Ok(found(Vec::new(), addend, String::from_utf8_lossy(name).into_owned()));
         }
-        let is_relative = matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let is_relative = is_relative(kind);
         let address = if is_relative {
             // What the linker wrote: of a constant that it merged, the relocation names another one.
             let start = usize::try_from(offset)?;
@@ -388,8 +389,9 @@ impl<'e, 'm> Reader<'e, 'm> {
     }
 
     /// Returns tables that a loop may go through with a pointer that begins at this address: from one element before
-    /// the start, or backwards from the end. Only loops have such pointers. The relocation does not name the table, only its output section. But a
-    /// table without a name is in the same object file as its function, and has more than the one element.
+    /// the start, or backwards from the end. Only loops have such pointers, and code with absolute addresses. The
+    /// relocation does not name the table, only its output section. But a table without a name is in the same object
+    /// file as its function, and has more than the one element.
     fn near(&self, function: &Node<'_>, address: u64) -> Vec<usize> {
         let is_own = |node: usize| [function.file, MERGED].contains(&self.nodes[node].file);
         let places = &self.plain.0;
@@ -417,6 +419,11 @@ impl<'e, 'm> Reader<'e, 'm> {
 
 fn distance(address: u64, start: u64) -> i64 {
     address.wrapping_sub(start).cast_signed()
+}
+
+/// Whether a relocation has a distance from its own place.
+fn is_relative(kind: RelocationType) -> bool {
+    matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32)
 }
 
 /// Whether a relocation is of a thread-local.

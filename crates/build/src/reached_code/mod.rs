@@ -332,4 +332,19 @@ mod tests {
             assert_eq!(same, ["plain"], "{more:?}");
         }
     }
+
+    #[test]
+    fn an_element_of_a_table_counts_where_the_address_has_the_difference_of_the_index() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            static TABLE: [usize; 8] = [10, 20, 30, 40, 50, 60, 70, 80];\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[inline(never)] fn of(index: usize) -> usize {\n\
+            if index >= 5 && index < 13 { TABLE[index - 5] } else { 0 } }\n\
+            #[test] fn table() { black_box(of(black_box(7))); }\n";
+        let more = ["-Copt-level=3", "-Crelocation-model=static"];
+        let old = compiled(SOURCE, &["plain", "table"], &more);
+        let new = compiled(&SOURCE.replace("30", "31"), &["plain", "table"], &more);
+        assert_eq!(old["plain"], new["plain"]);
+        assert_ne!(old["table"], new["table"]);
+    }
 }
