@@ -285,8 +285,10 @@ fn what_a_hostile_test_does_is_its_own_outcome_and_the_others_are_measured() {
 
 /// The tool itself is killed, and cannot clean up.
 fn killed_tool_leaves_no_process(hostile: &Hostile, arguments: &[&str]) {
-    let mut tool =
-        hostile.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut command = hostile.command(arguments);
+    // A later run would remove the folder for temporary files.
+    command.env("TMPDIR", hostile.notes("")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut tool = command.spawn().expect("it starts");
     within_a_minute("the test waits", || hostile.notes("waiting").exists());
     tool.kill().expect("it runs");
     tool.wait().expect("it was killed");

@@ -44,6 +44,7 @@ mod slurm;
 mod slurm_cluster;
 mod spans;
 mod stale_builds;
+mod temporary_files;
 mod tensors;
 mod threads;
 mod traced_builds;

@@ -52,6 +52,7 @@ mod spread;
 pub mod stdin_files;
 pub mod stored_plan;
 mod stretch;
+mod temporary_folder;
 mod test_command;
 mod ways_out;
 #[cfg_attr(not(target_os = "linux"), path = "write_order_elsewhere.rs")]

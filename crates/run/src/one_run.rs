@@ -12,6 +12,7 @@ use crate::follow::{Follow, Follower};
 use crate::home::RunHome;
 use crate::log_end;
 use crate::process_group::{self, Exit};
+use crate::temporary_folder::TemporaryFolder;
 use memprof_build::provenance::Executable;
 use memprof_build::shim;
 use memprof_build::store::Entry;
@@ -36,6 +37,8 @@ pub(crate) struct OneRun<'a> {
     pub executables: &'a Mutex<ProvenExecutables>,
     /// The folder, and the files for its output.
     pub home: (RunHome, File, File),
+    /// Its folder for temporary files, which goes with it.
+    pub temporary: Option<TemporaryFolder>,
     /// The key of its log.
     pub key: LogKey,
     pub command: Command,
@@ -53,6 +56,7 @@ impl OneRun<'_> {
         let mut follower = Follower::new(self.follow, &home.path, &planned.cell.title, name, sink);
         let process =
             process_group::run(&self.command, stdout, stderr, limit, stop, &mut || follower.look())?;
+        drop(self.temporary);
         // The file is long, and few runs are killed.
         let killed_by_kernel =
             matches!(process.exit, Exit::Signalled(libc::SIGKILL)) && classify::kernel_kills() > kills_before;

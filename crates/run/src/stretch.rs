@@ -245,7 +245,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             Some(recording) => recording.variables(&entry.folder.join(&executable.file), &home.0.path),
             None => BTreeMap::new(),
         };
-        let command = TestCommand {
+        let test = TestCommand {
             planned,
             entry,
             executable,
@@ -256,14 +256,28 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             log: &log,
             folder: runner.folder,
         };
-        let command = command.command()?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
+        let temporary = test.temporary_folder()?;
+        let command = test.command(temporary.as_ref())?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());
         self.before.insert(run, (runner.conditions.devices.before(devices.places), log, uuids));
         // What the test prints was shown before it recorded call stacks.
         let follow = if runner.recording.is_none() { runner.conditions.follow } else { Follow::default() };
         let executables = self.executables;
-        Ok(Some(OneRun { planned, repeat, name, entry, executable, executables, home, key, command, follow }))
+        let one = OneRun {
+            planned,
+            repeat,
+            name,
+            entry,
+            executable,
+            executables,
+            home,
+            temporary,
+            key,
+            command,
+            follow,
+        };
+        Ok(Some(one))
     }
 
     /// Whether the checkout is unchanged beside the runs that are under way, as far as is known. Looking takes long in

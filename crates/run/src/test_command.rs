@@ -7,6 +7,7 @@ use camino::Utf8Path;
 
 use crate::malloc_variables;
 use crate::stdin_files;
+use crate::temporary_folder::{self, TemporaryFolder};
 use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
 use memprof_build::test_listing::as_cargo_would_run;
@@ -14,6 +15,7 @@ use memprof_gpu::visible_devices;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::cells::PlannedCell;
+use memprof_plan::random_numbers::RandomNumbers;
 use memprof_plan::request::{Request, TraceRequest};
 use memprof_support::process::Command;
 
@@ -41,15 +43,15 @@ impl TestCommand<'_> {
     ///
     /// # Errors
     /// The standard input of a program is not as it was when the comparison was planned.
-    pub fn command(&self) -> anyhow::Result<Command> {
+    pub fn command(&self, temporary: Option<&TemporaryFolder>) -> anyhow::Result<Command> {
         let Self { planned, entry, executable, request, counting, devices, repeat, log, folder } = *self;
         let on_request = Some(request.on_request.join(",")).filter(|metrics| !metrics.is_empty());
-        let cell = format!("{} {:?}", planned.cell.full_name(), planned.cell.params);
-        let seed = request.settings.random.seed(&cell, repeat);
+        let seed = request.settings.random.seed(&self.cell(), repeat);
         let command = test_command(entry, executable, planned, request, log)
             .envs(counting)
             .envs(self.preload())
             .envs(seed.map(|seed| ("MEMPROF_RANDOM", seed)))
+            .envs(temporary.map(|folder| (temporary_folder::VARIABLE, &folder.path)))
             .envs(request.settings.trim.then_some(("MEMPROF_TRIM", "1")))
             .envs(on_request.map(|metrics| ("MEMPROF_METRICS", metrics)))
             .envs(devices.map(|value| (visible_devices::VISIBLE, value)));
@@ -58,6 +60,24 @@ impl TestCommand<'_> {
             Some(stdin) => command.input_file(stdin_files::verified(folder, request, stdin)?),
             None => command,
         })
+    }
+
+    /// Creates the run's folder for temporary files, if it has the random numbers of other runs. The user's own
+    /// setting of the folder wins.
+    pub fn temporary_folder(&self) -> anyhow::Result<Option<TemporaryFolder>> {
+        let is_set = [&self.planned.env, &self.executable.environment]
+            .iter()
+            .any(|variables| variables.contains_key(temporary_folder::VARIABLE));
+        if is_set || self.request.settings.random == RandomNumbers::Own {
+            return Ok(None);
+        }
+        TemporaryFolder::create(&self.folder.0, &self.cell())
+    }
+
+    /// The cell, whatever the revision.
+    fn cell(&self) -> String {
+        let cell = &self.planned.cell;
+        format!("{} {:?}", cell.full_name(), cell.params)
     }
 
     /// Returns the loader's variable that loads the library in front of the C library's allocator, if
