@@ -139,7 +139,9 @@ mod tests {
         // The thread stands still meanwhile, as on a busy machine.
         let busy = written.lock().unwrap();
         for _ in 0..most / 2 + 1000 {
-            files.iter_mut().for_each(|file| file.write_all(b"a line\n").unwrap());
+            for file in &mut files {
+                file.write_all(b"a line\n").unwrap();
+            }
         }
         let finishing = std::thread::spawn(|| order.finish());
         until("the watches are removed", || {

@@ -431,16 +431,10 @@ impl<'a> Resolver<'a> {
     /// request is fetched, so the other side is, too: it may contain commits that an old copy lacks.
     fn merge_base_of(&mut self, one: &str, other: &str) -> anyhow::Result<ResolvedCommit> {
         let names = [one, other].map(|name| if name.is_empty() { "HEAD" } else { name });
-        let is_forge_ref = |name: &str| forge_ref(split_suffix(name).0, &self.patterns).is_some();
-        let is_fetched = names.map(is_forge_ref);
-        let mut commit = |side: usize| {
-            if is_fetched[1 - side] && !is_fetched[side] {
-                self.newest(names[side])
-            } else {
-                self.commit(names[side])
-            }
-        };
-        let commits = [commit(0)?.commit, commit(1)?.commit];
+        let is_forge_ref = |name: &&str| forge_ref(split_suffix(name).0, &self.patterns).is_some();
+        let is_fetched = names.iter().any(is_forge_ref);
+        let mut commit = |name| if is_fetched { self.newest(name) } else { self.commit(name) };
+        let commits = [commit(names[0])?.commit, commit(names[1])?.commit];
         let found = self.repository.merge_base(&[&commits[0], &commits[1]])?;
         let names = names.map(str::to_owned);
         let Some(commit) = found else {
@@ -468,10 +462,10 @@ impl<'a> Resolver<'a> {
         Ok(copy)
     }
 
-    /// Splits `origin/main`, unless it is the user's own branch or tag.
+    /// Splits `origin/main`, unless it is the user's own branch or tag, or a pull request.
     fn branch_of_remote(&self, spec: &str) -> anyhow::Result<Option<(String, String)>> {
         let is_own = ["refs/heads/", "refs/tags/"].iter().any(|kind| self.has(&format!("{kind}{spec}")));
-        if is_own || !split_suffix(spec).1.is_empty() {
+        if is_own || !split_suffix(spec).1.is_empty() || forge_ref(spec, &self.patterns).is_some() {
             return Ok(None);
         }
         let split = |remote: String| {

@@ -56,8 +56,8 @@ pub(super) struct TestData {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<(usize, String, Verdict)>,
     /// By metric, then by revision: the difference at each point where it is that of joined figures.
-    #[serde(skip_serializing_if = "Series::is_empty")]
-    joined: Series,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    joined: IndexMap<String, Vec<Option<Differences>>>,
     /// Metrics whose figures of a revision may not be compared with the baseline's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     apart: Vec<(String, usize)>,
@@ -73,6 +73,8 @@ pub(super) struct TestData {
 }
 
 type Series = IndexMap<String, Vec<Option<Steps>>>;
+
+type Differences = Vec<Option<i64>>;
 
 /// A list of numbers, each as its difference to the one before; the first to 0. An entry without a
 /// number has none, and does not change the number before.
@@ -148,7 +150,7 @@ impl TestData {
             occurrences: Steps::from_numbers(points.iter().map(|point| Some(point.key.occurrence.into()))),
             series: series(comparison, test.cell, points),
             changed: Vec::new(),
-            joined: Series::new(),
+            joined: IndexMap::new(),
             apart: Vec::new(),
             dots: Vec::new(),
             timelines: Vec::new(),
@@ -253,7 +255,7 @@ fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) ->
 }
 
 /// The differences at the points where they are those of joined figures; `None` if there are none.
-fn joined(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> Option<Steps> {
+fn joined(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> Option<Differences> {
     let column = view.column(metric);
     let mut differences = vec![None; points];
     for row in view.rows.iter().filter(|row| column.is_joined(row)) {
@@ -261,7 +263,7 @@ fn joined(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> O
             differences[position] = i64::try_from(delta.difference).ok();
         }
     }
-    differences.iter().any(Option::is_some).then(|| Steps::from_numbers(differences.into_iter()))
+    differences.iter().any(Option::is_some).then_some(differences)
 }
 
 impl TimelineData {

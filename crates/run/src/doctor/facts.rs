@@ -207,7 +207,8 @@ fn drm_drivers() -> Vec<String> {
     drivers
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 

@@ -2,9 +2,8 @@
 
 // The refs of the two sides. A report of one revision has one side.
 const sidesOf = (data) => data.refs ?? [report.baseline, report.refs.findIndex((_, ref) => ref !== report.baseline)];
-const sideName = (ref) => clean(report.refs[ref] ?? '', 40);
 // The two sides may be checkpoints of one ref.
-const sideNames = (data) => data.checkpoints?.map((label) => clean(label, 40)) ?? sidesOf(data).map(sideName);
+const sideNames = (data) => (data.checkpoints ?? sidesOf(data).map((ref) => report.refs[ref] ?? '')).map((name) => clean(name, 40));
 
 // A tint and a mark say whether a part grew or shrank, and whether by much.
 function growth([before, after], most) {
@@ -15,8 +14,9 @@ function growth([before, after], most) {
 }
 
 function figuresOf([before, after], data) {
-  const where = sideNames(data).map((name) => (data.checkpoints ? `at ${name}` : `in ${name}`));
-  const known = [before, after].map((value, side) => value !== undefined && `${figure(value, data.unit)} ${where[side]}`);
+  const names = sideNames(data);
+  const at = data.checkpoints ? 'at' : 'in';
+  const known = [before, after].map((value, side) => value !== undefined && `${figure(value, data.unit)} ${at} ${names[side]}`);
   if (known.every(Boolean)) known.push(difference(after - before, data.unit));
   return known.filter(Boolean).join(', ');
 }
@@ -253,7 +253,8 @@ function drawTreemap(test, map, host) {
   let boxes = [];  // those that stand for bytes
   let frames = [];  // those around them
   let selected = -1;
-  const chooser = choice('Side', sides.map((ref, index) => [index, sideName(ref)]), side, (value) => {
+  const names = sideNames(map);
+  const chooser = choice('Side', names.map((name, index) => [index, name]), side, (value) => {
     side = Number(value);
     selected = -1;
     later();
@@ -304,7 +305,7 @@ function drawTreemap(test, map, host) {
       paintBox(pen, box, tint, 'page', mark, figure(box.size, map.unit));
     }
     if (boxes[selected]) outline(pen, boxes[selected]);
-    tell(`${sideName(sides[side])}: ${figure(totals[side], map.unit)}`, boxes[selected] ? about(boxes[selected]) : '');
+    tell(`${names[side]}: ${figure(totals[side], map.unit)}`, boxes[selected] ? about(boxes[selected]) : '');
   }
 
   function about(box) {
