@@ -68,15 +68,6 @@ function valuesOf(test, metric, ref) {
   });
 }
 
-// The difference of a ref's figure to the baseline's. Peaks and totals are compared since the last checkpoint that
-// both have: their figures are joined then.
-function differenceAt(test, metric, ref, index) {
-  const joined = once(test, `joined ${ref} ${metric}`, () => summed(test.joined?.[metric]?.[ref] ?? []));
-  const [before, after] = [report.baseline, ref].map((one) => valuesOf(test, metric, one)?.[index] ?? NaN);
-  const isJoined = index in joined && !Number.isNaN(joined[index]);
-  return { delta: isJoined ? joined[index] : after - before, isJoined };
-}
-
 // The points of a metric that have a figure; x is the checkpoint's index or its time.
 function trackOf(test, metric, ref, byTime) {
   return once(test, `${ref} ${metric} ${byTime ? 'by time' : 'by checkpoint'}`, () => {
