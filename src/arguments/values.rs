@@ -145,6 +145,7 @@ fn rule(
             }
         }
     }
+    rule.must_check = rule.growth != Some(Growth::Off) && !metric.contains('*');
     Ok(rule)
 }
 

@@ -62,9 +62,6 @@ pub fn add_judging(judging: &mut Judging, flags: &JudgingArguments) {
         }
         thresholds.push(rule);
     }
-    let named =
-        thresholds.iter().filter(|rule| rule.growth != Some(Growth::Off) && !rule.metric.contains('*'));
-    judging.must_check.extend(named.map(|rule| rule.metric.clone()));
     judging.rules.extend(thresholds);
     judging.rules.extend(flags.limits.iter().chain(&flags.leaks).cloned());
     judging.allow.extend(flags.allow.iter().cloned());

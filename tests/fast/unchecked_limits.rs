@@ -2,10 +2,13 @@
 
 use crate::judging::{MIB, code, log};
 use crate::support::synthetic::Synthetic;
+use cargo_memprof::arguments::judging::JudgingArguments;
 use cargo_memprof::arguments::values;
+use cargo_memprof::request::judging::judging;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::same_code::SameCode;
+use memprof_plan::config::matrix;
 use memprof_plan::rule::Judging;
 
 fn limited(limit: &str) -> Judging {
@@ -56,4 +59,26 @@ fn a_limit_of_tests_without_a_run_may_be_about_these() {
     let failed = failed.failed("u", 1, Status::Failed { exit_code: 101 }, "", None);
     let comparison = compare(&failed.passed("u", 0, 0, &log("heap.peak", &[("read", MIB)])).results());
     assert_eq!(comparison.unchecked, 0, "the test with the checkpoint failed");
+}
+
+#[test]
+fn a_limit_for_many_comparisons_may_have_no_figure_in_one() {
+    let judged = |flags: &[&str], file: &str| {
+        let limits = flags.iter().map(|text| values::limit(text).unwrap()).collect();
+        let flags = JudgingArguments { limits, ..JudgingArguments::default() };
+        let matrix = matrix::parse(&format!("thresholds: {{{file}}}"), "memprof.yaml".into()).unwrap();
+        let synthetic = without_mid(&["main", "pr/1"], "heap.peak=1GiB");
+        let comparison = compare(&synthetic.judging(judging(&flags, &matrix).unwrap()).results());
+        assert_eq!(code(&comparison) == 3, !comparison.notes.is_empty(), "{:?}", comparison.notes);
+        code(&comparison)
+    };
+    let gpu = "gpu.*.peak: {percent: 5, bytes: 16MiB, limit: 8GiB}";
+    assert_eq!(judged(&[], gpu), 0, "a machine without a GPU");
+    assert_eq!(judged(&["gpu.*.peak=8GiB"], ""), 0);
+    assert_eq!(judged(&["gpu.0.peak=8GiB"], gpu), 3);
+    let other = "heap.peak: {checkpoint: postings collected, limit: 8GiB}";
+    assert_eq!(judged(&[], other), 0, "the checkpoint of a test that is not selected");
+    assert_eq!(judged(&["heap.peak=8GiB"], other), 0, "the flag is checked");
+    assert_eq!(judged(&["heap.peak=8GiB,checkpoint=postings collected"], ""), 3);
+    assert_eq!(judged(&[], "heap.peak: {checkpoint: mid, limit: 8GiB}"), 3, "the baseline has it");
 }

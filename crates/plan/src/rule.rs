@@ -22,9 +22,6 @@ pub struct Judging {
     /// The metrics that the user asked to see. `*` stands for any part of a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// The metrics of thresholds on the command line, without `*`. At least one test must have them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub must_check: Vec<String>,
     /// How much figures are known to vary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<NoiseFigure>,
@@ -50,6 +47,9 @@ pub struct Rule {
     /// How much larger the metric may be at `done` than at `start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leak: Option<u64>,
+    /// Whether it is from the command line and has no `*` in its metric. Then at least one test must have a figure for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_check: bool,
 }
 
 /// How much a metric may grow.

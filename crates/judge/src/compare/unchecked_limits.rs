@@ -10,7 +10,8 @@ use memprof_support::glob;
 use memprof_support::labels;
 
 /// Returns a note for each limit or leak that covers a measured test of a candidate, or of the only revision, and was
-/// checked in none. A rule whose tests were not selected, did not run or failed gets no note.
+/// checked in none. A rule whose tests were not selected, did not run or failed gets no note. With several revisions,
+/// the same holds for a rule that may have no figure, unless the baseline has one.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     let checked = match comparison.revisions.len() {
         1 => vec![0],
@@ -78,11 +79,13 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
             }
         }
     }
-    // A test that failed, or did not run, may have the figures.
-    let is_unchecked = |(_, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
+    // A test that failed, or did not run, may have the figures. A rule of the file may be about tests that were not
+    // selected, or another machine.
+    let is_only = comparison.revisions.len() == 1;
+    let is_unchecked = |(rule, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
         Figures::NotMeasured | Figures::Found => false,
         Figures::AtBaseline => true,
-        Figures::Nowhere => !covers_failed && comparison.same_code.is_empty(),
+        Figures::Nowhere => (is_only || rule.must_check) && !covers_failed && comparison.same_code.is_empty(),
     };
     rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
 }

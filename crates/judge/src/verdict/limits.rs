@@ -36,7 +36,6 @@ pub struct Limits {
     rules: Vec<(Rule, Option<Expression>)>,
     allow: Vec<(Allowance, Option<Expression>)>,
     asked: Vec<String>,
-    must_check: Vec<String>,
 }
 
 impl Limits {
@@ -49,7 +48,6 @@ impl Limits {
             rules: rules.collect::<anyhow::Result<_>>()?,
             allow: allow.collect::<anyhow::Result<_>>()?,
             asked: judging.asked.clone(),
-            must_check: judging.must_check.clone(),
         })
     }
 
@@ -90,7 +88,7 @@ impl Limits {
     pub(crate) fn must_check<'a>(&'a self, test: &str) -> impl Iterator<Item = &'a Rule> {
         let covers = move |rule: &Rule, expression: &Option<Expression>| {
             matches!(rule.growth, Some(Growth::Within(_)))
-                && self.must_check.contains(&rule.metric)
+                && rule.must_check
                 && expression.as_ref().is_none_or(|expression| expression.matches(test))
         };
         let rules = self.rules.iter().filter(move |(rule, expression)| covers(rule, expression));

@@ -276,6 +276,7 @@ impl ThresholdEntry {
             growth,
             limit: absolute(self.limit.as_ref())?,
             leak: absolute(self.leak.as_ref())?,
+            must_check: false,
         })
     }
 }
