@@ -7,6 +7,7 @@ use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options};
 use regex::Regex;
 
+use crate::judging::folder;
 use crate::reports::{MIB, rendered};
 use crate::support::synthetic::{Log, Synthetic};
 
@@ -164,4 +165,26 @@ fn one_revision_marks_the_checkpoint_over_its_limit_in_the_table_and_on_the_page
     assert!(!row("done").contains("limit"), "{table}");
     let page = rendered(Format::Html, &comparison, &Options::default());
     assert!(page.contains("<td class=\"n up\">9.00 MiB ▲ over its limit</td>"), "{page}");
+}
+
+#[test]
+fn growth_that_is_expected_and_not_certain_is_the_same_in_every_format() {
+    let steps = |most: i64| (0..6).map(|run| most - (run % 3) * 10 * MIB).collect::<Vec<i64>>();
+    let allow = vec![values::allow("metric=cpu.peak,reason=noisy").unwrap()];
+    let judging = Judging { allow, ..Judging::default() };
+    for (candidate, difference) in [(230 * MIB, "+10.0 MiB"), (220 * MIB, "=")] {
+        let compared =
+            compare(&folder("cpu.peak", &steps(220 * MIB), &steps(candidate), judging.clone()).results());
+        let shown = |format| rendered(format, &compared, &Options::default());
+        let table = shown(Format::Table);
+        let row = table.lines().find(|line| line.starts_with(" done")).expect("a row");
+        assert!(table.contains("1 test grown as expected"), "{difference}: {table}");
+        assert!(row.contains('?') && row.contains("as expected"), "{difference}: {table}");
+        let markdown = shown(Format::Markdown);
+        assert!(markdown.contains("? inconclusive, as expected"), "{difference}: {markdown}");
+        let json: serde_json::Value = serde_json::from_str(&shown(Format::Json)).unwrap();
+        let verdict = &json["verdict"];
+        assert_eq!((&verdict["expected"], &verdict["inconclusive"]), (&1.into(), &0.into()), "{verdict}");
+        assert_eq!(verdict["tests"][0]["expected"], 1, "{verdict}");
+    }
 }

@@ -76,7 +76,7 @@ impl<'a> Finding<'a> {
         let is_meant = |ruling: &Ruling| match standing {
             Standing::Regressed => ruling.counts(),
             Standing::Inconclusive => ruling.may_have_grown(),
-            Standing::Expected => ruling.has_grown_as_expected(),
+            Standing::Expected => ruling.is_expected_growth(),
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,
         };
@@ -113,7 +113,9 @@ impl<'a> Finding<'a> {
             }
             _ => String::new(),
         };
+        let is_open = ruling.verdict == Verdict::Inconclusive;
         Self {
+            sign: if is_open { '?' } else { self.sign },
             metric: metric.to_owned(),
             figures: text::from_to(sides[0], sides[1], unit),
             difference: text::difference(delta.difference, unit),

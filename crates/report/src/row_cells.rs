@@ -34,7 +34,7 @@ pub(crate) struct RowCells {
     pub sign: Option<char>,
     /// The verdict, if there is one.
     pub verdict: Option<Verdict>,
-    /// Whether growth by more than the limit is expected.
+    /// Whether growth is expected, be it certain or not.
     pub is_expected: bool,
     /// The absolute limit that the figure is above, if any.
     pub broken_limit: Option<BrokenLimit>,
@@ -123,8 +123,7 @@ impl<'a> MetricCells<'a> {
             percent,
             sign,
             verdict: ruling.map(|ruling| ruling.verdict),
-            is_expected: ruling
-                .is_some_and(|ruling| ruling.verdict == Verdict::Regressed && !ruling.counts()),
+            is_expected: ruling.is_some_and(|ruling| ruling.is_expected_growth()),
             broken_limit,
             has_baseline: figures.baseline.is_some(),
             delta: figures.delta,

@@ -215,10 +215,9 @@ impl Ruling {
         self.expected.is_some_and(|expected| !expected.has_expired)
     }
 
-    /// Whether it grew by more than its limit as expected, as far as the runs tell.
-    pub fn has_grown_as_expected(&self) -> bool {
-        let has_grown = |one: Significance| one.change > i128::from(one.limit);
-        self.is_expected() && (self.verdict == Verdict::Regressed || self.significance.is_some_and(has_grown))
+    /// Whether an entry of `allow` covers its growth, be that certain or not.
+    pub fn is_expected_growth(&self) -> bool {
+        self.is_expected() && matches!(self.verdict, Verdict::Regressed | Verdict::Inconclusive)
     }
 
     /// Whether further runs could lead to a verdict, or refute it. With [`ENOUGH`] runs, no more are needed to tell that

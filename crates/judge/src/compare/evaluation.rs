@@ -461,7 +461,7 @@ fn expired(comparison: &Comparison) -> Vec<String> {
 pub struct Conclusion {
     /// Unexpected regressions.
     pub regressed: usize,
-    /// Expected regressions and breaches.
+    /// Expected growth, certain or not, and expected breaches.
     pub expected: usize,
     /// Rows that improved.
     pub improved: usize,
@@ -496,8 +496,8 @@ impl Conclusion {
         for judged in &view.pair.judged {
             for ruling in judged.rulings() {
                 match ruling.verdict {
-                    Verdict::Regressed if ruling.counts() => self.regressed += 1,
-                    Verdict::Regressed => self.expected += 1,
+                    _ if ruling.is_expected_growth() => self.expected += 1,
+                    Verdict::Regressed => self.regressed += 1,
                     Verdict::Improved => self.improved += 1,
                     Verdict::Unchanged => self.unchanged += 1,
                     Verdict::Inconclusive => {

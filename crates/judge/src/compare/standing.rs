@@ -25,7 +25,7 @@ pub enum Standing {
     NotCompared,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
-    /// Grew, and `allow` expects that.
+    /// Grew, or may have grown, and `allow` expects that.
     Expected,
     /// A figure shrank by more than its limit.
     Improved,
@@ -106,7 +106,7 @@ impl Standing {
             Self::NotCompared
         } else if rulings().any(Ruling::may_have_grown) {
             Self::Inconclusive
-        } else if rulings().any(Ruling::has_grown_as_expected) || !view.pair.breaches.is_empty() {
+        } else if rulings().any(Ruling::is_expected_growth) || !view.pair.breaches.is_empty() {
             Self::Expected
         } else if has(Verdict::Improved) {
             Self::Improved

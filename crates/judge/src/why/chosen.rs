@@ -230,18 +230,18 @@ fn has_figures(side: &Aggregate) -> bool {
 
 /// Whether a test changed, and may have a cause.
 pub(super) fn has_changed(view: &PairView<'_>, standing: Standing) -> bool {
-    is_changed(standing) || has_clear_change(view, standing)
+    match standing {
+        Standing::Regressed | Standing::OverLimit | Standing::Improved => true,
+        Standing::Expected => has_clear_change(view) || !view.pair.breaches.is_empty(),
+        Standing::Inconclusive => has_clear_change(view),
+        _ => false,
+    }
 }
 
-/// Whether a figure of a test changed clearly while noise hides another one's.
-fn has_clear_change(view: &PairView<'_>, standing: Standing) -> bool {
+/// Whether a figure of a test changed clearly. Noise may hide another one's change.
+fn has_clear_change(view: &PairView<'_>) -> bool {
     let mut rulings = view.pair.judged.iter().flat_map(JudgedMetric::rulings);
-    let is_clear = |ruling: &Ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved);
-    standing == Standing::Inconclusive && rulings.any(is_clear)
-}
-
-fn is_changed(standing: Standing) -> bool {
-    matches!(standing, Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::Improved)
+    rulings.any(|ruling| matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved))
 }
 
 /// The change that a test is reported with.
@@ -258,8 +258,7 @@ pub(super) fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<Wo
 /// reported with, then broken limits, then all others by size, growth before shrinkage.
 pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'a str, &'a Match)> {
     let standing = Standing::for_pair(comparison, view);
-    let is_meant = is_changed(standing) || has_clear_change(view, standing);
-    let worst = worst_of(view, standing).filter(|_| is_meant);
+    let worst = worst_of(view, standing).filter(|_| has_changed(view, standing));
     let mut rows: Vec<(&str, &Match)> = worst.iter().map(|worst| worst.at_largest).collect();
     let breaches = view.pair.breaches.iter();
     rows.extend(breaches.map(|breach| (breach.metric.as_str(), &view.rows[breach.row])));

@@ -123,7 +123,7 @@ pub struct Answer {
     /// Unexpected figures above an upper limit, unexpected leaks, and memory assertions of tests that do
     /// not hold.
     pub breaches: usize,
-    /// Regressions, breached limits and leaks that `allow` expects.
+    /// Growth, certain or not, breached limits and leaks that `allow` expects.
     pub expected: usize,
     /// Rows with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
@@ -156,7 +156,7 @@ pub struct TestCounts {
     pub not_compared: usize,
     /// Tests with too much noise, or too few runs, for a verdict.
     pub inconclusive: usize,
-    /// Tests that grew as `allow` expects.
+    /// Tests that grew, or may have grown, as `allow` expects.
     pub expected: usize,
     /// Tests that improved.
     pub improved: usize,
