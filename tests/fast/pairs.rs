@@ -168,6 +168,8 @@ fn a_test_that_is_no_candidate_and_over_its_limit_is_in_every_format() {
         (Format::Table, View::Top),
         (Format::Markdown, View::Checkpoints),
         (Format::Junit, View::Checkpoints),
+        (Format::Sarif, View::Checkpoints),
+        (Format::Gitlab, View::Checkpoints),
     ] {
         let text = shown(format, view, &comparison).replace('\\', "");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -177,6 +179,11 @@ fn a_test_that_is_no_candidate_and_over_its_limit_is_in_every_format() {
     }
     let junit = shown(Format::Junit, View::Checkpoints, &comparison);
     assert!(junit.contains("tests=\"2\" failures=\"1\""), "{junit}");
+    let sarif: serde_json::Value =
+        serde_json::from_str(&shown(Format::Sarif, View::Checkpoints, &comparison)).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let rules: Vec<_> = results.iter().map(|result| &result["ruleId"]).collect();
+    assert_eq!(rules, ["memory-improved", "memory-over-limit"]);
     let annotations = github::annotations(&comparison, &Options::default()).join("\n");
     assert_eq!(annotations.matches("over its limit: hf_fwd").count(), 1, "{annotations}");
 
@@ -187,6 +194,8 @@ fn a_test_that_is_no_candidate_and_over_its_limit_is_in_every_format() {
     assert_eq!(report["breaches"][0]["expected"], "known");
     let junit = shown(Format::Junit, View::Checkpoints, &allowed);
     assert!(junit.contains("failures=\"0\""), "{junit}");
+    let sarif = shown(Format::Sarif, View::Checkpoints, &allowed);
+    assert!(!sarif.contains("over its limit: hf_fwd"), "{sarif}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::finding::Finding;
 use crate::options::Options;
 use crate::proof;
 use crate::source_path::{from_root, inside};
+use crate::unpaired_limits::UnpairedLimit;
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::standing::Standing;
@@ -82,6 +83,8 @@ pub(crate) fn of_all(comparison: &Comparison, options: &Options) -> Vec<CodeResu
     }
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
     results.extend(alone.filter_map(|finding| of_finding(comparison, &causes, &finding, options)));
+    let unpaired = UnpairedLimit::all(comparison);
+    results.extend(unpaired.iter().map(|limit| of_unpaired(comparison, limit)));
     results.extend(options.proof.iter().flat_map(|proof| proof::code_results(proof)));
     results
 }
@@ -121,6 +124,11 @@ fn of_finding(
     let text = std::iter::once(text).chain(causes.limits_of(&finding.view, options)).collect::<Vec<_>>();
     let subject = format!("{} {}", finding.test(), finding.metric);
     Some(CodeResult::new(comparison, rule, text.join("; "), subject, place))
+}
+
+fn of_unpaired(comparison: &Comparison, limit: &UnpairedLimit<'_>) -> CodeResult {
+    let subject = format!("{} {}", limit.test().title, limit.metric());
+    CodeResult::new(comparison, OVER_LIMIT, limit.words(), subject, None)
 }
 
 impl CodeResult {

@@ -33,6 +33,10 @@ impl<'a> UnpairedLimit<'a> {
         &self.first.test
     }
 
+    pub(crate) fn metric(&self) -> &'a str {
+        &self.first.breach.metric
+    }
+
     /// Returns `over its limit: hf_fwd, heap.peak 9.00 MiB at 'step', and 39 later ones, limit 8.00 MiB`.
     pub(crate) fn words(&self) -> String {
         let UnpairedBreach { test, checkpoint, breach, .. } = self.first;
