@@ -3,6 +3,7 @@
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
+use memprof_judge::why::chosen::{Why, choose};
 use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options};
 use regex::Regex;
@@ -175,6 +176,7 @@ fn growth_that_is_expected_and_not_certain_is_the_same_in_every_format() {
     for (candidate, difference) in [(230 * MIB, "+10.0 MiB"), (220 * MIB, "=")] {
         let compared =
             compare(&folder("cpu.peak", &steps(220 * MIB), &steps(candidate), judging.clone()).results());
+        assert!(choose(&compared, Why::Changed, 3).is_empty(), "{difference}: no cause");
         let shown = |format| rendered(format, &compared, &Options::default());
         let table = shown(Format::Table);
         let row = table.lines().find(|line| line.starts_with(" done")).expect("a row");

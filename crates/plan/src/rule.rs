@@ -47,7 +47,7 @@ pub struct Rule {
     /// How much larger the metric may be at `done` than at `start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leak: Option<u64>,
-    /// Whether it is from the command line and has no `*` in its metric. Then at least one test must have a figure for it.
+    /// Whether it is from the command line, without `*` in its metric. At least one test must have a figure for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_check: bool,
 }
