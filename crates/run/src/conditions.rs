@@ -11,6 +11,7 @@ use crate::delay::Delay;
 use crate::estimate::PastTimes;
 use crate::follow::Follow;
 use crate::malloc_variables::malloc_variables;
+use crate::temporary_folder::TemporaryFolders;
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::variables::{GpuTools, gpu_environment};
 use memprof_gpu::watch::DeviceWatch;
@@ -39,6 +40,8 @@ pub struct Conditions<'a> {
     counting: Option<BTreeMap<&'static str, String>>,
     /// The files that a test must not take away.
     pub(crate) guarded: RefCell<GuardedFiles>,
+    /// The folders for temporary files of runs.
+    pub(crate) temporary: TemporaryFolders,
 }
 
 impl<'a> Conditions<'a> {
@@ -59,6 +62,7 @@ impl<'a> Conditions<'a> {
             past,
             counting: None,
             guarded: RefCell::default(),
+            temporary: TemporaryFolders::default(),
         }
     }
 

@@ -256,7 +256,7 @@ impl<'s, 't, 'r, 'p> Stretch<'s, 't, 'r, 'p> {
             log: &log,
             folder: runner.folder,
         };
-        let temporary = test.temporary_folder()?;
+        let temporary = test.temporary_folder(runner.conditions)?;
         let command = test.command(temporary.as_ref())?.envs(recording).env("MEMPROF_LOG_KEY", key.as_str());
         let given = devices.given.is_some();
         let uuids = given.then(|| devices.places.iter().map(|place| place.uuid.clone()).collect());

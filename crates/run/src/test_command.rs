@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 
+use crate::conditions::Conditions;
 use crate::malloc_variables;
 use crate::stdin_files;
 use crate::temporary_folder::{self, TemporaryFolder};
@@ -64,14 +65,14 @@ impl TestCommand<'_> {
 
     /// Creates the run's folder for temporary files, if it has the random numbers of other runs. The user's own
     /// setting of the folder wins.
-    pub fn temporary_folder(&self) -> anyhow::Result<Option<TemporaryFolder>> {
+    pub fn temporary_folder(&self, conditions: &Conditions<'_>) -> anyhow::Result<Option<TemporaryFolder>> {
         let is_set = [&self.planned.env, &self.executable.environment]
             .iter()
             .any(|variables| variables.contains_key(temporary_folder::VARIABLE));
         if is_set || self.request.settings.random == RandomNumbers::Own {
             return Ok(None);
         }
-        TemporaryFolder::create(&self.folder.0, &self.cell())
+        conditions.temporary.create(&self.folder.0, &self.cell(), conditions.sink)
     }
 
     /// The cell, whatever the revision.

@@ -117,6 +117,22 @@ mod tests {
     }
 
     #[test]
+    fn temporary_files_are_where_the_archive_is_if_the_node_lacks_their_folder() {
+        let (_home, folder) = folder();
+        for (given, expected) in [("missing", ""), ("my run", "my run")] {
+            let shell = Command::new("bash")
+                .env("SLURM_ARRAY_JOB_ID", "1")
+                .env("SLURM_TMPDIR", &folder)
+                .env("TMPDIR", folder.join(given))
+                .env_remove("SLURM_RESTART_COUNT");
+            let (code, printed, stderr) = in_shell(&folder, "echo \"$TMPDIR\"", shell);
+            assert_eq!((code, stderr.as_str()), (0, ""), "{printed}");
+            let expected = folder.join(expected);
+            assert_eq!(printed.lines().nth(1), Some(expected.as_str().trim_end_matches('/')), "{printed}");
+        }
+    }
+
+    #[test]
     fn a_verdict_is_no_failure_of_the_task_and_every_other_code_is() {
         let (_home, folder) = folder();
         let codes = [0, 1, 3, 4, 101, 130].map(|code| run(&folder, &format!("exit {code}"), "1", None).0);

@@ -27,6 +27,8 @@ if [ -z "$CARGO_MEMPROF_HOME" ]; then
     exit 1
 fi
 export CARGO_MEMPROF_HOME
+# sbatch passes on the TMPDIR of the machine that called it.
+if ! [ -d "${TMPDIR:-/tmp}" ] || ! [ -w "${TMPDIR:-/tmp}" ]; then export TMPDIR=$disk; fi
 trap 'rm -rf "$CARGO_MEMPROF_HOME"' EXIT
 
 # Finished tests of an earlier attempt are kept: the newest one is copied and continued.
