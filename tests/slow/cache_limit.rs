@@ -88,19 +88,36 @@ fn the_build_of_a_saved_baseline_stays_for_its_causes() {
 }
 
 #[test]
-fn a_failure_of_the_machine_ends_a_search_instead_of_skipping_a_commit() {
-    for (failure, first) in [
-        (
-            "No space left on device (os error 28)",
-            "free some space (`cargo memprof clean` shows what it would remove), then",
-        ),
-        ("failed to download: Could not connect to server", "once the network works again,"),
+fn a_failure_of_the_machine_ends_a_search_and_a_commit_is_skipped_if_it_may_be_the_cause() {
+    let no_space = "free some space (`cargo memprof clean` shows what it would remove), then";
+    let network = "failed to download: Could not connect to server";
+    for (failure, first, again) in [
+        ("No space left on device (os error 28)", no_space, 101),
+        (network, "once the network works again,", 3),
     ] {
         let repository = repository(&[keeps(100), format!("compile_error!({failure:?});"), keeps(300)]);
         let printed = Printed::of(history(&repository, "HEAD~2..HEAD"));
         assert_eq!(printed.code, 101, "{}", printed.everything());
         let expected = format!("{first} continue (finished runs are kept): cargo memprof history --resume");
         assert!(printed.stderr.contains(&expected), "{}", printed.everything());
+        let printed = Printed::of(tool_of(&repository, &["history", "--resume", "--offline"]));
+        assert_eq!(printed.code, again, "{}", printed.everything());
+        let is_skipped = printed.stderr.contains("its build failed again for the same reason (network down)");
+        assert_eq!(is_skipped, again == 3, "{}", printed.everything());
+        assert_eq!(
+            printed.stdout.contains("skipped: does not build"),
+            is_skipped,
+            "{}",
+            printed.everything()
+        );
+    }
+    // An end is not skipped.
+    let repository = repository(&[keeps(100), format!("compile_error!({network:?});")]);
+    for arguments in
+        [&["history", "HEAD~1..HEAD", "-k", "grows", "--offline"][..], &["history", "--resume", "--offline"]]
+    {
+        let printed = Printed::of(tool_of(&repository, arguments));
+        assert_eq!(printed.code, 101, "{}", printed.everything());
     }
 }
 

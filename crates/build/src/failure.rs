@@ -123,20 +123,7 @@ impl BuildFailure {
     /// compiler was killed, or the network does not work.
     pub fn of_machine(&self) -> Option<io::Error> {
         let errors = self.first_errors.trim();
-        let says = |texts: &[&str]| texts.iter().any(|text| errors.contains(text));
-        let kind = if says(&["No space left on device"]) {
-            ErrorKind::StorageFull
-        } else if says(&["Disk quota exceeded"]) {
-            ErrorKind::QuotaExceeded
-        } else if says(&KILLED) {
-            ErrorKind::OutOfMemory
-        } else if says(&NOT_DOWNLOADED) && says(&NO_CONNECTION) {
-            // A crate that is gone is another failure: the server answers.
-            ErrorKind::NetworkDown
-        } else {
-            return None;
-        };
-        Some(io::Error::new(kind, errors.to_owned()))
+        Some(io::Error::new(kind_of_machine(errors)?, errors.to_owned()))
     }
 
     /// Returns an error for the request, if no revision has what the user asked for.
@@ -238,6 +225,29 @@ impl BuildFailure {
             ));
         }
     }
+}
+
+/// Returns how the machine failed, if these errors are its own.
+fn kind_of_machine(errors: &str) -> Option<ErrorKind> {
+    let says = |texts: &[&str]| texts.iter().any(|text| errors.contains(text));
+    if says(&["No space left on device"]) {
+        Some(ErrorKind::StorageFull)
+    } else if says(&["Disk quota exceeded"]) {
+        Some(ErrorKind::QuotaExceeded)
+    } else if says(&KILLED) {
+        Some(ErrorKind::OutOfMemory)
+    } else if says(&NOT_DOWNLOADED) && says(&NO_CONNECTION) {
+        // A crate that is gone is another failure: the server answers.
+        Some(ErrorKind::NetworkDown)
+    } else {
+        None
+    }
+}
+
+/// Returns how the machine failed, if a revision may fail in this way for ever: it needs a host that is gone, or more
+/// memory than there is.
+pub fn may_last(errors: &str) -> Option<ErrorKind> {
+    kind_of_machine(errors).filter(|kind| matches!(kind, ErrorKind::NetworkDown | ErrorKind::OutOfMemory))
 }
 
 /// Returns the path dependency that is not beside the checkout, and its folder as seen from the
@@ -377,6 +387,8 @@ mod tests {
         }
         assert_eq!(kind(&download("failed to get successful HTTP response, got 404")), None, "it is gone");
         assert_eq!(kind("error: the future timed out\n"), None, "an error of the code");
+        let lasting = [killed, &download("timed out"), full].map(may_last);
+        assert_eq!(lasting, [Some(ErrorKind::OutOfMemory), Some(ErrorKind::NetworkDown), None]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
 use memprof_build::checkout::size_limit;
 use memprof_build::compile_check::{CheckedTarget, CompileCheck};
-use memprof_build::failure::BuildFailure;
+use memprof_build::failure::{self, BuildFailure};
 use memprof_build::store::{self, Entry};
 use memprof_build::test_tree::TestTree;
 use memprof_gpu::watch::DeviceWatch;
@@ -401,10 +402,16 @@ impl<'a> CommitRunner<'a> {
             return Err(Interrupted::default().into());
         }
         self.builds[commit] = self.builder.build(commit)?;
-        if let Some(failure) = self.builds[commit].failure() {
-            self.check_failure(commit, failure)?;
-        }
         let stored = session::stored_build(&self.builds[commit]);
+        if let Some(failure) = self.builds[commit].failure()
+            && let Err(error) = self.check_failure(commit, failure)
+        {
+            if failure::may_last(&failure.first_errors).is_some() && !self.was_built(commit) {
+                self.stored.insert(commit, stored);
+                build_facts::write(self.folder, &self.stored)?;
+            }
+            return Err(error);
+        }
         same_builds::check(self.plan, self.folder, commit, &stored.facts)?;
         if self.builds[commit].entry().is_some() {
             // What is measured from now on is compared with this build.
@@ -420,13 +427,20 @@ impl<'a> CommitRunner<'a> {
     ///
     /// # Errors
     ///
-    /// The machine failed, or the commit was built before.
+    /// The machine failed, for the first time or at an end; or the commit was built before.
     fn check_failure(&self, commit: usize, failure: &BuildFailure) -> anyhow::Result<()> {
         let name = &self.plan.revisions[commit].name;
         if let Some(error) = failure.of_machine() {
-            return Err(error).with_context(|| format!("cannot build {name}"));
+            let kind = error.kind();
+            if self.ends().contains(&commit) || !self.ended_a_session(commit, kind) {
+                return Err(error).with_context(|| format!("cannot build {name}"));
+            }
+            let message = format!("{name} is skipped: its build failed again for the same reason ({kind})");
+            let help =
+                Some("if the commit is not the cause, begin the search anew, without --resume".to_owned());
+            self.notes.emit(Event::Warning { message, help });
         }
-        if self.stored.get(&commit).is_none_or(|stored| stored.facts.get(Fact::Key).is_none()) {
+        if !self.was_built(commit) {
             return Ok(());
         }
         let (errors, log) = (failure.first_errors.trim(), self.folder.build_log(self.plan, commit));
@@ -434,6 +448,16 @@ impl<'a> CommitRunner<'a> {
             format!("{name} was built before, and does not build now: {errors}\nthe whole log: {log}");
         let help = continuation::advice("to continue once it builds again");
         Err(UserError::new(message).help(help).into())
+    }
+
+    fn was_built(&self, commit: usize) -> bool {
+        self.stored.get(&commit).is_some_and(|stored| stored.facts.get(Fact::Key).is_some())
+    }
+
+    /// Whether a failure of this kind ended an earlier session at this commit.
+    fn ended_a_session(&self, commit: usize, kind: ErrorKind) -> bool {
+        let failure = self.stored.get(&commit).and_then(|stored| stored.failure.as_ref());
+        failure.and_then(|failure| failure::may_last(&failure.build_failed)) == Some(kind)
     }
 
     /// Keeps the cache below its limit after a commit was built. The ends are needed again and again, and the build of
