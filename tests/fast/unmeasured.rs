@@ -6,6 +6,8 @@ use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, cells};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::request::{RefRequest, Request, TestRequest};
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::AllTests;
 use memprof_report::options::{Format, Options, Rows};
 
 use crate::judging::program;
@@ -134,4 +136,15 @@ fn a_threshold_that_no_figure_was_checked_against_is_a_fault() {
     for checked in ["heap.peak=5%", "gpu.*.peak=5%", "gpu.0.peak=off", "gpu.0.peak=5%,test=other"] {
         assert!(!judged(checked, 0).contains("was not checked"), "{checked}");
     }
+}
+
+#[test]
+fn a_shard_leaves_thresholds_to_the_merged_run() {
+    let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let all = AllTests::from_cells([&synthetic::cell("t", &[]), &synthetic::cell("on_gpu", &[])].into_iter());
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let synthetic = synthetic.shard(Shard { number: 1, count: 2 }, &all);
+    let printed = program(&["report", synthetic.folder().0.as_str(), "--threshold", "gpu.0.peak=5%"]).code(0);
+    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    assert!(!text.contains("was not checked"), "{text}");
 }

@@ -70,6 +70,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The tests that did not run because their code is the same at all revisions.
     pub same_code: Vec<SameCode>,
+    /// Whether the tests are one of several shards.
+    pub is_shard: bool,
     /// The expected changes. Verdicts refer to them by index.
     pub allow: Vec<Allowance>,
     /// The number of things that were asked for and not checked: limits and thresholds that no figure was

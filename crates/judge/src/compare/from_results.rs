@@ -89,6 +89,7 @@ fn unjudged(results: &Results, unchecked: usize) -> Comparison {
         cells,
         notes,
         same_code: results.same_code.clone(),
+        is_shard: plan.request.shard.is_some(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
         unpaired_breaches: Vec::new(),

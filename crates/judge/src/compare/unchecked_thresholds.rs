@@ -5,8 +5,12 @@ use crate::verdict::limits::Limits;
 use memprof_plan::rule::Rule;
 
 /// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
-/// compared test. None counts if tests did not run because their code is the same: these may have the figures.
+/// compared test. None counts if tests did not run because their code is the same: these may have the figures. The
+/// same is true of the tests of other shards: the merged run judges all of them.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
+    if comparison.is_shard {
+        return (0, Vec::new());
+    }
     // A rule, and whether a compared test has its metric.
     let mut rules: Vec<(&Rule, bool)> = Vec::new();
     for view in comparison.pairs().filter(PairView::is_compared) {
