@@ -145,7 +145,9 @@ impl Machine {
     pub fn tool(&self, arguments: &[&str]) -> Command {
         let mut command = tool();
         self.equip(&mut command);
-        command.env("CARGO_MEMPROF_HOME", self.path("cache")).current_dir(self.folder.path()).args(arguments);
+        // A run that is killed leaves its folder for temporary files.
+        command.env("CARGO_MEMPROF_HOME", self.path("cache")).env("TMPDIR", self.folder.path());
+        command.current_dir(self.folder.path()).args(arguments);
         command
     }
 
