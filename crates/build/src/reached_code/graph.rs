@@ -329,6 +329,8 @@ impl<'e, 'm> Reader<'e, 'm> {
                     .filter(|(_, node)| node.section == section)
                     .map(|(index, _)| index)
                     .collect(),
+                // The end of an empty table, where anything else may begin.
+                None if name == "__TMC_END__" => Vec::new(),
                 None => self.plain.at(value).into_iter().collect(),
             };
             // A section may have several symbols.

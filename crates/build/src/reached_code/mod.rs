@@ -72,6 +72,8 @@ pub(crate) fn of_tests(
     };
     let lists = referring(&of_tests);
     let uncounted: HashSet<usize> = referring(&lists).into_iter().chain(lists).collect();
+    // A text beside the path of the executable is not this path.
+    let finding = finding_executable(&graph.nodes);
     // Nothing but the harness has the list of tests.
     count_near(&mut graph.nodes, &uncounted.union(&of_tests).copied().collect());
     let hashes = hashes(&graph.nodes);
@@ -92,17 +94,11 @@ pub(crate) fn of_tests(
         (sum, reached)
     };
     let (of_all, reached_by_all) = reach(&graph.roots);
-    let is_own: Vec<bool> = graph.nodes.iter().map(leads_to_executable).collect();
-    // What handles a panic finds the executable, too, and each test reaches that.
-    let finds_own = |(index, node): (usize, &Node<'_>)| {
-        !reached_by_all[index]
-            && node.references.iter().flat_map(|reference| &reference.to).any(|next| is_own[*next])
-    };
-    let finds_own: Vec<bool> = graph.nodes.iter().enumerate().map(finds_own).collect();
     let whole = number(blake3::hash(executable));
     let of_test = |entry: usize| {
         let (sum, reached) = reach(&[entry]);
-        let finds_own = reached.iter().zip(&finds_own).any(|(reached, finds)| *reached && *finds);
+        // What handles a panic finds the executable, too, and each test reaches that.
+        let finds_own = finding.iter().any(|index| reached[*index] && !reached_by_all[*index]);
         of_all.wrapping_add(sum).wrapping_add(if finds_own { whole } else { 0 })
     };
     Ok(entries
@@ -111,10 +107,15 @@ pub(crate) fn of_tests(
         .collect())
 }
 
-/// Whether whoever refers to a node may start or read the test's own executable.
-fn leads_to_executable(node: &Node<'_>) -> bool {
-    OWN_EXECUTABLE.iter().any(|name| node.section.contains(name))
-        || memchr::memmem::find(&node.bytes, OWN_PATH).is_some()
+/// Returns the nodes that may lead a test to its own executable, to start or to read it.
+fn finding_executable(nodes: &[Node<'_>]) -> Vec<usize> {
+    let is_own = |node: &Node<'_>| {
+        OWN_EXECUTABLE.iter().any(|name| node.section.contains(name))
+            || memchr::memmem::find(&node.bytes, OWN_PATH).is_some()
+    };
+    let is_own: Vec<bool> = nodes.iter().map(is_own).collect();
+    let finds = |node: &Node<'_>| node.references.iter().flat_map(|one| &one.to).any(|next| is_own[*next]);
+    nodes.iter().enumerate().filter(|(_, node)| finds(node)).map(|(index, _)| index).collect()
 }
 
 /// Adds to each reference what it may refer to in place of the node at its address. What is of the harness has no such
