@@ -182,109 +182,102 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn lines_are_handed_on_as_they_are_completed() {
+    /// Calls this with an empty folder of a test, and with a sink that adds what is handed on to the list.
+    fn following(test: impl FnOnce(&Utf8Path, &dyn Sink, &RefCell<Vec<String>>)) {
         let folder = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(folder.path()).unwrap();
         let texts = RefCell::new(Vec::new());
         let sink = |event| {
             if let Event::TestWrote { text, .. } = event {
                 texts.borrow_mut().push(text);
             }
         };
-        let follow = Follow { checkpoints: true, output: true };
-        let mut follower = Follower::new(follow, folder, "t", "main", &sink);
-        follower.look();
-        let write = |name: &str, text: &str| {
-            let path = folder.join(name);
-            let mut file = fs_err::OpenOptions::new().append(true).create(true).open(path).unwrap();
-            file.write_all(text.as_bytes()).unwrap();
-        };
-        write("stdout", "one\ntwo\nthr");
-        follower.look();
-        write("stdout", "ee\n");
-        write(
-            "log.jsonl",
-            "{\"event\":\"begin\"}\n{\"event\":\"checkpoint\",\"label\":\"done\",\"metrics\":{\"cpu.rss\":1024}}\n",
-        );
-        follower.look();
-        write("stderr", "no newline");
-        follower.finish();
-        assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: resident 1.00 KiB", "no newline"]);
+        test(Utf8Path::from_path(folder.path()).unwrap(), &sink, &texts);
+    }
+
+    #[test]
+    fn lines_are_handed_on_as_they_are_completed() {
+        following(|folder, sink, texts| {
+            let follow = Follow { checkpoints: true, output: true };
+            let mut follower = Follower::new(follow, folder, "t", "main", sink);
+            follower.look();
+            let write = |name: &str, text: &str| {
+                let path = folder.join(name);
+                let mut file = fs_err::OpenOptions::new().append(true).create(true).open(path).unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+            };
+            write("stdout", "one\ntwo\nthr");
+            follower.look();
+            write("stdout", "ee\n");
+            write(
+                "log.jsonl",
+                "{\"event\":\"begin\"}\n{\"event\":\"checkpoint\",\"label\":\"done\",\"metrics\":{\"cpu.rss\":1024}}\n",
+            );
+            follower.look();
+            write("stderr", "no newline");
+            follower.finish();
+            assert_eq!(*texts.borrow(), ["one\ntwo", "three", "done: resident 1.00 KiB", "no newline"]);
+        });
     }
 
     #[test]
     fn of_two_outputs_the_one_that_was_written_last_comes_last() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(folder.path()).unwrap();
-        let texts = RefCell::new(Vec::new());
-        let sink = |event| {
-            if let Event::TestWrote { text, .. } = event {
-                texts.borrow_mut().push(text);
+        following(|folder, sink, texts| {
+            for (name, seconds) in [("stdout", 2), ("stderr", 1)] {
+                fs_err::write(folder.join(name), format!("{name}\n")).unwrap();
+                let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+                fs_err::File::options()
+                    .write(true)
+                    .open(folder.join(name))
+                    .unwrap()
+                    .set_modified(time)
+                    .unwrap();
             }
-        };
-        for (name, seconds) in [("stdout", 2), ("stderr", 1)] {
-            fs_err::write(folder.join(name), format!("{name}\n")).unwrap();
-            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-            fs_err::File::options().write(true).open(folder.join(name)).unwrap().set_modified(time).unwrap();
-        }
-        let follow = Follow { checkpoints: false, output: true };
-        Follower::new(follow, folder, "t", "main", &sink).finish();
-        assert_eq!(*texts.borrow(), ["stderr", "stdout"]);
+            let follow = Follow { checkpoints: false, output: true };
+            Follower::new(follow, folder, "t", "main", sink).finish();
+            assert_eq!(*texts.borrow(), ["stderr", "stdout"]);
+        });
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn outputs_are_handed_on_in_the_order_in_which_they_were_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(folder.path()).unwrap();
-        let texts = RefCell::new(Vec::new());
-        let sink = |event| {
-            if let Event::TestWrote { text, .. } = event {
-                texts.borrow_mut().push(text);
-            }
-        };
-        let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
-        let (mut stdout, mut stderr) = (open("stdout"), open("stderr"));
-        let follow = Follow { checkpoints: false, output: true };
-        let follower = Follower::new(follow, folder, "t", "main", &sink);
-        let seen = |number: usize| {
-            while follower.order.as_ref().unwrap().count() < number {
-                std::thread::yield_now();
-            }
-        };
-        stdout.write_all(b"one\n").unwrap();
-        seen(1);
-        stderr.write_all(b"two\n").unwrap();
-        seen(2);
-        stdout.write_all(b"three\nfo").unwrap();
-        seen(3);
-        stderr.write_all(b"five\n").unwrap();
-        follower.finish();
-        assert_eq!(*texts.borrow(), ["one", "two", "three", "five", "fo"]);
+        following(|folder, sink, texts| {
+            let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
+            let (mut stdout, mut stderr) = (open("stdout"), open("stderr"));
+            let follow = Follow { checkpoints: false, output: true };
+            let follower = Follower::new(follow, folder, "t", "main", sink);
+            let seen = |number: usize| {
+                while follower.order.as_ref().unwrap().count() < number {
+                    std::thread::yield_now();
+                }
+            };
+            stdout.write_all(b"one\n").unwrap();
+            seen(1);
+            stderr.write_all(b"two\n").unwrap();
+            seen(2);
+            stdout.write_all(b"three\nfo").unwrap();
+            seen(3);
+            stderr.write_all(b"five\n").unwrap();
+            follower.finish();
+            assert_eq!(*texts.borrow(), ["one", "two", "three", "five", "fo"]);
+        });
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn outputs_are_handed_on_also_after_their_order_is_lost() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = Utf8Path::from_path(folder.path()).unwrap();
-        let texts = RefCell::new(Vec::new());
-        let sink = |event| {
-            if let Event::TestWrote { text, .. } = event {
-                texts.borrow_mut().push(text);
-            }
-        };
-        let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
-        let (mut stdout, _stderr) = (open("stdout"), open("stderr"));
-        let follow = Follow { checkpoints: false, output: true };
-        let mut follower = Follower::new(follow, folder, "t", "main", &sink);
-        follower.order.as_mut().unwrap().stop();
-        assert!(follower.order.as_ref().unwrap().has_ended());
-        stdout.write_all(b"one\n").unwrap();
-        follower.look();
-        assert_eq!(*texts.borrow(), ["one"]);
-        follower.finish();
+        following(|folder, sink, texts| {
+            let open = |name: &str| fs_err::File::create(folder.join(name)).unwrap();
+            let (mut stdout, _stderr) = (open("stdout"), open("stderr"));
+            let follow = Follow { checkpoints: false, output: true };
+            let mut follower = Follower::new(follow, folder, "t", "main", sink);
+            follower.order.as_mut().unwrap().stop();
+            assert!(follower.order.as_ref().unwrap().has_ended());
+            stdout.write_all(b"one\n").unwrap();
+            follower.look();
+            assert_eq!(*texts.borrow(), ["one"]);
+            follower.finish();
+        });
     }
 
     #[test]
