@@ -139,12 +139,14 @@ fn a_threshold_that_no_figure_was_checked_against_is_a_fault() {
 }
 
 #[test]
-fn a_shard_leaves_thresholds_to_the_merged_run() {
+fn a_shard_leaves_thresholds_and_limits_to_the_merged_run() {
     let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
     let all = AllTests::from_cells([&synthetic::cell("t", &[]), &synthetic::cell("on_gpu", &[])].into_iter());
     let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
     let synthetic = synthetic.shard(Shard { number: 1, count: 2 }, &all);
-    let printed = program(&["report", synthetic.folder().0.as_str(), "--threshold", "gpu.0.peak=5%"]).code(0);
-    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
-    assert!(!text.contains("was not checked"), "{text}");
+    for rule in [["--threshold", "gpu.0.peak=5%"], ["--limit", "gpu.0.peak=8GiB"]] {
+        let printed = program(&["report", synthetic.folder().0.as_str(), rule[0], rule[1]]).code(0);
+        let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+        assert!(!text.contains("was not checked"), "{text}");
+    }
 }
