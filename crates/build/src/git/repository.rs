@@ -393,7 +393,13 @@ impl Repository {
     /// the root and in git's order. For a file, that is its own path; for a missing path, there are
     /// none. Files of submodules are left out.
     pub fn files(&self, commit: &str, folder: &str) -> anyhow::Result<Vec<String>> {
-        self.listed(commit, folder, " blob ")
+        let folder = folder.trim_end_matches('/');
+        let mut files = self.listed(commit, |mode| mode != SUBMODULE)?;
+        let is_inside = |path: &str| {
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        files.retain(|path| folder.is_empty() || is_inside(path));
+        Ok(files)
     }
 
     /// Returns the paths of a commit's symbolic links.
@@ -401,20 +407,7 @@ impl Repository {
     /// # Errors
     /// Git cannot read the commit.
     pub fn links(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
-        let links = self.answer(
-            |libgit2| {
-                let mut links = Vec::new();
-                let tree = libgit2.find_commit(git2::Oid::from_str(commit)?)?.tree()?;
-                tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
-                    if entry.filemode().cast_unsigned() == SYMBOLIC_LINK {
-                        links.push(format!("{folder}{}", String::from_utf8_lossy(entry.name_bytes())));
-                    }
-                    git2::TreeWalkResult::Ok
-                })?;
-                Ok(links)
-            },
-            || self.listed(commit, "", "120000 "),
-        )?;
+        let links = self.listed(commit, |mode| mode == SYMBOLIC_LINK)?;
         Ok(links.into_iter().map(Utf8PathBuf::from).collect())
     }
 
@@ -423,17 +416,38 @@ impl Repository {
     /// # Errors
     /// Git cannot read the commit.
     pub(crate) fn submodules(&self, commit: &str) -> anyhow::Result<Vec<Utf8PathBuf>> {
-        Ok(self.listed(commit, "", " commit ")?.into_iter().map(Utf8PathBuf::from).collect())
+        let submodules = self.listed(commit, |mode| mode == SUBMODULE)?;
+        Ok(submodules.into_iter().map(Utf8PathBuf::from).collect())
     }
 
-    /// Returns the paths in a folder of a commit whose mode and type contain this.
-    fn listed(&self, commit: &str, folder: &str, facts: &str) -> anyhow::Result<Vec<String>> {
-        let folder = folder.trim_end_matches('/');
-        let command = self.reading().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
-        let command = if folder.is_empty() { command } else { command.args(["--", folder]) };
-        let listed = nul_separated(&command.run()?.stdout);
-        let entries = listed.iter().filter_map(|line| line.split_once('\t'));
-        Ok(entries.filter(|(own, _)| own.contains(facts)).map(|(_, path)| path.to_owned()).collect())
+    /// Returns the paths in a commit whose mode is wanted, in git's order. Folders have none.
+    fn listed(&self, commit: &str, is_wanted: impl Fn(u32) -> bool) -> anyhow::Result<Vec<String>> {
+        self.answer(
+            |libgit2| {
+                let mut paths = Vec::new();
+                let tree = libgit2.find_commit(git2::Oid::from_str(commit)?)?.tree()?;
+                tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+                    let mode = entry.filemode().cast_unsigned();
+                    if mode & FILE_TYPE != FOLDER && is_wanted(mode) {
+                        paths.push(format!("{folder}{}", String::from_utf8_lossy(entry.name_bytes())));
+                    }
+                    git2::TreeWalkResult::Ok
+                })?;
+                Ok(paths)
+            },
+            || {
+                let listed = self.reading().args(["ls-tree", "-r", "-z", "--full-tree", commit]).run()?;
+                let mut paths = Vec::new();
+                for line in nul_separated(&listed.stdout) {
+                    let (facts, path) = line.split_once('\t').context("git printed no path")?;
+                    let mode = facts.split(' ').next().unwrap_or_default();
+                    if is_wanted(u32::from_str_radix(mode, 8).with_context(|| line.clone())?) {
+                        paths.push(path.to_owned());
+                    }
+                }
+                Ok(paths)
+            },
+        )
     }
 
     /// Whether a file of a commit that these pathspecs select contains one of the texts.
@@ -524,6 +538,8 @@ impl Repository {
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
+const SUBMODULE: u32 = 0o160_000;
+const FOLDER: u32 = 0o040_000;
 
 /// Returns the work tree or bare repository that this folder is in, whoever owns it. The folder
 /// itself need not exist.
