@@ -27,7 +27,7 @@ pub(crate) struct Share<'a> {
     pub reason: Reason,
     /// The sum over its sites, in the metric's unit.
     pub amount: i64,
-    /// The site that differs most.
+    /// The site that differs most in the direction of the sum.
     pub site: &'a Group,
 }
 
@@ -65,7 +65,21 @@ pub(crate) fn shares(difference: &Difference) -> Vec<Share<'_>> {
         share.reason == main || share.amount.unsigned_abs() > largest.saturating_sub(1) / LEAST_SHARE
     });
     shares.sort_by_key(|share| (share.reason != main, std::cmp::Reverse(share.amount.unsigned_abs())));
+    for share in &mut shares {
+        share.site = largest_site(difference, share).unwrap_or(share.site);
+    }
     shares
+}
+
+/// Returns the site of a share that differs most in the share's direction. Code that the candidate no longer calls is
+/// no place of a growth.
+fn largest_site<'a>(difference: &'a Difference, share: &Share<'a>) -> Option<&'a Group> {
+    let is_along = |group: &Group| difference.of_group(group).signum() == share.amount.signum();
+    if is_along(share.site) {
+        return Some(share.site);
+    }
+    let mut along = difference.groups.iter().filter(|group| is_along(group));
+    along.find(|group| Reason::of_site(group).as_ref() == Some(&share.reason))
 }
 
 #[cfg(test)]
@@ -148,6 +162,21 @@ pub(crate) mod tests {
         assert_eq!(amounts, [80, -100, 70]);
         assert_eq!(found[0].0, Reason::Hunk(hunk(5)));
         assert!(matches!(&found[2].0, Reason::Dependency(changed) if changed.name == "serde"));
+    }
+
+    #[test]
+    fn the_site_of_a_reason_moves_memory_in_its_direction() {
+        let site = |sites: &[(u32, i64, Class)]| {
+            let difference = difference(sites);
+            let share = &shares(&difference)[0];
+            (share.amount, share.site.location().map(str::to_owned))
+        };
+        let gone = (3, -1000, changed(3));
+        let called = [(5, 600, called(3)), (6, 500, called(3))];
+        let [first, second] = called.clone();
+        assert_eq!(site(&[gone.clone(), first, second]), (100, Some("src/lib.rs:5".to_owned())));
+        let [first, _] = called;
+        assert_eq!(site(&[gone, first]), (-400, Some("src/lib.rs:3".to_owned())));
     }
 
     #[test]
