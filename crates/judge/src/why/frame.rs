@@ -104,6 +104,7 @@ impl Frame {
     /// Returns whose code it is.
     pub fn owner(&self) -> Owner {
         match &self.place {
+            Some(Place::Checkout(_)) if self.is_shim_in_checkout() => Owner::Unknown,
             Some(Place::Checkout(_)) => Owner::Checkout,
             Some(Place::Registry { .. } | Place::Git { .. }) => Owner::Dependency,
             Some(Place::Std(_)) => Owner::Std,
@@ -156,9 +157,29 @@ impl Frame {
     /// Returns the path of a file of the user's repository.
     pub(crate) fn checkout_path(&self) -> Option<&str> {
         match &self.place {
-            Some(Place::Checkout(path)) => Some(path),
+            Some(Place::Checkout(path)) if !self.is_shim_in_checkout() => Some(path),
             _ => None,
         }
+    }
+
+    /// Whether it is the shim's generic code, which is compiled with a crate of the user that has an own allocator.
+    /// Debug information has it in the folder where that crate is compiled, as `memprof/CRATE/heap/allocator.rs`.
+    fn is_shim_in_checkout(&self) -> bool {
+        let (Some(Place::Checkout(path)), Some(function)) = (&self.place, &self.function) else {
+            return false;
+        };
+        if !path.contains("memprof/memprof") {
+            return false;
+        }
+        let function = normalised(function);
+        let parts: Vec<&str> = path.split('/').collect();
+        // A package of the user may be in such a folder, and has its sources in another one there.
+        parts.windows(3).any(|part| {
+            part[0] == "memprof"
+                && part[1].starts_with("memprof")
+                && part[1] == crate_name(&function)
+                && part[2] != "src"
+        })
     }
 
     /// Whether the function belongs to libtest.
@@ -187,6 +208,7 @@ impl Frame {
         OF_ALLOCATOR.iter().any(|start| path.starts_with(start))
             || path.contains(" as core::alloc::global::GlobalAlloc>::")
             || is_of_shim
+            || self.is_shim_in_checkout()
     }
 
     /// Whether it is in the code that names the lines of a backtrace. That reads the program's debug information,
@@ -251,6 +273,27 @@ mod tests {
         }
         let own = frame("memprof::decode", Some(Place::Checkout("src/lib.rs".to_owned())));
         assert!(!own.is_of_allocator(), "the user's crate may have any name");
+    }
+
+    #[test]
+    fn the_shim_is_known_in_crates_that_wrap_their_own_allocator() {
+        let in_checkout =
+            |function: &str, path: &str| frame(function, Some(Place::Checkout(path.to_owned())));
+        for path in ["memprof/memprof/heap/allocator.rs", "app/memprof/memprof/heap/allocator.rs"] {
+            let shim = in_checkout("memprof::heap::allocator::<impl memprof::Heap<A>>::alloc", path);
+            assert!(shim.is_of_allocator() && shim.checkout_path().is_none(), "{path}");
+            assert_eq!(shim.owner(), Owner::Unknown, "{path}");
+        }
+        for (function, path) in [
+            ("app::heap::f", "memprof/memprof/heap/allocator.rs"),
+            ("memprof::heap::f", "memprof/memprof/src/heap.rs"),
+            ("memprof_app::f", "memprof/memprof/tests/memprof_app.rs"),
+            ("memprof::f", "my-memprof/memprof/lib.rs"),
+        ] {
+            let own = in_checkout(function, path);
+            assert!(!own.is_of_allocator() && own.checkout_path() == Some(path), "{function} in {path}");
+            assert_eq!(own.owner(), Owner::Checkout, "{function} in {path}");
+        }
     }
 
     #[test]
