@@ -152,6 +152,18 @@ fn checkpoints_scopes_and_readings_count_from_the_body_too() {
 }
 
 #[test]
+fn what_is_logged_after_the_body_keeps_its_place_and_the_time_of_the_test_ends_with_the_body() {
+    let record = marked(&tests(&[]), "logs_after_its_end").succeed();
+    let times: Vec<u64> = record.lines().iter().map(|line| line["ns"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted(), "{}", record.log_text());
+    assert!(
+        record.figure("done", "time") + 2_000_000 <= record.figure("late", "time"),
+        "{}",
+        record.log_text()
+    );
+}
+
+#[test]
 fn without_addresses_the_figures_begin_with_the_process_for_a_reason() {
     let executable = tests(&[]);
     let record = unmarked(&executable, "nothing").env("MEMPROF_BODY_ABSENT", "no symbols").succeed();

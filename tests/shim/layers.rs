@@ -92,3 +92,14 @@ fn outside_a_run_layers_are_inert() {
     let record = Experiment::outside_a_run(program("layers", &[])).succeed();
     assert!(!record.has_log());
 }
+
+#[test]
+fn a_pass_in_which_the_level_was_lost_has_no_rows_of_that_memory() {
+    let record = passes();
+    assert!(rows(&record, "lost", 1).is_empty(), "{}", record.log_text());
+    assert!(
+        record.events("absent").iter().any(|line| line["metric"] == "heap.live"),
+        "{}",
+        record.log_text()
+    );
+}

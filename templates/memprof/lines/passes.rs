@@ -32,6 +32,10 @@ struct Memory {
     level: Index,
     peak: Index,
     allocated: Option<Index>,
+    /// Whether it has had a figure.
+    has_begun: bool,
+    /// Whether a figure is missing in this pass after it had one. Its rows would be wrong.
+    is_lost: bool,
 }
 
 /// One reading of a kind of memory.
@@ -232,6 +236,9 @@ impl Passes {
         self.thread = thread_number::current();
         self.label = self.name(label);
         self.occurrence = occurrence;
+        for memory in self.memories.as_mut() {
+            memory.is_lost = false;
+        }
     }
 
     /// Counts a call of a layer, or of the code outside of all layers. Returns its row.
@@ -372,13 +379,17 @@ impl Passes {
                 if is_whole && self.memories.len() < MOST {
                     let allocated = Text::format(format_args!("{family}.allocated"));
                     let allocated = names(allocated.as_str()).map(|(index, _)| index);
-                    self.memories.push(Memory { family, level, peak, allocated });
+                    let (has_begun, is_lost) = (false, false);
+                    self.memories.push(Memory { family, level, peak, allocated, has_begun, is_lost });
                 }
             }
         }
         let mut levels = [Level::default(); MOST];
-        for (level, memory) in levels.iter_mut().zip(self.memories.iter()) {
-            level.live = values.get(memory.level).unwrap_or(0);
+        for (level, memory) in levels.iter_mut().zip(self.memories.as_mut()) {
+            let live = values.get(memory.level);
+            memory.is_lost |= memory.has_begun && live.is_none();
+            memory.has_begun |= live.is_some();
+            level.live = live.unwrap_or(0);
             level.allocated = memory.allocated.and_then(|allocated| values.get(allocated)).unwrap_or(0);
         }
         levels
@@ -391,7 +402,7 @@ impl Passes {
             json.figure("occurrence", self.occurrence);
             json.figure("elsewhere", self.elsewhere);
         })?;
-        let memories = self.memories.iter().enumerate();
+        let memories = self.memories.iter().enumerate().filter(|(_, memory)| !memory.is_lost);
         let used = |place: usize| self.rows.iter().any(|row| row.sums[place] != Sum::default());
         for (place, memory) in memories.filter(|(place, _)| used(*place)) {
             for row in self.rows.iter() {

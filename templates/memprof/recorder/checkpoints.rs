@@ -70,7 +70,7 @@ impl Recorder {
                             json.figure(metric.name, figure);
                         }
                     }
-                    json.figure("time", mark.nanoseconds);
+                    json.figure("time", mark.time);
                 });
             })
         });

@@ -57,6 +57,8 @@ pub(crate) struct Recorder {
 pub(crate) struct Mark {
     pub(crate) number: u64,
     pub(crate) nanoseconds: u64,
+    /// The figure `time`: at `done`, when the test's body ended.
+    pub(crate) time: u64,
     pub(crate) values: Values,
 }
 
@@ -117,7 +119,7 @@ impl Recorder {
                 self.histories.get_mut(index).add(self.marks, peak);
             }
         }
-        Mark { number: self.marks, nanoseconds, values }
+        Mark { number: self.marks, nanoseconds, time: nanoseconds, values }
     }
 
     /// Begins the next checkpoint's interval at this mark.

@@ -41,7 +41,8 @@ impl Reading {
         self.figures[..self.length].iter().copied()
     }
 
-    /// Live heap bytes (`heap.live`).
+    /// Live heap bytes (`heap.live`). `None` also if the test's body has freed more of what was there
+    /// before it than it holds.
     pub fn heap_live(&self) -> Option<u64> {
         self.get("heap.live")
     }

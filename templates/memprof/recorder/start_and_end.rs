@@ -73,7 +73,7 @@ pub(crate) fn finish() {
         recorder.begin_with_process("the test's body did not begin");
         recorder.sources.gpu.end();
         let mut mark = recorder.mark_of_checkpoint();
-        mark.nanoseconds = recorder.ended.unwrap_or(mark.nanoseconds);
+        mark.time = recorder.ended.unwrap_or(mark.time);
         recorder.log_checkpoint("done", None, &mark);
         recorder.log_calls();
         recorder.log_lines();
