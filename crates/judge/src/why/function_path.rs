@@ -49,6 +49,23 @@ pub fn own_name(path: &str) -> String {
     last_name(without_closures(&path)).to_owned()
 }
 
+/// Returns the function's own name with its closures: `f::{closure}` of `a::Type::f::{closure}`.
+pub(super) fn own_part(normalised: &str) -> &str {
+    let start = without_closures(normalised).rfind("::").map_or(0, |at| at + "::".len());
+    &normalised[start..]
+}
+
+/// Returns the same behind the function's type, if it has one: `Type::f::{closure}`.
+pub(super) fn in_module(normalised: &str) -> String {
+    let own = own_part(normalised);
+    let before = &normalised[..normalised.len() - own.len()];
+    let of_type = TraitFunction::of_path(normalised).map(|function| function.of_type).or_else(|| {
+        let of_type = last_name(before.strip_suffix("::")?).trim_matches(['<', '>']);
+        of_type.starts_with(char::is_uppercase).then(|| of_type.to_owned())
+    });
+    of_type.map_or_else(|| own.to_owned(), |of_type| format!("{of_type}::{own}"))
+}
+
 fn last_name(path: &str) -> &str {
     let path = path.rsplit("::").next().unwrap_or(path);
     path.trim_start_matches(['&', '*', '(', '[']).trim_start_matches("mut ").trim_start_matches("dyn ")
@@ -240,6 +257,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_part_of_a_path_is_without_modules() {
+        for (path, expected) in [
+            ("a::m::f", ["f", "f"]),
+            ("f", ["f", "f"]),
+            ("a::m::f::{closure}::{closure}", ["f::{closure}::{closure}"; 2]),
+            ("a::m::T::f", ["f", "T::f"]),
+            ("<a::m::T>::f::{closure}", ["f::{closure}", "T::f::{closure}"]),
+            ("<a::m::T as b::U>::f", ["f", "T::f"]),
+            ("a::<impl b::U for a::m::T>::f", ["f", "T::f"]),
+        ] {
+            assert_eq!([own_part(path), &in_module(path)], expected, "{path}");
+        }
+    }
 
     #[test]
     fn generic_arguments_closure_numbers_and_hashes_do_not_tell_functions_apart() {

@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::why::frame::Frame;
-use crate::why::function_path::readable;
+use crate::why::function_path::{in_module, own_part, readable};
 use crate::why::hunks::{Changes, Side};
 use crate::why::stacks::Stacks;
 
@@ -23,6 +23,8 @@ const MOST_SKIPPED: usize = 16;
 pub(crate) struct Matching {
     /// The candidate's node of each node of the baseline, and the other way.
     of: [FxHashMap<u32, u32>; 2],
+    /// By side and the frame's position: whether the other side lacks the function.
+    is_only_here: [Vec<bool>; 2],
 }
 
 /// The frames below matched ones, on both sides.
@@ -36,11 +38,16 @@ impl Matching {
     pub fn new(baseline: &Stacks, candidate: &Stacks, changes: &Changes) -> Self {
         let stacks = [baseline, candidate];
         let mut texts = Texts::default();
-        let known = [0, 1].map(|side| {
+        let known: [Vec<Known>; 2] = [0, 1].map(|side| {
             let frames = stacks[side].frames();
             frames.map(|frame| Known::new(side, frame, changes, &mut texts)).collect()
         });
-        let mut matcher = Matcher { stacks, known, matched: Self::default() };
+        let functions: [FxHashSet<usize>; 2] =
+            [0, 1].map(|side| known[side].iter().map(|known| known.normalised).collect());
+        let is_only_here = [0, 1].map(|side| {
+            known[side].iter().map(|known| !functions[1 - side].contains(&known.normalised)).collect()
+        });
+        let mut matcher = Matcher { stacks, known, matched: Self { is_only_here, ..Self::default() } };
         let nodes = stacks.map(|stacks| stacks.children(0).to_vec());
         let mut pools = vec![Pool { nodes, skipped: 0 }];
         while let Some(pool) = pools.pop() {
@@ -218,16 +225,27 @@ impl Matcher<'_> {
 }
 
 /// Pairs stacks that only one side has, from the closest likeness to the farthest.
-pub(crate) fn pair_leftovers(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
-    let mut keys = Keys::new(stacks);
-    for likeness in [Likeness::Line, Likeness::Function, Likeness::Name] {
+pub(crate) fn pair_leftovers(
+    pairs: &mut Vec<[Option<u32>; 2]>,
+    matching: &Matching,
+    stacks: [&Stacks; 2],
+    changes: &Changes,
+) {
+    let mut keys = Keys::new(stacks, &matching.is_only_here);
+    for likeness in [
+        Likeness::Line,
+        Likeness::Function,
+        Likeness::Moved(Part::InModule),
+        Likeness::Name,
+        Likeness::Moved(Part::Name),
+    ] {
         pair_alike(pairs, &mut keys, changes, likeness);
     }
 }
 
 /// Pairs stacks that only one side has, if their site is the same function and line.
 pub(super) fn pair_lines(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
-    pair_alike(pairs, &mut Keys::new(stacks), changes, Likeness::Line);
+    pair_alike(pairs, &mut Keys::new(stacks, &[Vec::new(), Vec::new()]), changes, Likeness::Line);
 }
 
 /// What two stacks have in common that are taken for one site.
@@ -238,61 +256,89 @@ enum Likeness {
     /// The functions from the outermost one to the site: their lines were replaced, or what is inside
     /// of the site.
     Function,
+    /// The same, but functions that one side lacks have only this part in common: several of them moved.
+    Moved(Part),
     /// The callers, and the last part of the function's name: it moved, or became a method.
+    Name,
+}
+
+/// What of a function's path is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Path,
+    /// Its type and its name.
+    InModule,
     Name,
 }
 
 /// The keys of frames. Each is made once: a frame is part of many stacks.
 struct Keys<'a> {
     stacks: [&'a Stacks; 2],
+    /// As in [`Matching`].
+    is_only_here: &'a [Vec<bool>; 2],
     texts: Texts,
-    /// By side and the frame's position.
-    known: [FxHashMap<usize, usize>; 2],
+    /// By side, the part and the frame's position.
+    known: [FxHashMap<(Part, usize), usize>; 2],
     /// By side and node: the position of the frame that names the site.
     shown: [FxHashMap<u32, Option<usize>>; 2],
 }
 
 impl<'a> Keys<'a> {
-    fn new(stacks: [&'a Stacks; 2]) -> Self {
-        Self { stacks, texts: Texts::default(), known: Default::default(), shown: Default::default() }
+    fn new(stacks: [&'a Stacks; 2], is_only_here: &'a [Vec<bool>; 2]) -> Self {
+        let texts = Texts::default();
+        Self { stacks, is_only_here, texts, known: Default::default(), shown: Default::default() }
     }
 
     fn shown(&mut self, side: usize, node: u32) -> Option<usize> {
         *self.shown[side].entry(node).or_insert_with(|| self.stacks[side].shown(node))
     }
 
-    /// Returns the number of the key of a node's frame.
-    fn number(&mut self, side: usize, node: u32) -> usize {
+    /// Returns the number of a part of the key of a node's frame.
+    fn number(&mut self, side: usize, node: u32, part: Part) -> usize {
         let stacks = self.stacks[side];
-        let key = || self.texts.number(stacks.frame(node).key());
-        *self.known[side].entry(stacks.position(node)).or_insert_with(key)
+        let key = || {
+            let path = stacks.frame(node).key();
+            self.texts.number(match part {
+                Part::Path => path,
+                Part::InModule => in_module(&path),
+                Part::Name => own_part(&path).to_owned(),
+            })
+        };
+        *self.known[side].entry((part, stacks.position(node))).or_insert_with(key)
+    }
+
+    /// Returns the number of a part of the function if the other side lacks it, or else of its whole path.
+    fn moved(&mut self, side: usize, node: u32, part: Part) -> usize {
+        let is_only_here = self.is_only_here[side][self.stacks[side].position(node)];
+        self.number(side, node, if is_only_here { part } else { Part::Path })
     }
 
     /// Returns numbers that alike stacks share. `at` is the position of the frame that names the site.
     fn of(&mut self, side: usize, node: u32, at: usize, likeness: Likeness, changes: &Changes) -> Vec<usize> {
         let stacks = self.stacks[side];
         let mut nodes = stacks.chain(node).skip(at);
-        let Some(named) = nodes.next() else { return Vec::new() };
-        let frame = stacks.frame(named);
-        let first = match likeness {
-            Likeness::Line | Likeness::Function => self.number(side, named),
-            Likeness::Name => {
-                let name = frame.key();
-                self.texts.number(name.rsplit("::").next().unwrap_or(&name).to_owned())
+        match likeness {
+            Likeness::Line => {
+                let Some(named) = nodes.next() else { return Vec::new() };
+                let frame = stacks.frame(named);
+                let line = match (frame.checkout_path(), frame.line) {
+                    (Some(path), Some(line)) if side == 0 => changes
+                        .moved(path, line)
+                        .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
+                    (Some(path), Some(line)) => format!("{path}:{line}"),
+                    _ => String::new(),
+                };
+                vec![self.number(side, named, Part::Path), self.texts.number(line)]
             }
-        };
-        if likeness == Likeness::Line {
-            let line = match (frame.checkout_path(), frame.line) {
-                (Some(path), Some(line)) if side == 0 => changes
-                    .moved(path, line)
-                    .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
-                (Some(path), Some(line)) => format!("{path}:{line}"),
-                _ => String::new(),
-            };
-            return vec![first, self.texts.number(line)];
+            Likeness::Function => nodes.map(|node| self.number(side, node, Part::Path)).collect(),
+            Likeness::Moved(part) => nodes.map(|node| self.moved(side, node, part)).collect(),
+            Likeness::Name => {
+                let Some(named) = nodes.next() else { return Vec::new() };
+                let first = self.number(side, named, Part::Name);
+                let callers = nodes.map(|node| self.number(side, node, Part::Path));
+                [first].into_iter().chain(callers).collect()
+            }
         }
-        let callers = nodes.map(|node| self.number(side, node));
-        [first].into_iter().chain(callers).collect()
     }
 }
 
@@ -346,7 +392,7 @@ mod tests {
         let nodes = [nodes(0, old.len()), nodes(1, new.len())];
         let matching = Matching::new(&sides[0], &sides[1], changes);
         let mut pairs = matching.pairs(nodes[0].iter(), nodes[1].iter());
-        pair_leftovers(&mut pairs, [&sides[0], &sides[1]], changes);
+        pair_leftovers(&mut pairs, &matching, [&sides[0], &sides[1]], changes);
         let mut found: Vec<[Option<usize>; 2]> = pairs
             .into_iter()
             .map(|[old, new]| {
@@ -413,6 +459,44 @@ mod tests {
         assert_eq!(matched(old, moved, &Changes::default()), [BOTH]);
         let other: &[&[&str]] = &[&["a::u@src/lib.rs:30", "a::g@src/lib.rs:20", "core::reserve"]];
         assert_eq!(matched(old, other, &Changes::default()), [[None, Some(0)], [Some(0), None]]);
+    }
+
+    #[test]
+    fn functions_that_call_each_other_may_move() {
+        let old: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::f@src/lib.rs:3", "a::g@src/lib.rs:7"]];
+        let moved: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::m::f@src/m.rs:3", "a::m::g@src/m.rs:7"]];
+        assert_eq!(matched(old, moved, &Changes::default()), [BOTH]);
+        let methods: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/m.rs:3", "a::R::g@src/m.rs:7"]];
+        assert_eq!(matched(old, methods, &Changes::default()), [BOTH]);
+    }
+
+    #[test]
+    fn moved_functions_keep_their_types() {
+        let t = "a::t@src/lib.rs:1";
+        let old: &[&[&str]] = &[
+            &[t, "a::R::f@src/lib.rs:3", "a::R::g@src/lib.rs:7"],
+            &[t, "a::S::f@src/lib.rs:3", "a::S::g@src/lib.rs:7"],
+        ];
+        let r: &[&str] = &[t, "a::m::R::f@src/m.rs:3", "a::m::R::g@src/m.rs:7"];
+        let s: &[&str] = &[t, "a::m::S::f@src/m.rs:3", "a::m::S::g@src/m.rs:7"];
+        let crossed = matched(old, &[s, r], &Changes::default());
+        assert_eq!(crossed, [[Some(0), Some(1)], [Some(1), Some(0)]]);
+        let one_is_gone = matched(old, &[s], &Changes::default());
+        assert_eq!(one_is_gone, [[Some(0), None], [Some(1), Some(0)]]);
+    }
+
+    #[test]
+    fn a_function_that_both_sides_have_did_not_move() {
+        let old: &[&[&str]] = &[
+            &["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "a::R::g@src/lib.rs:7"],
+            &["a::t@src/lib.rs:1", "a::S::f@src/lib.rs:13", "a::S::g@src/lib.rs:17"],
+        ];
+        let new: &[&[&str]] = &[
+            &["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "a::R::g@src/lib.rs:7"],
+            &["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "a::R::g@src/lib.rs:8"],
+        ];
+        let expected = [[None, Some(1)], [Some(0), Some(0)], [Some(1), None]];
+        assert_eq!(matched(old, new, &Changes::default()), expected);
     }
 
     #[test]
