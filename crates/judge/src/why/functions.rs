@@ -15,6 +15,8 @@ pub struct Functions {
     pub written: Vec<FunctionLines>,
     /// Functions that the compiler derives.
     pub derived: Vec<Derive>,
+    /// The lines of statements and of arms of `match`, outer ones before inner ones.
+    statements: Vec<Range<u32>>,
 }
 
 /// A function and its lines.
@@ -69,6 +71,11 @@ impl Functions {
     /// Returns the derived function at a line.
     pub fn derived(&self, line: u32, function: &TraitFunction) -> Option<&Derive> {
         self.derived.iter().find(|derive| derive.has(line) && derive.makes(function))
+    }
+
+    /// Returns the lines of the innermost statement at a line.
+    pub(super) fn statement(&self, line: u32) -> Option<&Range<u32>> {
+        self.statements.iter().rfind(|lines| lines.contains(&line))
     }
 
     /// Whether the file has this function of a trait, written or derived.
@@ -163,6 +170,14 @@ impl Finder {
         }
     }
 
+    fn add_statement(&mut self, lines: Range<u32>) {
+        // A line is part of the first statement that begins there, not of one in its arguments.
+        let is_inside = |last: &Range<u32>| last.start == lines.start && lines.end <= last.end;
+        if !self.functions.statements.last().is_some_and(is_inside) {
+            self.functions.statements.push(lines);
+        }
+    }
+
     fn inside(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
         self.names.push(name);
         visit(self);
@@ -183,6 +198,18 @@ impl<'ast> Visit<'ast> for Finder {
         if let Some(block) = &function.default {
             self.add(&function.sig, block);
         }
+    }
+
+    fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {
+        if !matches!(statement, syn::Stmt::Item(_)) {
+            self.add_statement(lines(statement));
+        }
+        visit::visit_stmt(self, statement);
+    }
+
+    fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        self.add_statement(lines(arm));
+        visit::visit_arm(self, arm);
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
@@ -283,6 +310,36 @@ impl<K> Clone for E<K> { fn clone(&self) -> Self { fn f() {} f() } }
         assert!(!found.have(&of("T", "Clone", "clone_from")), "the derive has no such function");
         assert!(found.have(&of("E", "Serialize", "serialize_any")), "it is not known what it has");
         assert!(found.have(&of("E", "Clone", "clone")) && !found.have(&of("E", "Clone", "f")));
+    }
+
+    #[test]
+    fn a_line_has_its_innermost_statement() {
+        let source = "\
+fn f() {
+    let a = g(|| { 1 }, vec![
+        2,
+    ]);
+    match a {
+        1 => h(
+            a,
+        ),
+        _ => {
+            b();
+        }
+    }
+    if a {
+        b();
+    }
+}
+";
+        let found = functions(source);
+        let lines = |line: u32| found.statement(line).cloned();
+        assert_eq!(lines(1), None);
+        assert_eq!([lines(2), lines(3), lines(4)], [const { Some(2..5) }; 3]);
+        assert_eq!([lines(5), lines(12)], [const { Some(5..13) }; 2]);
+        assert_eq!([lines(6), lines(7), lines(8)], [const { Some(6..9) }; 3]);
+        assert_eq!([lines(9), lines(10), lines(11)], [Some(9..12), Some(10..11), Some(9..12)]);
+        assert_eq!([lines(13), lines(14), lines(15)], [Some(13..16), Some(14..15), Some(13..16)]);
     }
 
     #[test]
