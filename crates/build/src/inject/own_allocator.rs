@@ -63,8 +63,11 @@ pub(crate) fn find(
     refused: &RefusedFiles,
 ) -> anyhow::Result<OwnAllocators> {
     let mut found = OwnAllocators { checkout: checkout.to_owned(), ..OwnAllocators::default() };
-    let mentions = files_that_mention_it(checkout)?;
-    let is_named = is_any_named(checkout, &mentions)?;
+    let sources = Sources::in_checkout(checkout)?;
+    let mentions = sources.mentions()?;
+    let is_named = sources.is_any_named(&mentions)?;
+    // A package may reach a file through a symbolic link.
+    let is_mention = |path: &Utf8Path| path.canonicalize_utf8().is_ok_and(|path| mentions.contains(&path));
     let targets = metadata
         .packages
         .iter()
@@ -76,16 +79,14 @@ pub(crate) fn find(
             found.libraries.insert(target.name.replace('-', "_"), root.to_owned());
         }
         // Files that no other file names belong only to the target whose root they are.
-        if mentions.is_empty() || !is_named && !mentions.contains(root) {
+        if mentions.is_empty() || !is_named && !is_mention(&target.src_path) {
             continue;
         }
         // The executable would get the shim, and with it the place for the build key, from the
         // shared library.
         let shared = target.crate_types == [CrateType::DyLib];
         let package = package.manifest_path.parent().unwrap_or(checkout);
-        let mentions =
-            |file: &Utf8Path| file.strip_prefix(checkout).is_ok_and(|path| mentions.contains(path));
-        module_files::visit_some(&target.src_path, package, &mentions, &mut |file| {
+        module_files::visit_some(&target.src_path, package, &is_mention, &mut |file| {
             let Ok(path) = file.path.strip_prefix(checkout) else { return };
             found.take(root, path, file, refused);
             if shared {
@@ -101,48 +102,67 @@ pub(crate) fn outside() -> String {
     "another #[global_allocator] is in use, and external crates cannot wrap one".to_owned()
 }
 
-/// Returns the files that contain the attribute's name. Most workspaces have none, and then no file
-/// is parsed.
-fn files_that_mention_it(checkout: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
-    let finder = memchr::memmem::Finder::new(ATTRIBUTE);
-    let mut files = BTreeSet::new();
-    for path in source_files(checkout) {
-        let path = path?;
-        if finder.find(&followed::read(&path)?).is_some() {
-            files.insert(path.strip_prefix(checkout).unwrap_or(&path).to_owned());
-        }
-    }
-    Ok(files)
+/// The Rust sources of a checkout, without those of target folders. All paths are real ones.
+struct Sources {
+    files: Vec<Utf8PathBuf>,
+    /// Where the symbolic links lead.
+    linked: BTreeSet<Utf8PathBuf>,
 }
 
-fn source_files(checkout: &Utf8Path) -> impl Iterator<Item = anyhow::Result<Utf8PathBuf>> {
-    let entries = walkdir::WalkDir::new(checkout).into_iter().filter_entry(|entry| {
-        entry.depth() == 0 || ![".git", "target"].iter().any(|skip| entry.file_name() == *skip)
-    });
-    entries.filter_map(|entry| match entry.context("the checkout") {
-        Ok(entry) => {
-            let is_source = entry.file_type().is_file()
-                && entry.path().extension().is_some_and(|extension| extension == "rs");
-            is_source.then(|| paths::utf8(entry.into_path()))
+impl Sources {
+    fn in_checkout(checkout: &Utf8Path) -> anyhow::Result<Self> {
+        let mut sources = Self { files: Vec::new(), linked: BTreeSet::new() };
+        let entries = walkdir::WalkDir::new(checkout.canonicalize_utf8()?).into_iter();
+        for entry in entries.filter_entry(|entry| !is_of_git_or_cargo(entry)) {
+            let entry = entry.context("the checkout")?;
+            let is_source = entry.path().extension().is_some_and(|extension| extension == "rs");
+            if entry.path_is_symlink() {
+                // A link may lead nowhere. What it leads to in the checkout is walked by itself.
+                let real = entry.path().canonicalize().ok();
+                sources.linked.extend(real.and_then(|path| Utf8PathBuf::from_path_buf(path).ok()));
+            } else if is_source && entry.file_type().is_file() {
+                sources.files.push(paths::utf8(entry.into_path())?);
+            }
         }
-        Err(error) => Some(Err(error)),
-    })
-}
-
-/// Whether another file names one of these as a module, or by its path.
-fn is_any_named(checkout: &Utf8Path, files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<bool> {
-    if files.is_empty() {
-        return Ok(false);
+        Ok(sources)
     }
-    for path in source_files(checkout) {
-        let path = path?;
-        let text = followed::read(&path)?;
-        let own = path.strip_prefix(checkout).unwrap_or(&path);
-        if files.iter().any(|file| file != own && is_named(&text, file)) {
+
+    /// Returns the files that contain the attribute's name. Most workspaces have none, and then no file
+    /// is parsed.
+    fn mentions(&self) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
+        let finder = memchr::memmem::Finder::new(ATTRIBUTE);
+        let mut mentions = BTreeSet::new();
+        for path in &self.files {
+            if finder.find(&followed::read(path)?).is_some() {
+                mentions.insert(path.clone());
+            }
+        }
+        Ok(mentions)
+    }
+
+    /// Whether another file names one of these as a module, or by its path. Through a link, a file has any name.
+    fn is_any_named(&self, files: &BTreeSet<Utf8PathBuf>) -> anyhow::Result<bool> {
+        if files.is_empty() {
+            return Ok(false);
+        }
+        if files.iter().flat_map(|file| file.ancestors()).any(|path| self.linked.contains(path)) {
             return Ok(true);
         }
+        for path in &self.files {
+            let text = followed::read(path)?;
+            if files.iter().any(|file| file != path && is_named(&text, file)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
-    Ok(false)
+}
+
+/// Whether this is git's folder or a target folder, in which cargo writes the tag. A module or a package may have the
+/// name `target`, too.
+fn is_of_git_or_cargo(entry: &walkdir::DirEntry) -> bool {
+    let is_target = || entry.file_name() == "target" && entry.path().join("CACHEDIR.TAG").is_file();
+    entry.depth() > 0 && (entry.file_name() == ".git" || is_target())
 }
 
 fn is_named(text: &[u8], file: &Utf8Path) -> bool {
@@ -367,6 +387,71 @@ mod tests {
         for text in ["fn main() {}", "model::main()", "// the mod's own main"] {
             assert!(!named(text, "src/main.rs"), "{text}");
         }
+    }
+
+    /// Returns the edited files, if a package has this library.
+    fn edited(checkout: &Utf8Path, library: &str) -> Vec<Utf8PathBuf> {
+        let metadata = serde_json::json!({
+            "packages": [{
+                "name": "a", "version": "1.0.0", "id": "a", "dependencies": [], "features": {},
+                "manifest_path": checkout.join("Cargo.toml"),
+                "targets": [{
+                    "name": "a", "kind": ["lib"], "crate_types": ["lib"], "src_path": checkout.join(library)
+                }],
+            }],
+            "workspace_members": ["a"], "resolve": null, "workspace_root": checkout,
+            "target_directory": checkout.join("target"), "version": 1,
+        });
+        let metadata = serde_json::from_value(metadata).unwrap();
+        find(&metadata, checkout, &RefusedFiles::new()).unwrap().edited.into_keys().collect()
+    }
+
+    fn with_files(files: &[(&str, &str)]) -> (tempfile::TempDir, Utf8PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(folder.path()).unwrap().to_owned();
+        for (file, text) in files {
+            fs_err::create_dir_all(path.join(file).parent().unwrap()).unwrap();
+            fs_err::write(path.join(file), text).unwrap();
+        }
+        (folder, path)
+    }
+
+    const ALLOCATOR: &str = "#[global_allocator] static A: B = B;";
+
+    #[test]
+    fn a_module_may_have_the_name_of_cargos_target_folder() {
+        let (_folder, checkout) = with_files(&[
+            ("src/lib.rs", "mod target;"),
+            ("src/target/mod.rs", "mod alloc;"),
+            ("src/target/alloc.rs", ALLOCATOR),
+            ("target/CACHEDIR.TAG", ""),
+            ("target/lib.rs", ALLOCATOR),
+        ]);
+        assert_eq!(edited(&checkout, "src/lib.rs"), ["src/target/alloc.rs"]);
+        assert!(edited(&checkout, "target/lib.rs").is_empty());
+    }
+
+    #[test]
+    fn an_allocator_is_found_through_links_that_stay_in_the_checkout() {
+        let link = |to: &str, at: Utf8PathBuf| std::os::unix::fs::symlink(to, at).unwrap();
+        let (_folder, checkout) = with_files(&[("shared/src/lib.rs", ALLOCATOR), ("pkg/Cargo.toml", "")]);
+        link("../shared/src", checkout.join("pkg/src"));
+        link("..", checkout.join("pkg/circle"));
+        assert_eq!(edited(&checkout, "pkg/src/lib.rs"), ["pkg/src/lib.rs"]);
+
+        let (_folder, checkout) = with_files(&[("shared/heap.rs", ALLOCATOR), ("src/lib.rs", "mod memory;")]);
+        link("../shared/heap.rs", checkout.join("src/memory.rs"));
+        assert_eq!(edited(&checkout, "src/lib.rs"), ["src/memory.rs"], "with another name");
+
+        let (_outside, outside) = with_files(&[("lib.rs", ALLOCATOR)]);
+        let (_folder, checkout) = with_files(&[("other.rs", ALLOCATOR)]);
+        link(outside.as_str(), checkout.join("src"));
+        link("nowhere", checkout.join("absent"));
+        assert!(edited(&checkout, "src/lib.rs").is_empty(), "outside of the checkout");
+
+        let (_folder, folder) = with_files(&[("real/src/lib.rs", ALLOCATOR)]);
+        link("real", folder.join("checkout"));
+        assert_eq!(edited(&folder.join("checkout"), "src/lib.rs"), ["src/lib.rs"]);
     }
 
     #[test]
