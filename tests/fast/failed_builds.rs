@@ -1,8 +1,9 @@
 //! Builds that failed, in every format.
 
+use crate::git::MANIFEST;
 use crate::reports::{MIB, at_width, rendered, table};
 use crate::support::synthetic::{Log, Synthetic};
-use crate::support::{Printed, tool};
+use crate::support::{Printed, TestRepository, tool};
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
 use memprof_report::github;
@@ -93,4 +94,36 @@ fn a_tree_that_does_not_compile_fails_the_list_of_tests_and_the_report() {
     let printed = Printed::of(report);
     assert_eq!(printed.code, 3, "{}", printed.everything());
     assert!(printed.stdout.contains(errors), "{}", printed.everything());
+}
+
+#[test]
+fn a_revision_without_the_workspace_fails_for_itself_alone() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    repository.write("src/lib.rs", "");
+    repository.commit("in the root");
+    fs_err::create_dir(repository.path("rust")).unwrap();
+    for moved in ["Cargo.toml", "src"] {
+        fs_err::rename(repository.path(moved), repository.path("rust").join(moved)).unwrap();
+    }
+    repository.commit("in a folder");
+    // Cargo fails here, too, so that nothing is compiled.
+    repository
+        .write("rust/Cargo.toml", format!("{MANIFEST}[dependencies]\nabsent = {{ path = \"../absent\" }}\n"));
+    repository.commit("without a package");
+    let compare = |refs: [&str; 2]| {
+        let mut command = repository.memprof();
+        let output = command.current_dir(repository.path("rust")).arg("memprof").args(refs).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = compare(["HEAD~2", "HEAD"]);
+    for needle in ["HEAD~2 has no rust/Cargo.toml", "failed to get `absent`"] {
+        assert!(text.contains(needle), "{needle}: {text}");
+    }
+    repository.git(["checkout", "--quiet", "HEAD~2"]);
+    repository.git(["commit", "--quiet", "--allow-empty", "--message", "in the root again"]);
+    repository.write("rust/Cargo.toml", MANIFEST);
+    repository.write("rust/src/lib.rs", "");
+    let text = compare(["HEAD~1", "HEAD"]);
+    assert!(text.contains("no ref can be built as requested: HEAD~1 has no rust/Cargo.toml"), "{text}");
 }

@@ -25,6 +25,7 @@ use crate::inject::patch;
 use crate::job::{Inputs, Job};
 use crate::known_files::KnownFiles;
 use crate::lockfile_resolver::LockfileResolver;
+use crate::missing_manifest;
 use crate::prepared_source::{self, SkippedEdits};
 use crate::provenance::KeyInputs;
 use crate::same_sources;
@@ -82,8 +83,10 @@ impl<'a> Builder<'a> {
         build_warnings::warn_of_withheld(plan, sink);
         let patterns = Patterns::parse(&plan.request.trace)?;
         let crate_of_tests = shared_lockfile::crate_of_tests(plan);
-        let lockfile = lockfile::choose(plan, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
         let patches = patch::read(&plan.request.overlay_patches, repository.root())?;
+        let without = missing_manifest::revisions(plan, repository, &patches)?;
+        let lockfile =
+            lockfile::choose(plan, &without, repository, &cache.lockfiles(), &crate_of_tests, sink)?;
         let inputs = Inputs {
             plan,
             kept: None,
@@ -463,12 +466,17 @@ impl<'a> Builder<'a> {
         Job { inputs: &self.inputs, index, toolchain, lockfile: self.lockfile.lockfile() }
     }
 
-    /// Generates the lock file if the revision needs it and it does not exist yet.
+    /// Generates the lock file if the revision needs it and it does not exist yet. Nothing is generated for
+    /// a revision without a workspace.
     fn provide_lockfile(
         &mut self,
         index: usize,
         toolchain: &Toolchain,
     ) -> anyhow::Result<Result<(), BuildFailure>> {
+        let Inputs { plan, repository, patches, .. } = &self.inputs;
+        if let Some(failure) = missing_manifest::failure(plan, index, repository, patches)? {
+            return Ok(Err(failure));
+        }
         if !self.lacks_lockfile(index)? {
             return Ok(Ok(()));
         }

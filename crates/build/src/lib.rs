@@ -36,6 +36,7 @@ mod library_listing;
 mod line_tables;
 mod lockfile_resolver;
 mod memory_crate;
+mod missing_manifest;
 pub mod notebook;
 mod noting_runner;
 pub mod outside_inputs;

@@ -1,6 +1,8 @@
 //! The lock file for revisions that have not committed one. All of them get the same file, which is
 //! kept between runs.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use toml_edit::{DocumentMut, Item, Table};
@@ -135,16 +137,18 @@ const MANY: usize = 8;
 /// revision, the baseline first; else from the user's checkout, where git ignores it and which the
 /// user builds with. As a last resort, one is generated.
 ///
-/// `crate_of_tests` describes the crate of an external overlay, which has a lock file of its own.
+/// `without_manifest` are the revisions that cannot be built. `crate_of_tests` describes the crate of an external
+/// overlay, which has a lock file of its own.
 pub(crate) fn choose(
     plan: &Plan,
+    without_manifest: &BTreeSet<usize>,
     repository: &Repository,
     lockfiles: &Utf8Path,
     crate_of_tests: &str,
     sink: &dyn Sink,
 ) -> anyhow::Result<Choice> {
     let path = path_in(plan);
-    let committed = Committed::find(plan, repository, &path)?;
+    let committed = Committed::find(plan, without_manifest, repository, &path)?;
     let of = committed.lacking.first().copied().unwrap_or(plan.baseline);
     let fixed = |lockfile: Lockfile, origin: String| Choice {
         lockfile,
@@ -298,7 +302,7 @@ pub(crate) fn keep(kept: &Utf8Path, text: &[u8]) -> anyhow::Result<()> {
     Ok(fs_err::rename(partial, kept)?)
 }
 
-/// Which revisions of a plan have committed a lock file.
+/// Which revisions of a plan have committed a lock file, of those that can be built.
 struct Committed<'a> {
     /// The indices of those that have not, the baseline before the others.
     lacking: Vec<usize>,
@@ -307,10 +311,16 @@ struct Committed<'a> {
 }
 
 impl<'a> Committed<'a> {
-    fn find(plan: &'a Plan, repository: &Repository, path: &str) -> anyhow::Result<Self> {
+    fn find(
+        plan: &'a Plan,
+        without_manifest: &BTreeSet<usize>,
+        repository: &Repository,
+        path: &str,
+    ) -> anyhow::Result<Self> {
         let mut committed = Self { lacking: Vec::new(), first: None };
         let others = (0..plan.revisions.len()).filter(|index| *index != plan.baseline);
-        for index in std::iter::once(plan.baseline).chain(others) {
+        let all = std::iter::once(plan.baseline).chain(others);
+        for index in all.filter(|index| !without_manifest.contains(index)) {
             let revision = &plan.revisions[index];
             match text_of(repository, &revision.commit, path)? {
                 Some(text) => {

@@ -537,8 +537,8 @@ impl Repository {
 /// The bits of a tree entry's mode that tell its type, and their values.
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR_FILE: u32 = 0o100_000;
-const SYMBOLIC_LINK: u32 = 0o120_000;
-const SUBMODULE: u32 = 0o160_000;
+pub(crate) const SYMBOLIC_LINK: u32 = 0o120_000;
+pub(crate) const SUBMODULE: u32 = 0o160_000;
 const FOLDER: u32 = 0o040_000;
 
 /// Returns the work tree or bare repository that this folder is in, whoever owns it. The folder
