@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::csv::{memprof, values};
+use crate::support::csv::{kept, memprof, values};
 use crate::support::{TestRepository, home};
 
 const MANIFEST: &str =
@@ -238,4 +238,21 @@ fn a_changed_crate_is_compiled_once_although_an_allocator_cannot_be_wrapped() {
         let compiled = text.lines().filter(|line| line.contains("Compiling b ")).count();
         assert_eq!(compiled, 1, "{text}");
     }
+}
+
+#[test]
+fn a_build_folder_of_the_configuration_is_not_used() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "app"));
+    repository.write(".cargo/config.toml", "[build]\nbuild-dir = \"{workspace-root}/elsewhere\"\n");
+    repository.write("src/main.rs", "fn main() {}\n");
+    repository.write("tests/memory.rs", "#[test]\nfn keeps() { std::mem::forget(vec![1_u8; app::SIZE]); }\n");
+    for size in [1000, 3000] {
+        repository.write("src/lib.rs", format!("pub const SIZE: usize = {size};\n"));
+        repository.commit("another size");
+    }
+    let arguments = ["--refs", "HEAD~1,HEAD", "--offline", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(repository.root(), home().path(), &arguments);
+    let kept: Vec<u64> = kept(&values(&printed)).into_values().collect();
+    assert_eq!(kept, [3000, 1000], "{}", printed.everything());
 }

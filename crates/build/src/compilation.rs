@@ -218,6 +218,8 @@ fn cargo(
         .cargo()
         .current_dir(inputs.workspace())
         .args(configuration::with_runner(&arguments, triple, runner)?)
+        // Compiled files and their sources are looked for in the target folder.
+        .args(config.build_directory_arguments(toolchain, &traced_sources::target_folder(job)?))
         .arg("--manifest-path")
         .arg(&prepared.manifest)
         .envs(job.requested_environment())

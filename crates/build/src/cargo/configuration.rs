@@ -178,6 +178,17 @@ impl CargoConfig {
         Some(base.join(item.as_str()?))
     }
 
+    /// Returns the arguments that keep cargo's intermediate files in the target folder, if `build.build-dir` puts them
+    /// elsewhere. Before Rust 1.91, cargo does not know the key.
+    pub(crate) fn build_directory_arguments(&self, toolchain: &Toolchain, target: &Utf8Path) -> Vec<String> {
+        const FIRST: i64 = 91;
+        let is_known = toolchain.minor().is_none_or(|minor| minor >= FIRST);
+        if !is_known || self.find(&["build", "build-dir"]).is_none() {
+            return Vec::new();
+        }
+        vec!["--config".to_owned(), format!("build.build-dir={:?}", target.as_str())]
+    }
+
     /// Returns the user's runner for a target, with the program first: by its triple, else by the
     /// first `cfg(…)` that holds.
     pub fn runner(&self, triple: &str, cfgs: &[Cfg]) -> Option<Vec<String>> {
@@ -473,12 +484,25 @@ mod tests {
         assert_eq!(with_runner(&arguments, "x", ours).unwrap(), expected);
     }
 
+    fn toolchain(release: &str) -> Toolchain {
+        let version = format!("rustc {release}\nrelease: {release}\n");
+        Toolchain { pinned: None, directory: "/".into(), version, clean_env: None }
+    }
+
+    #[test]
+    fn intermediate_files_stay_in_the_target_folder_since_rust_1_91() {
+        let arguments = |text: &str, release: &str| {
+            config(text).1.build_directory_arguments(&toolchain(release), "/t".into()).join(" ")
+        };
+        let elsewhere = "build.build-dir = '{workspace-root}/elsewhere'";
+        assert_eq!(arguments(elsewhere, "1.91.0"), "--config build.build-dir=\"/t\"");
+        assert_eq!(arguments(elsewhere, "1.90.0"), "");
+        assert_eq!(arguments("build.target-dir = 'elsewhere'", "1.95.0"), "");
+    }
+
     #[test]
     fn included_files_are_read_since_rust_1_94() {
-        let includes = |release: &str| {
-            let version = format!("rustc {release}\nrelease: {release}\n");
-            Includes::of(&Toolchain { pinned: None, directory: "/".into(), version, clean_env: None })
-        };
+        let includes = |release: &str| Includes::of(&toolchain(release));
         assert_eq!([includes("1.93.1"), includes("1.94.0")], [Includes::Ignored, Includes::Followed]);
         assert_eq!(includes("1.96.0-nightly"), Includes::Followed);
     }
