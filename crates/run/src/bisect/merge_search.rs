@@ -2,8 +2,10 @@
 //! one. If a merge made the difference, it then searches the branch that was merged.
 //!
 //! Compared with the commit before it on the line, a merge changes by everything that its branch
-//! brings. The merge is the answer only if the branch itself differs by less, from its fork to its
-//! end.
+//! brings. If the branch itself, from its fork to its end, differs by less than half of this, the merge
+//! is the answer. Otherwise only the rest is the merge's own change.
+
+use std::cmp::Reverse;
 
 use crate::bisect::linear_search::{
     Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search,
@@ -79,13 +81,44 @@ impl MergeSearch<'_> {
         if step.kind != StepKind::Commit || self.merges == Merges::Name {
             return Ok(vec![step]);
         }
-        let Some((fork, tip)) = self.merged_branch(&step, whole, observations)? else {
+        let branches = self.merged_branches(&step, observations)?;
+        let explaining = branches.iter().filter(|branch| is_most(branch.part, whole));
+        let Some(branch) = explaining.min_by_key(|branch| Reverse(branch.part.abs())) else {
             return Ok(vec![step]);
         };
-        match search(&lineage.suspects(fork, tip), self.goal, observations, self.rule)? {
-            Answer::Steps(steps) => self.traced_all(steps, observations),
+        match search(&lineage.suspects(branch.fork, branch.end), self.goal, observations, self.rule)? {
+            Answer::Steps(steps) => {
+                let steps = self.traced_all(steps, observations)?;
+                self.with_the_rest(steps, branch, &step, observations)
+            }
             Answer::Same | Answer::Unclear | Answer::Unmeasured => Ok(vec![step]),
         }
+    }
+
+    /// Adds what a merge changed besides its branch, or with `largest`, returns the larger of both.
+    fn with_the_rest(
+        &self,
+        mut steps: Vec<HistoryStep>,
+        branch: &MergedBranch,
+        merge: &HistoryStep,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
+        let rest = difference(observations, merge.before, merge.after) - branch.part;
+        // What the main line changed beside the branch is not the merge's.
+        if self.goal == SearchGoal::First || !is_most(rest, difference(observations, branch.end, merge.after))
+        {
+            return Ok(steps);
+        }
+        let line = [branch.end, merge.after];
+        let Answer::Steps(own) = search(&line, self.goal, observations, self.rule)? else { return Ok(steps) };
+        let is_larger =
+            |step: &HistoryStep| rest.abs() > difference(observations, step.before, step.after).abs();
+        if self.goal == SearchGoal::All {
+            steps.extend(own);
+        } else if rest.signum() == branch.part.signum() && steps.iter().all(is_larger) {
+            steps = own;
+        }
+        Ok(steps)
     }
 
     /// Narrows a step to a commit and its parent. With `--paths`, the search skipped the commits
@@ -113,16 +146,14 @@ impl MergeSearch<'_> {
         Ok(step)
     }
 
-    /// Returns fork and tip of the merged branch that makes up most of a merge's difference, if one
-    /// does.
-    fn merged_branch(
+    /// Returns the branches that a merge brings, if both of their ends can be measured.
+    fn merged_branches(
         &self,
         step: &HistoryStep,
-        whole: i128,
         observations: &Observations,
-    ) -> Result<Option<(usize, usize)>, NextMeasurement> {
+    ) -> Result<Vec<MergedBranch>, NextMeasurement> {
         let lineage = self.lineage;
-        let mut largest: Option<(i128, usize, usize)> = None;
+        let mut branches = Vec::new();
         for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
             let Some(fork) = lineage.fork(step.before, tip) else { continue };
             let commits = lineage.suspects(fork, tip).len();
@@ -131,13 +162,20 @@ impl MergeSearch<'_> {
             if !is_measured(observations, fork, remaining)? || !is_tip_measured {
                 continue;
             }
-            let part = difference(observations, fork, tip);
-            if is_most(part, whole) && largest.is_none_or(|(most, ..)| part.abs() > most.abs()) {
-                largest = Some((part, fork, tip));
-            }
+            branches.push(MergedBranch { fork, end: tip, part: difference(observations, fork, tip) });
         }
-        Ok(largest.map(|(_, fork, tip)| (fork, tip)))
+        Ok(branches)
     }
+}
+
+/// A branch that a merge brings.
+struct MergedBranch {
+    /// The last commit of the other side that the branch had in its history.
+    fork: usize,
+    /// The branch's last commit.
+    end: usize,
+    /// By how much these two differ.
+    part: i128,
 }
 
 /// Whether a commit has values, or cannot be measured.
@@ -242,6 +280,31 @@ mod tests {
         // 3 made the difference, on the branch, before 4 merged the main line.
         let figures = [10, 10, 10, 90, 90, 90, 90, 90];
         assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 3)]);
+    }
+
+    /// 5 merges the branch from 2 to 4.
+    fn with_a_long_branch() -> Lineage {
+        lineage(&[&[], &[0], &[0], &[2], &[3], &[1, 4], &[5]])
+    }
+
+    #[test]
+    fn a_merge_that_changed_something_itself_is_named_beside_its_branch() {
+        let lineage = with_a_long_branch();
+        let figures = [100, 100, 130, 160, 190, 270, 270];
+        let of_branch = [(0, 2), (2, 3), (3, 4)];
+        let all = found(&lineage, SearchGoal::All, Merges::Enter, &figures);
+        assert_eq!(all, [&of_branch[..], &[(4, 5)]].concat());
+        assert_eq!(found(&lineage, SearchGoal::Largest, Merges::Enter, &figures), [(4, 5)]);
+        let smaller = [100, 100, 190, 190, 190, 200, 200];
+        assert_eq!(found(&lineage, SearchGoal::All, Merges::Enter, &smaller), [(0, 2), (4, 5)]);
+        assert_eq!(found(&lineage, SearchGoal::Largest, Merges::Enter, &smaller), [(0, 2)]);
+        // The merge undoes a part, which is not the direction of the largest change.
+        let undone = [100, 100, 130, 160, 190, 140, 140];
+        assert_eq!(found(&lineage, SearchGoal::Largest, Merges::Enter, &undone), [(0, 2)]);
+        // The merge adds nothing to what the main line and the branch changed.
+        let both = [100, 180, 130, 160, 190, 270, 270];
+        let all = found(&lineage, SearchGoal::All, Merges::Enter, &both);
+        assert_eq!(all, [&[(0, 1)], &of_branch[..]].concat());
     }
 
     #[test]
