@@ -41,7 +41,8 @@ impl Lineage {
         marked
     }
 
-    fn ancestors(&self, of: usize) -> Vec<bool> {
+    /// Returns for each commit whether it is in the history of `of`, or `of` itself.
+    pub fn ancestors(&self, of: usize) -> Vec<bool> {
         let mut marked = vec![false; self.parents.len()];
         marked[of] = true;
         for commit in (0..self.parents.len()).rev().filter(|&commit| commit <= of) {

@@ -21,36 +21,57 @@ pub fn at_most(commits: &[usize], most: usize) -> Vec<usize> {
     (0..most).map(|index| commits[index * (commits.len() - 1) / (most - 1)]).collect()
 }
 
-/// Returns, for each commit, the commit to compare it with: the nearest measured one before it.
-/// First parents come first, if they lead to `good`.
+/// The commit to compare another one with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    /// The nearest measured commit before the other one.
+    pub(crate) commit: usize,
+    /// The commits without a figure between the two, each of which may have made a difference.
+    pub(crate) between: Vec<usize>,
+}
+
+/// Returns the predecessor of each measured commit.
 ///
-/// A merge is compared with the parent whose figure is nearest to its own, because the branch's own
-/// commits already show what the branch changed.
+/// A merge is compared with the side whose figure is nearest to its own, because the branch's own
+/// commits already show what the branch changed. If a parent has no figure, the nearest measured
+/// commit before it stands for its side.
 pub(crate) fn predecessors(
     lineage: &Lineage,
     commits: &[usize],
     observations: &Observations,
-) -> Vec<Option<usize>> {
+) -> Vec<Option<Predecessor>> {
     let measured: BTreeSet<usize> =
         commits.iter().copied().filter(|&commit| observations.samples(commit).is_some()).collect();
-    let descendants = lineage.descendants(lineage.good);
+    let after_good = lineage.descendants(lineage.good);
+    let parents = |commit: usize| lineage.parents[commit].iter().rev().filter(|&&parent| after_good[parent]);
     let figure = |commit: usize| i128::from(observations.median(commit).unwrap_or_default());
     let before = |commit: usize| {
-        let parents = &lineage.parents[commit];
-        if parents.len() > 1 && parents.iter().all(|parent| measured.contains(parent)) {
-            let distance = |parent: &usize| (figure(*parent) - figure(commit)).abs();
-            return parents.iter().copied().min_by_key(distance);
-        }
-        let mut at = commit;
-        while let Some(parent) = lineage.parent_on_way(at, &descendants) {
-            if measured.contains(&parent) {
-                return Some(parent);
+        // The sides, that of the first parent first.
+        let (mut sides, mut gap) = (Vec::new(), BTreeSet::new());
+        let mut open: Vec<usize> = parents(commit).copied().collect();
+        while let Some(at) = open.pop() {
+            if measured.contains(&at) {
+                sides.push(at);
+            } else if gap.insert(at) {
+                open.extend(parents(at));
             }
-            at = parent;
         }
-        None
+        let candidates = sides.iter().copied().filter(|&side| {
+            sides.len() < 2 || lineage.parents[commit].contains(&side) || {
+                // A commit before another side says nothing about the branch.
+                let after = lineage.descendants(side);
+                !sides.iter().any(|&other| other != side && after[other])
+            }
+        });
+        let nearest = candidates.min_by_key(|&side| (figure(side) - figure(commit)).abs())?;
+        let known = lineage.ancestors(nearest);
+        let mut between = lineage.between(nearest, commit);
+        between.extend(gap.into_iter().filter(|&at| !known[at] && observations.get(at).is_some()));
+        between.sort_unstable();
+        between.dedup();
+        Some(Predecessor { commit: nearest, between })
     };
-    commits.iter().map(|&commit| before(commit).filter(|_| measured.contains(&commit))).collect()
+    commits.iter().map(|commit| measured.get(commit).and_then(|&commit| before(commit))).collect()
 }
 
 /// Returns, for each commit, whether it differs from its predecessor; `None` without a predecessor.
@@ -72,7 +93,7 @@ pub fn steps(
     let predecessors = predecessors(lineage, commits, observations);
     let mut changes = Vec::new();
     for (&commit, predecessor) in commits.iter().zip(predecessors) {
-        let Some(before) = predecessor else {
+        let Some(Predecessor { commit: before, .. }) = predecessor else {
             changes.push(None);
             continue;
         };
@@ -92,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::bisect::observations::Observation;
-    use memprof_build::git::lineage::samples::with_a_branch;
+    use memprof_build::git::lineage::samples::{lineage, with_a_branch};
     use memprof_judge::verdict::significance::{Noise, Thresholds};
     use memprof_plan::quantity::Threshold;
 
@@ -119,14 +140,62 @@ mod tests {
             );
         }
         let commits: Vec<usize> = (0..8).collect();
-        let before = [None, Some(0), Some(1), Some(1), Some(2), Some(4), None, Some(2)];
-        assert_eq!(predecessors(&lineage, &commits, &observations), before);
+        let before = [None, Some(0), Some(1), Some(1), Some(2), Some(4), None, Some(5)];
+        let found = predecessors(&lineage, &commits, &observations);
+        assert_eq!(
+            found.into_iter().map(|found| found.map(|found| found.commit)).collect::<Vec<_>>(),
+            before
+        );
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
         let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
         let steps = steps(&lineage, &commits, &observations, &rule).unwrap();
         let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(HasChanged::Yes)).collect();
         assert_eq!(changed, [2], "4 has it by merging 2");
+    }
+
+    /// The predecessor of each commit, and the commits between them. `None` cannot be measured.
+    fn gaps(lineage: &Lineage, figures: &[Option<i64>]) -> Vec<Option<(usize, Vec<usize>)>> {
+        let mut observations = Observations::new(figures.len());
+        for (commit, figure) in figures.iter().enumerate() {
+            let samples = figure.map(|figure| Observation::Samples(vec![figure]));
+            observations.record(commit, samples.unwrap_or(Observation::Skipped));
+        }
+        let commits: Vec<usize> = (0..figures.len()).collect();
+        let found = predecessors(lineage, &commits, &observations);
+        found.into_iter().map(|found| found.map(|found| (found.commit, found.between))).collect()
+    }
+
+    #[test]
+    fn a_merge_is_compared_with_what_its_branch_had_before_commits_without_a_figure() {
+        // 2 made the difference on the branch, 3 cannot be measured, 4 merges 3.
+        let lineage = lineage(&[&[], &[0], &[0], &[2], &[1, 3], &[4]]);
+        let figures = [Some(10), Some(10), Some(90), None, Some(90), Some(90)];
+        let found = gaps(&lineage, &figures);
+        assert_eq!(found[4], Some((2, vec![3])));
+        assert_eq!(found[5], Some((4, vec![])));
+        // The same if the merge itself cannot be measured, too.
+        let found = gaps(&lineage, &[Some(10), Some(10), Some(90), None, None, Some(90)]);
+        assert_eq!(found[5], Some((2, vec![3, 4])));
+        // The merge, or a commit of its branch.
+        let found = gaps(&lineage, &[Some(10), Some(10), None, None, Some(90), Some(90)]);
+        assert_eq!(found[4], Some((1, vec![2, 3])));
+        // A commit that the history does not list is no candidate: `--first-parent`.
+        let mut observations = Observations::new(6);
+        for commit in [0, 1, 4, 5] {
+            observations.record(commit, Observation::Samples(vec![figures[commit].unwrap_or_default()]));
+        }
+        let found = predecessors(&lineage, &[0, 1, 4, 5], &observations);
+        let found: Vec<_> = found.into_iter().flatten().map(|found| (found.commit, found.between)).collect();
+        assert_eq!(found, [(0, vec![]), (1, vec![]), (4, vec![])]);
+    }
+
+    #[test]
+    fn a_merge_is_not_compared_with_a_commit_before_a_measured_one_of_the_main_line() {
+        // 1 grew and 4 shrank again; the branch from 0 was not measured.
+        let lineage = lineage(&[&[], &[0], &[0], &[1], &[3, 2]]);
+        let found = gaps(&lineage, &[Some(10), Some(90), None, None, Some(10)]);
+        assert_eq!(found[4], Some((1, vec![2, 3])));
     }
 
     proptest! {

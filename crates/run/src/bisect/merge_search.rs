@@ -84,14 +84,16 @@ impl MergeSearch<'_> {
         let branches = self.merged_branches(&step, observations)?;
         let explaining = branches.iter().filter(|branch| is_most(branch.part, whole));
         let Some(branch) = explaining.min_by_key(|branch| Reverse(branch.part.abs())) else {
-            return Ok(vec![step]);
+            return Ok(vec![beside_its_branches(step, &branches)]);
         };
         match search(&lineage.suspects(branch.fork, branch.end), self.goal, observations, self.rule)? {
             Answer::Steps(steps) => {
                 let steps = self.traced_all(steps, observations)?;
                 self.with_the_rest(steps, branch, &step, observations)
             }
-            Answer::Same | Answer::Unclear | Answer::Unmeasured => Ok(vec![step]),
+            Answer::Same | Answer::Unclear | Answer::Unmeasured => {
+                Ok(vec![beside_its_branches(step, &branches)])
+            }
         }
     }
 
@@ -109,7 +111,8 @@ impl MergeSearch<'_> {
         {
             return Ok(steps);
         }
-        let line = [branch.end, merge.after];
+        let line: Vec<usize> =
+            [branch.end].iter().chain(&branch.unmeasured).chain([&merge.after]).copied().collect();
         let Answer::Steps(own) = search(&line, self.goal, observations, self.rule)? else { return Ok(steps) };
         let is_larger =
             |step: &HistoryStep| rest.abs() > difference(observations, step.before, step.after).abs();
@@ -146,7 +149,7 @@ impl MergeSearch<'_> {
         Ok(step)
     }
 
-    /// Returns the branches that a merge brings, if both of their ends can be measured.
+    /// Returns the branches that a merge brings, as far as they can be measured.
     fn merged_branches(
         &self,
         step: &HistoryStep,
@@ -156,13 +159,17 @@ impl MergeSearch<'_> {
         let mut branches = Vec::new();
         for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
             let Some(fork) = lineage.fork(step.before, tip) else { continue };
-            let commits = lineage.suspects(fork, tip).len();
-            let remaining = Remaining { commits, steps: 2 + halvings(commits) };
-            let is_tip_measured = is_measured(observations, tip, remaining)?;
-            if !is_measured(observations, fork, remaining)? || !is_tip_measured {
-                continue;
+            let line = lineage.suspects(fork, tip);
+            let Some(mut end) = line.len().checked_sub(1) else { continue };
+            let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
+            while end > 0 && !is_measured(observations, line[end], remaining)? {
+                end -= 1;
             }
-            branches.push(MergedBranch { fork, end: tip, part: difference(observations, fork, tip) });
+            let unmeasured = line[end + 1..].to_vec();
+            let end = line[end];
+            let is_comparable = is_measured(observations, fork, remaining)?;
+            let part = if is_comparable { difference(observations, fork, end) } else { 0 };
+            branches.push(MergedBranch { fork, end, part, unmeasured });
         }
         Ok(branches)
     }
@@ -172,10 +179,22 @@ impl MergeSearch<'_> {
 struct MergedBranch {
     /// The last commit of the other side that the branch had in its history.
     fork: usize,
-    /// The branch's last commit.
+    /// The branch's last commit that can be measured, or the fork.
     end: usize,
-    /// By how much these two differ.
+    /// By how much these two differ; zero if the fork cannot be measured.
     part: i128,
+    /// The commits after the end.
+    unmeasured: Vec<usize>,
+}
+
+/// Returns the step of a merge whose branches do not explain it. Commits of a branch that cannot be
+/// measured may have made the difference.
+fn beside_its_branches(mut step: HistoryStep, branches: &[MergedBranch]) -> HistoryStep {
+    step.between = branches.iter().flat_map(|branch| branch.unmeasured.iter().copied()).collect();
+    step.between.sort_unstable();
+    step.between.dedup();
+    step.kind = StepKind::of_gap(&step.between);
+    step
 }
 
 /// Whether a commit has values, or cannot be measured.
@@ -282,6 +301,16 @@ mod tests {
         assert_eq!(found(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures), [(1, 3)]);
     }
 
+    /// The steps as before, commits between, after and kind.
+    fn steps(
+        lineage: &Lineage,
+        goal: SearchGoal,
+        figures: &[Option<i64>],
+    ) -> Vec<(usize, Vec<usize>, usize, StepKind)> {
+        let steps = answer(lineage, goal, Merges::Enter, figures).into_iter();
+        steps.map(|step| (step.before, step.between, step.after, step.kind)).collect()
+    }
+
     /// 5 merges the branch from 2 to 4.
     fn with_a_long_branch() -> Lineage {
         lineage(&[&[], &[0], &[0], &[2], &[3], &[1, 4], &[5]])
@@ -308,11 +337,29 @@ mod tests {
     }
 
     #[test]
-    fn if_the_ends_of_a_branch_cannot_be_measured_the_merge_is_named() {
+    fn a_branch_whose_tip_cannot_be_measured_is_searched_up_to_the_last_commit_that_can() {
+        let lineage = with_a_long_branch();
+        for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+            let figures = [10, 10, 90, 0, 0, 90, 90].map(|figure| Some(figure).filter(|figure| *figure > 0));
+            assert_eq!(steps(&lineage, goal, &figures), [(0, vec![], 2, StepKind::Commit)], "{goal:?}");
+        }
+        // The larger change is the merge's, or that of commits that cannot be measured.
+        let more = [Some(10), Some(10), Some(50), Some(90), None, Some(150), Some(150)];
+        let rest = (3, vec![4], 5, StepKind::Skipped);
+        assert_eq!(steps(&lineage, SearchGoal::Largest, &more), std::slice::from_ref(&rest));
+        let one = |before, after| (before, vec![], after, StepKind::Commit);
+        assert_eq!(steps(&lineage, SearchGoal::All, &more), [one(0, 2), one(2, 3), rest]);
+    }
+
+    #[test]
+    fn commits_of_a_branch_that_cannot_be_measured_may_have_made_what_its_merge_changed() {
         let mut figures = ON_BRANCH.map(Some);
         figures[5] = None;
-        let steps = answer(&with_a_branch(), SearchGoal::Largest, Merges::Enter, &figures);
-        assert_eq!((steps[0].before, steps[0].after, steps[0].kind), (2, 6, StepKind::Commit));
+        let found = steps(&with_a_branch(), SearchGoal::Largest, &figures);
+        assert_eq!(found, [(2, vec![5], 6, StepKind::Skipped)]);
+        let figures = [Some(10), Some(10), None, None, None, Some(90), Some(90)];
+        let found = steps(&with_a_long_branch(), SearchGoal::Largest, &figures);
+        assert_eq!(found, [(1, vec![2, 3, 4], 5, StepKind::Skipped)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bisect::commit_runner::CommitRunner;
-use crate::bisect::history;
+use crate::bisect::history::{self, Predecessor};
 use crate::bisect::linear_search::{Answer, HistoryStep, SearchGoal, StepKind};
 use crate::bisect::merge_search::Merges;
 use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
@@ -73,10 +73,10 @@ impl SearchOutcome {
         let mut steps = Vec::new();
         let mut compared_with = BTreeMap::new();
         for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
-            let Some(before) = before else { continue };
+            let Some(Predecessor { commit: before, between }) = before else { continue };
             compared_with.insert(after, before);
             if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
-                let between = lineage.candidates(lineage.between(before, after), after);
+                let between = lineage.candidates(between, after);
                 let kind = StepKind::of_gap(&between);
                 steps.push(HistoryStep { before, after, between, kind, change });
             }
