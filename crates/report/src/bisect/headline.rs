@@ -56,7 +56,9 @@ pub(crate) fn largest<'a>(steps: impl Iterator<Item = (&'a SearchReport, &'a Fou
         let by = match step.kind {
             _ if report.lockfile.is_some() => step.commit.subject.clone(),
             StepKind::Commit => short.to_owned(),
-            _ => format!("one of {candidates} up to {short}"),
+            StepKind::Skipped => format!("one of {candidates} up to {short}"),
+            StepKind::Spread => format!("{candidates} up to {short} together"),
+            StepKind::OutsidePaths => format!("commits outside the paths up to {short}"),
         };
         format!("{} by {by}", difference(step.difference, report.unit))
     });

@@ -19,6 +19,7 @@ use crate::page::written;
 use crate::selection::MetricFilter;
 use crate::text;
 use memprof_judge::compare::comparison::{Comparison, Delta};
+use memprof_run::bisect::linear_search::StepKind;
 use memprof_run::bisect::report_data::{FoundStep, MeasuredCommit, SearchReport};
 use memprof_run::bisect::step_comparison::ComparedStep;
 use memprof_support::counted::counted;
@@ -242,9 +243,7 @@ fn section(
         section.step id=(anchor) {
             h2 { (sign) " " code { (short) } " " (one_line(&step.commit.subject)) }
             p.quiet { (one_line(&step.commit.author)) " · " (step.commit.day()) " · before it: " code { (step.before.short()) } }
-            @if !step.candidates.is_empty() {
-                p { "The change is among " (counted(step.candidates.len(), noun)) " after " code { (step.before.short()) } ", up to " code { (short) } "." }
-            }
+            @if step.kind != StepKind::Commit { p { (cause((step, noun))) } }
             @if !step.files.is_empty() {
                 details { summary { (counted(step.files.len(), "file")) } ul { @for file in &step.files { li { code { (one_line(file)) } } } } }
             }
@@ -253,9 +252,25 @@ fn section(
     }
 }
 
+/// A sentence on a difference that is not of one commit.
+fn cause((step, noun): (&FoundStep, &str)) -> Markup {
+    let count = counted(step.candidates.len(), noun);
+    let (before, after) = (step.before.short(), step.commit.short());
+    html! {
+        @match step.kind {
+            StepKind::Commit => {}
+            StepKind::Skipped => { "The change is among " (count) " after " code { (before) } ", up to " code { (after) } "." }
+            StepKind::Spread => { (count) " after " code { (before) } ", up to " code { (after) } ", changed it together." }
+            StepKind::OutsidePaths => {
+                "It changed between " code { (before) } " and " code { (after) } ", in " (noun) "s that do not touch the paths."
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::bisect::headline::samples::{report, step};
@@ -272,5 +287,26 @@ mod tests {
         render(&[searched], &Options::default(), &mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains("The change is among 2 commits after <code>b000000</code>"), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_of_each_kind_of_step_what_its_answer_says() {
+        let page = |kind: &str| {
+            let found = report(&json!("found"), &[step("3333333", 4096, kind)]);
+            let mut page = Vec::new();
+            let searched = Searched { report: &found, steps: &[] };
+            render(&[searched], &Options::default(), &mut page).unwrap();
+            String::from_utf8(page).unwrap()
+        };
+        let spread = page("spread");
+        assert!(!spread.contains("The change is among") && !spread.contains("by one of"), "{spread}");
+        assert!(spread.contains("by 2 commits up to 3333333 together"), "{spread}");
+        assert!(spread.contains(
+            "2 commits after <code>b000000</code>, up to <code>3333333</code>, changed it together"
+        ));
+        let outside = page("outside_paths");
+        assert!(!outside.contains("The change is among") && !outside.contains("by one of"), "{outside}");
+        assert!(outside.contains("by commits outside the paths up to 3333333"), "{outside}");
+        assert!(outside.contains("in commits that do not touch the paths"), "{outside}");
     }
 }
