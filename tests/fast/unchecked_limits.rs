@@ -1,7 +1,7 @@
 //! Limits that no figure of a candidate was checked against.
 
 use crate::judging::{MIB, code, log};
-use crate::support::synthetic::Synthetic;
+use crate::support::synthetic::{self, Synthetic};
 use cargo_memprof::arguments::judging::JudgingArguments;
 use cargo_memprof::arguments::values;
 use cargo_memprof::request::judging::judging;
@@ -10,6 +10,8 @@ use memprof_judge::results::outcome::Status;
 use memprof_judge::results::same_code::SameCode;
 use memprof_plan::config::matrix;
 use memprof_plan::rule::Judging;
+use memprof_plan::shard::Shard;
+use memprof_plan::sharding::AllTests;
 
 fn limited(limit: &str) -> Judging {
     Judging { rules: vec![values::limit(limit).unwrap()], ..Judging::default() }
@@ -33,6 +35,14 @@ fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
     assert_eq!(code("heap.peak=1GiB"), 0);
     assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
     assert_eq!(code("gpu.0.peak=1GiB,test=other"), 0, "it is for no selected test");
+}
+
+#[test]
+fn a_shard_leaves_a_limit_that_only_the_baseline_has_to_the_merged_run() {
+    let all = AllTests::from_cells([&synthetic::cell("t", &[]), &synthetic::cell("u", &[])].into_iter());
+    let shard = without_mid(&["main", "pr/1"], "heap.peak=1GiB,checkpoint=mid");
+    let shard = shard.shard(Shard { number: 1, count: 2 }, &all);
+    assert_eq!(compare(&shard.results()).unchecked, 0);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
     let has_all_tests = comparison.same_code.is_empty() && !comparison.is_shard;
     let is_unchecked = |(rule, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
         Figures::NotMeasured | Figures::Found => false,
-        Figures::AtBaseline => true,
+        Figures::AtBaseline => !comparison.is_shard,
         Figures::Nowhere => must_match(rule) && !covers_failed && has_all_tests,
     };
     rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
