@@ -130,10 +130,19 @@ fn a_threshold_that_no_figure_was_checked_against_is_a_fault() {
         let printed = program(&["report", folder, "--threshold", threshold]).code(code);
         String::from_utf8(printed.get_output().stdout.clone()).unwrap()
     };
-    let text = judged("gpu.0.peak=5%", 3);
-    let note = "the threshold of gpu.0.peak was not checked: no compared test has a figure for it";
-    assert!(text.contains(note), "{text}");
-    for checked in ["heap.peak=5%", "gpu.*.peak=5%", "gpu.0.peak=off", "gpu.0.peak=5%,test=other"] {
+    let of_checkpoint =
+        "the threshold of heap.peak at 'dnoe' was not checked: no compared test has a figure for it";
+    for (threshold, note) in [
+        (
+            "gpu.0.peak=5%",
+            "the threshold of gpu.0.peak was not checked: no compared test has a figure for it",
+        ),
+        ("heap.peak=5%,checkpoint=dnoe", of_checkpoint),
+    ] {
+        let text = judged(threshold, 3).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(note), "{text}");
+    }
+    for checked in ["heap.peak=5%", "gpu.*.peak=5%", "gpu.0.peak=off", "heap.peak=5%,checkpoint=d*", "gpu.0.peak=5%,test=other"] {
         assert!(!judged(checked, 0).contains("was not checked"), "{checked}");
     }
 }

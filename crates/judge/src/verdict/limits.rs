@@ -120,7 +120,7 @@ impl Limits {
 }
 
 /// Whether a rule for a checkpoint is about one that has these labels.
-fn is_at(checkpoint: Option<&str>, labels: &[&str]) -> bool {
+pub(crate) fn is_at(checkpoint: Option<&str>, labels: &[&str]) -> bool {
     checkpoint.is_none_or(|pattern| labels.iter().any(|label| glob::matches(pattern, label)))
 }
 
