@@ -34,15 +34,32 @@ fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
     }
     assert_eq!(code("heap.peak=1GiB"), 0);
     assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
-    assert_eq!(code("gpu.0.peak=1GiB,test=other"), 0, "it is for no selected test");
+}
+
+#[test]
+fn a_limit_on_the_command_line_that_fits_no_test_is_not_silent() {
+    let refs = ["main", "pr/1"];
+    let comparison = compare(&without_mid(&refs, "heap.peak=1GiB,test=other").results());
+    let note = "the limit of heap.peak was not checked: no test matches 'other'";
+    assert!(comparison.notes.iter().any(|known| known == note), "{:?}", comparison.notes);
+    assert_eq!((comparison.unchecked, code(&comparison)), (1, 3));
+    let any_metric = compare(&without_mid(&refs, "heap.*=1GiB,test=other").results());
+    assert_eq!(code(&any_metric), 0, "a rule with * need not match");
+    let mut left_out = without_mid(&refs, "heap.peak=1GiB,test=other").results();
+    left_out.same_code = vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
+    assert_eq!(code(&compare(&left_out)), 0, "a test that did not run may fit");
+    let failed = without_mid(&refs, "heap.peak=1GiB,test=other");
+    let failed = failed.failed("other", 1, Status::Failed { exit_code: 101 }, "", None);
+    assert_eq!(compare(&failed.results()).unchecked, 0, "the test failed");
 }
 
 #[test]
 fn a_shard_leaves_a_limit_that_only_the_baseline_has_to_the_merged_run() {
     let all = AllTests::from_cells([&synthetic::cell("t", &[]), &synthetic::cell("u", &[])].into_iter());
-    let shard = without_mid(&["main", "pr/1"], "heap.peak=1GiB,checkpoint=mid");
-    let shard = shard.shard(Shard { number: 1, count: 2 }, &all);
-    assert_eq!(compare(&shard.results()).unchecked, 0);
+    for limit in ["heap.peak=1GiB,checkpoint=mid", "heap.peak=1GiB,test=u"] {
+        let shard = without_mid(&["main", "pr/1"], limit).shard(Shard { number: 1, count: 2 }, &all);
+        assert_eq!(compare(&shard.results()).unchecked, 0, "{limit}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::compare::noise::KnownNoise;
 use crate::compare::program_pages::{ProgramPages, without};
 use crate::compare::unchecked_limits;
 use crate::compare::unchecked_thresholds;
+use crate::compare::unmatched_rules;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
@@ -59,14 +60,16 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
     let (thresholds, threshold_notes) = unchecked_thresholds::notes(comparison, &limits);
+    let unmatched = unmatched_rules::notes(comparison, &limits);
     let (of_budget, budget_notes) = budget.unchecked(comparison);
     let pairs = comparison.cells.iter_mut().flat_map(|cell| cell.pairs.iter_mut().chain(&mut cell.alone));
     for (pair, (judged, breaches)) in pairs.zip(verdicts) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked += unchecked.len() + thresholds + of_budget;
-    comparison.notes.extend(unchecked.into_iter().chain(threshold_notes).chain(budget_notes));
+    comparison.unchecked += unchecked.len() + unmatched.len() + thresholds + of_budget;
+    let of_rules = unchecked.into_iter().chain(threshold_notes).chain(unmatched);
+    comparison.notes.extend(of_rules.chain(budget_notes));
 }
 
 /// Judges one pair.

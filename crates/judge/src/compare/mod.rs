@@ -25,5 +25,6 @@ pub mod tensor_states;
 pub mod trace_comparison;
 mod unchecked_limits;
 mod unchecked_thresholds;
+mod unmatched_rules;
 pub mod unnamed_blocks;
 pub mod whole_test;

@@ -95,6 +95,16 @@ impl Limits {
         rules.map(|(rule, _)| rule)
     }
 
+    /// Returns the rules of the command line, without `*` in their metric, whose tests are none of these.
+    pub(crate) fn without_tests<'a>(&'a self, tests: &[String]) -> impl Iterator<Item = &'a Rule> {
+        let is_without = |rule: &Rule, expression: &Option<Expression>| {
+            let covers = |expression: &Expression| tests.iter().any(|test| expression.matches(test));
+            rule.must_check && expression.as_ref().is_some_and(|expression| !covers(expression))
+        };
+        let rules = self.rules.iter().filter(move |(rule, expression)| is_without(rule, expression));
+        rules.map(|(rule, _)| rule)
+    }
+
     /// Returns the first entry of `allow` that expects this change and is valid today; else the
     /// first expired one.
     pub fn expected(&self, change: &ObservedChange<'_>, today: &str) -> Option<Expected> {

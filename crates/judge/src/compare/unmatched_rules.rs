@@ -1,0 +1,33 @@
+//! Limits and thresholds on the command line whose `test=` fits no test, as one with a mistyped name.
+
+use crate::compare::comparison::Comparison;
+use crate::verdict::limits::Limits;
+use memprof_plan::rule::Rule;
+
+/// Returns a note for each of these rules. There is none for a shard, if tests did not run because their code is the
+/// same, or if a revision did not build: another test may fit.
+pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
+    let has_all_tests = !comparison.is_shard
+        && comparison.same_code.is_empty()
+        && comparison.failed_builds.is_empty()
+        && !comparison.cells.is_empty();
+    if !has_all_tests {
+        return Vec::new();
+    }
+    let cells = comparison.cells.iter();
+    let tests: Vec<String> = cells.map(|cell| format!("{} {}", cell.id.test, cell.id.title)).collect();
+    // A threshold needs a baseline.
+    let applies = |rule: &&Rule| comparison.revisions.len() > 1 || rule.growth.is_none();
+    limits.without_tests(&tests).filter(applies).map(note).collect()
+}
+
+/// `the limit of heap.peak was not checked: no test matches 'decode'`.
+fn note(rule: &Rule) -> String {
+    let kind = match rule {
+        Rule { limit: Some(_), .. } => "limit",
+        Rule { leak: Some(_), .. } => "leak",
+        _ => "threshold",
+    };
+    let tests = rule.test.as_deref().unwrap_or_default();
+    format!("the {kind} of {} was not checked: no test matches '{tests}'", rule.metric)
+}
