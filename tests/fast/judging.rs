@@ -15,7 +15,7 @@ use memprof_report::options::{Format, Options};
 use proptest::prelude::*;
 use serde_json::json;
 
-const KIB: i64 = 1024;
+pub(crate) const KIB: i64 = 1024;
 pub(crate) const MIB: i64 = 1024 * KIB;
 
 pub(crate) fn log(metric: &str, figures: &[(&str, i64)]) -> Log {

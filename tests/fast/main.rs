@@ -30,6 +30,7 @@ mod matrix_mistakes;
 mod memory_crate;
 mod merging;
 mod metric_table;
+mod namesakes;
 mod one_revision;
 mod outputs;
 mod overlays;

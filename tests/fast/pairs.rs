@@ -99,6 +99,7 @@ fn a_failed_test_without_a_partner_is_not_hidden() {
 fn limits_and_budgets_hold_for_each_test_alone() {
     let budget = |test: &str| BudgetLimit {
         test: format!("bart::tests::{test}"),
+        kind: None,
         name: None,
         params: BTreeMap::new(),
         checkpoint: "done".to_owned(),

@@ -129,6 +129,13 @@ impl Synthetic {
         self.run(&cell, revision, 0, Status::Ok, None, Some(log))
     }
 
+    /// A run that passed, of a test in a target of this kind.
+    pub fn passed_in(self, kind: TargetKind, test: &str, revision: usize, repeat: u32, log: &Log) -> Self {
+        let mut cell = cell(test, &[]);
+        cell.test.kind = kind;
+        self.run(&cell, revision, repeat, Status::Ok, None, Some(log))
+    }
+
     /// A run that did not pass.
     pub fn failed(
         self,

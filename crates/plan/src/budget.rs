@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::target_kind::TargetKind;
+
 /// A budget as it was read from its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
@@ -19,6 +21,9 @@ pub struct Budget {
 pub struct BudgetLimit {
     /// `package::binary::test`.
     pub test: String,
+    /// The target's kind, if targets of several kinds have the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TargetKind>,
     /// The name that an entry of `tests` gives the cell. `None` stands for each cell of the test that
     /// has no limits under its own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Budget;
 use crate::quantity::Limit;
 use crate::quantity::Threshold;
+use crate::target_kind::TargetKind;
 
 /// The rules for verdicts, in addition to the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,6 +90,9 @@ pub struct Allowance {
 pub struct NoiseFigure {
     /// `package::binary::test`.
     pub test: String,
+    /// The target's kind, if targets of several kinds have the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<TargetKind>,
     /// The cell's title, which has the parameters.
     pub title: String,
     pub metric: String,

@@ -9,10 +9,12 @@ use serde_json::value::RawValue;
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
+use crate::compare::test_kinds::TestKinds;
 use crate::results::measurement::Kind;
 use crate::verdict::limits;
 use memprof_plan::budget::{Budget, BudgetLimit};
 use memprof_plan::metric::{self, Property, Unit};
+use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 use memprof_plan::title;
 use memprof_support::counted::counted;
@@ -45,6 +47,9 @@ struct File<'a> {
 #[serde(deny_unknown_fields)]
 struct Entry {
     test: String,
+    /// The target's kind, if targets of several kinds have the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<TargetKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -100,6 +105,7 @@ pub fn text(
     metrics: &[String],
     margin: Margin,
 ) -> anyhow::Result<String> {
+    let kinds = TestKinds::from_tests(measured(comparison, &[revision]));
     let mut most: BTreeMap<Key, i64> = BTreeMap::new();
     for cell in &comparison.cells {
         let side = &cell.sides[revision];
@@ -107,7 +113,8 @@ pub fn text(
             for (checkpoint, figure) in figures(cell, side, &metric.name) {
                 let params = cell.id.params.iter().cloned().collect();
                 let (test, name) = (cell.id.full_name(), given_name(&cell.id));
-                let key = (test, name, params, metric.name.clone(), checkpoint.to_owned());
+                let kind = kinds.stated(&test, cell.id.test.kind);
+                let key = (test, kind, name, params, metric.name.clone(), checkpoint.to_owned());
                 most.entry(key).and_modify(|most| *most = figure.max(*most)).or_insert(figure);
             }
         }
@@ -121,10 +128,10 @@ pub fn text(
     let commit = serde_json::to_string(&revision.commit)?;
     let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
     let count = most.len();
-    for (index, ((test, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
+    for (index, ((test, kind, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
         let unit = Unit::of_metric(&metric).as_str().to_owned();
         let limit = margin.limit(&metric, figure);
-        let entry = Entry { test, name, params, metric, checkpoint, unit, figure, limit };
+        let entry = Entry { test, kind, name, params, metric, checkpoint, unit, figure, limit };
         let comma = if index + 1 < count { "," } else { "" };
         writeln!(text, "    {}{comma}", serde_json::to_string(&entry)?)?;
     }
@@ -132,8 +139,17 @@ pub fn text(
     Ok(text)
 }
 
-/// A cell's test, name and parameters, a metric and a checkpoint.
-type Key = (String, Option<String>, BTreeMap<String, String>, String, String);
+/// Returns the tests with a run that passed at one of these revisions.
+fn measured(comparison: &Comparison, revisions: &[usize]) -> impl Iterator<Item = (String, TargetKind)> {
+    let is_measured =
+        |revision: &usize, cell: &Cell| cell.sides[*revision].availability == Availability::Measured;
+    let cells = comparison.cells.iter();
+    let measured = cells.filter(move |cell| revisions.iter().any(|revision| is_measured(revision, cell)));
+    measured.map(|cell| (cell.id.full_name(), cell.id.test.kind))
+}
+
+/// A cell's test, its kind, name and parameters, a metric and a checkpoint.
+type Key = (String, Option<TargetKind>, Option<String>, BTreeMap<String, String>, String, String);
 
 /// Returns the name that an entry of `tests` gives a cell, or a program's command line.
 fn given_name(cell: &CellId) -> Option<String> {
@@ -192,14 +208,14 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
                 .help(format!("write \"unit\": \"{unit}\""))
                 .into());
         }
-        let Entry { test, name: of_test, params, metric, checkpoint, limit, .. } = entry;
-        let what = (test.clone(), of_test.clone(), params.clone(), metric.clone(), checkpoint.clone());
+        let Entry { test, kind, name: of_test, params, metric, checkpoint, limit, .. } = entry;
+        let what = (test.clone(), kind, of_test.clone(), params.clone(), metric.clone(), checkpoint.clone());
         if let Some(first) = lines.insert(what, line) {
             let twice =
                 format!("{name}:{line}: {metric} of {test} at '{checkpoint}' is in line {first}, too");
             return Err(UserError::new(labels::message(&twice)).help("remove one of the lines").into());
         }
-        limits.push(BudgetLimit { test, name: of_test, params, checkpoint, metric, limit, line });
+        limits.push(BudgetLimit { test, kind, name: of_test, params, checkpoint, metric, limit, line });
     }
     Ok(Budget { file: name.to_owned(), limits })
 }
@@ -209,22 +225,30 @@ pub fn read(path: &Utf8Path, name: &str) -> anyhow::Result<Budget> {
 pub(crate) struct KnownBudget<'a> {
     budget: Option<&'a Budget>,
     of_tests: HashMap<&'a str, Vec<&'a BudgetLimit>>,
+    kinds: TestKinds,
 }
 
 impl<'a> KnownBudget<'a> {
-    /// Indexes a budget.
-    pub fn new(budget: Option<&'a Budget>) -> Self {
+    /// Indexes a budget for the tests of a comparison.
+    pub fn new(budget: Option<&'a Budget>, comparison: &Comparison) -> Self {
+        let Some(budget) = budget else { return Self::default() };
         let mut of_tests: HashMap<&str, Vec<&BudgetLimit>> = HashMap::new();
-        for entry in budget.iter().flat_map(|budget| &budget.limits) {
+        for entry in &budget.limits {
             of_tests.entry(&entry.test).or_default().push(entry);
         }
-        Self { budget, of_tests }
+        let candidates: Vec<usize> = match comparison.revisions.len() {
+            1 => vec![0],
+            _ => comparison.candidates().collect(),
+        };
+        let kinds = TestKinds::from_tests(measured(comparison, &candidates));
+        Self { budget: Some(budget), of_tests, kinds }
     }
 
     /// Returns the entries of a cell. `test` is `package::binary::test`.
     pub(crate) fn entries_for(&self, test: &str, cell: &CellId) -> Vec<&'a BudgetLimit> {
         let is_of_cell = |entry: &&&BudgetLimit| {
-            entry.params.len() == cell.params.len()
+            self.kinds.fits(entry.kind, test, cell.test.kind)
+                && entry.params.len() == cell.params.len()
                 && cell.params.iter().all(|(name, value)| entry.params.get(name) == Some(value))
         };
         let of_test = self.of_tests.get(test).into_iter().flatten().filter(is_of_cell).copied();
@@ -239,10 +263,10 @@ impl<'a> KnownBudget<'a> {
         self.budget.map_or_else(String::new, |budget| budget.place(entry))
     }
 
-    /// Returns how many entries about tests that passed were not checked, because the test has no
-    /// such figure, and notes on them.
+    /// Returns how many entries about tests that passed were not checked, because the test has no such figure or the
+    /// entry needs a kind, and notes on them.
     pub fn unchecked(&self, comparison: &Comparison) -> (usize, Vec<String>) {
-        let mut unchecked = Vec::new();
+        let mut unchecked = self.without_kind();
         let revisions = |cell: &Cell| match &cell.alone {
             Some(_) => vec![0],
             None => cell.pairs.iter().map(|pair| pair.candidate).collect(),
@@ -269,8 +293,23 @@ impl<'a> KnownBudget<'a> {
         if count > MOST_NOTES {
             unchecked.truncate(MOST_NOTES);
             let others = counted(count - MOST_NOTES, "more line");
-            unchecked.push(format!("{others} of the budget not checked, for lack of a figure"));
+            unchecked.push(format!("{others} of the budget not checked"));
         }
         (count, unchecked)
+    }
+
+    /// Returns a note on each entry that may be about tests of several kinds, and is taken for none of them.
+    fn without_kind(&self) -> Vec<String> {
+        let limits = self.budget.iter().flat_map(|budget| &budget.limits);
+        let note = |entry: &BudgetLimit| {
+            let kinds = self.kinds.listed(&entry.test)?;
+            let BudgetLimit { test, metric, checkpoint, .. } = entry;
+            let place = self.place(entry);
+            Some(format!(
+                "the budget of {metric} at '{checkpoint}' of {test} was not checked: tests in {kinds} have that \
+                 name, so the line needs a \"kind\" ({place})"
+            ))
+        };
+        limits.filter(|entry| entry.kind.is_none()).filter_map(note).collect()
     }
 }

@@ -32,8 +32,8 @@ use memprof_support::exit_code::ExitCode;
 pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     let limits = Limits::new(judging).expect("expressions are checked where they are read");
     let today = comparison.created.get(..10).unwrap_or_default().to_owned();
-    let known = KnownNoise::new(&judging.noise);
-    let budget = KnownBudget::new(judging.budget.as_ref());
+    let known = KnownNoise::new(&judging.noise, comparison);
+    let budget = KnownBudget::new(judging.budget.as_ref(), comparison);
     let mut verdicts = Vec::new();
     for cell in &comparison.cells {
         let test = format!("{} {}", cell.id.test, cell.id.title);
@@ -60,6 +60,7 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
     let (thresholds, threshold_notes) = unchecked_thresholds::notes(comparison, &limits);
+    let noise_note = known.note();
     let unmatched = unmatched_rules::notes(comparison, &limits);
     let (of_budget, budget_notes) = budget.unchecked(comparison);
     let pairs = comparison.cells.iter_mut().flat_map(|cell| cell.pairs.iter_mut().chain(&mut cell.alone));
@@ -69,7 +70,7 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
     comparison.notes.extend(expired(comparison));
     comparison.unchecked += unchecked.len() + unmatched.len() + thresholds + of_budget;
     let of_rules = unchecked.into_iter().chain(threshold_notes).chain(unmatched);
-    comparison.notes.extend(of_rules.chain(budget_notes));
+    comparison.notes.extend(of_rules.chain(budget_notes).chain(noise_note));
 }
 
 /// Judges one pair.

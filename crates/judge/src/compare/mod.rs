@@ -22,6 +22,7 @@ pub mod side_differences;
 pub mod standing;
 pub mod tensor_comparison;
 pub mod tensor_states;
+pub(crate) mod test_kinds;
 pub mod trace_comparison;
 mod unchecked_limits;
 mod unchecked_thresholds;

@@ -1,7 +1,7 @@
 //! Noise: how much figures vary between runs of one commit. `--aa` measures it, `--noise` names the
 //! file that keeps it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use camino::Utf8Path;
 use rustc_hash::FxBuildHasher;
@@ -10,10 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::compare::aggregate::Column;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::matching::Key;
+use crate::compare::test_kinds::TestKinds;
 use crate::results::measurement::{Kind, Names};
 use crate::verdict::statistics::spread;
+use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 use memprof_plan::rule::NoiseFigure;
+use memprof_support::counted::counted;
 use memprof_support::format_version;
 use memprof_support::labels;
 use memprof_support::regular_file::followed;
@@ -45,6 +48,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
         created: comparison.created.clone(),
         figures: Vec::new(),
     };
+    let kinds = kinds(comparison);
     for view in comparison.pairs().filter(PairView::is_compared) {
         for metric in &comparison.metrics {
             let column = view.column(&metric.name);
@@ -56,8 +60,10 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
                 samples.extend(of_side(column.candidate, row.candidate));
                 let Some(&most) = samples.iter().max() else { continue };
                 let key = view.key(row);
+                let test = view.cell.id.test.to_string();
                 record.figures.push(NoiseFigure {
-                    test: view.cell.id.test.to_string(),
+                    kind: kinds.stated(&test, view.cell.id.test.kind),
+                    test,
                     title: view.cell.id.title.clone(),
                     metric: metric.name.clone(),
                     source: view.baseline.source(&metric.name).map(str::to_owned),
@@ -72,6 +78,11 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
         }
     }
     record
+}
+
+fn kinds(comparison: &Comparison) -> TestKinds {
+    let tests = comparison.cells.iter().map(|cell| &cell.id.test);
+    TestKinds::from_tests(tests.map(|test| (test.to_string(), test.kind)))
 }
 
 /// Reads a noise file. An error names the file and says how to write one.
@@ -100,6 +111,7 @@ pub fn known_at(
         let labels = || Names::from_iter([Box::from(figure.checkpoint.as_str())]);
         let shown = || Key { label: 0, occurrence: figure.occurrence, kind }.shown(&labels());
         figure.test == test
+            && figure.kind.is_none_or(|kind| kind == cell.test.kind)
             && figure.title == cell.title
             && figure.metric == metric
             && figure.source.as_deref() == source
@@ -110,11 +122,15 @@ pub fn known_at(
 
 /// Known noise by test, metric and checkpoint.
 #[derive(Default)]
-pub(crate) struct KnownNoise<'a>(HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>);
+pub(crate) struct KnownNoise<'a> {
+    figures: HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>,
+    kinds: TestKinds,
+}
 
 #[derive(PartialEq, Eq, Hash)]
 struct NoiseKey<'a> {
     test: &'a str,
+    kind: Option<TargetKind>,
     title: &'a str,
     metric: &'a str,
     checkpoint: &'a str,
@@ -123,34 +139,59 @@ struct NoiseKey<'a> {
 }
 
 impl<'a> KnownNoise<'a> {
-    /// Indexes figures. If a key occurs several times, the last entry wins.
-    pub fn new(figures: &'a [NoiseFigure]) -> Self {
+    /// Indexes figures for the tests of a comparison. If a key occurs several times, the last entry wins.
+    pub fn new(figures: &'a [NoiseFigure], comparison: &Comparison) -> Self {
+        if figures.is_empty() {
+            return Self::default();
+        }
         let key = |figure: &'a NoiseFigure| NoiseKey {
             test: &figure.test,
+            kind: figure.kind,
             title: &figure.title,
             metric: &figure.metric,
             checkpoint: &figure.checkpoint,
             occurrence: figure.occurrence,
             scope: figure.scope,
         };
-        Self(figures.iter().map(|figure| (key(figure), figure)).collect())
+        let figures = figures.iter().map(|figure| (key(figure), figure)).collect();
+        Self { figures, kinds: kinds(comparison) }
+    }
+
+    /// Returns a note on the tests whose noise is not used, because the file does not state their kind.
+    pub(crate) fn note(&self) -> Option<String> {
+        let unstated = self.figures.keys().filter(|key| key.kind.is_none()).map(|key| key.test);
+        let listed = unstated.filter_map(|test| Some((test, self.kinds.listed(test)?)));
+        let tests: BTreeMap<&str, String> = listed.collect();
+        let (test, kinds) = tests.first_key_value()?;
+        let others = match tests.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {}", counted(more, "more test")),
+        };
+        Some(format!(
+            "the noise of {test}{others} is not used: there are tests of that name in {kinds}, and the noise file does \
+             not say which it is about; record it again: cargo memprof --aa --noise FILE"
+        ))
     }
 
     /// Returns how much a metric varies at a checkpoint, if the known figures came from the same
     /// source.
     pub(crate) fn variation(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
-        if self.0.is_empty() {
+        if self.figures.is_empty() {
             return None;
         }
-        let noise_key = NoiseKey {
+        let kind = view.cell.id.test.kind;
+        let noise_key = |stated: Option<TargetKind>| NoiseKey {
             test,
+            kind: stated,
             title: &view.cell.id.title,
             metric,
             checkpoint: &view.cell.labels[key.label as usize],
             occurrence: key.occurrence,
             scope: key.kind != Kind::Point,
         };
-        let figure = self.0.get(&noise_key)?;
+        let of_kind =
+            |stated| self.figures.get(&noise_key(stated)).filter(|_| self.kinds.fits(stated, test, kind));
+        let figure = of_kind(Some(kind)).or_else(|| of_kind(None))?;
         (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
     }
 }
@@ -158,7 +199,6 @@ impl<'a> KnownNoise<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memprof_plan::request::TargetKind;
     use memprof_plan::resolved::TestId;
 
     #[test]
@@ -168,6 +208,7 @@ mod tests {
         let cell = CellId { test, params: Vec::new(), title: "t".into(), program: None };
         let figure = |checkpoint: &str, occurrence, scope, spread| NoiseFigure {
             test: cell.test.to_string(),
+            kind: None,
             title: "t".into(),
             metric: "cpu.peak".into(),
             source: Some("status".into()),
