@@ -316,8 +316,8 @@ fn write(
 fn exit_code(comparison: &Comparison) -> ExitCode {
     let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
     let has_failed = |run: &usize| {
-        let status = &comparison.runs[*run].record.outcome.status;
-        status.is_failure() && *status != Status::OverLimit
+        let run = &comparison.runs[*run];
+        run.lacks_figures() && run.record.outcome.status != Status::OverLimit
     };
     let is_unanswered = |candidate: usize| {
         let standings = Standing::counts(comparison, candidate);

@@ -1,5 +1,6 @@
 //! Reports of a single revision.
 
+use crate::judging::program;
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table as table_of;
 use cargo_memprof::arguments::values;
@@ -271,4 +272,22 @@ fn a_gpu_that_is_not_in_use_yet_holds_nothing_of_the_process() {
         Conclusion::from_comparison(&compare(&synthetic.results())).exit_code()
     };
     assert_eq!((judging("1MiB"), judging("2MiB")), (ExitCode::Regression, ExitCode::Success));
+}
+
+#[test]
+fn a_test_that_passed_without_the_end_of_its_log_is_not_checked() {
+    let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(64 * MIB, 7));
+    let code = |log: &Log| {
+        let judging = Judging { rules: vec![values::limit("heap.peak=1GiB").unwrap()], ..Judging::default() };
+        let synthetic = Synthetic::new(&["main"]).judging(judging).passed("exits", 0, 0, log);
+        let synthetic =
+            synthetic.passed("whole", 0, 0, &at_done()).failed("slow", 0, Status::Ignored, "", None);
+        program(&["report", synthetic.folder().0.as_str()]).get_output().status.code()
+    };
+    assert_eq!(code(&log), Some(0));
+    assert_eq!(code(&log.without_end()), Some(3));
+}
+
+fn at_done() -> Log {
+    Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(MIB, 7))
 }

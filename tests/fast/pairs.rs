@@ -222,6 +222,17 @@ fn a_budget_that_a_run_of_pairs_wrote_holds_for_each_test() {
 }
 
 #[test]
+fn a_test_without_a_partner_and_without_the_end_of_its_log_is_not_checked() {
+    let unchecked = |log: &Log| {
+        let synthetic = synthetic(&["main"], 2).passed("hf_more", 0, 0, log);
+        let ignored = synthetic.failed("hf_slow", 0, Status::Ignored, "", None);
+        compare(&ignored.results()).unchecked
+    };
+    assert_eq!(unchecked(&log(MIB)), 0);
+    assert_eq!(unchecked(&log(MIB).without_end()), 1);
+}
+
+#[test]
 fn without_a_pair_and_with_several_revisions_nothing_changes() {
     let alone = Synthetic::new(&["main"]).pairs(&["x_*=y_*"]).passed("a", 0, 0, &log(MIB));
     assert_eq!(compare(&alone.results()).revisions.len(), 1);

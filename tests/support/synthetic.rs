@@ -221,6 +221,7 @@ pub struct Log {
     lines: Vec<String>,
     sources: Vec<(String, String)>,
     occurrences: std::collections::HashMap<String, u32>,
+    is_cut_off: bool,
 }
 
 impl Log {
@@ -236,7 +237,18 @@ impl Log {
             ("time", "monotonic clock"),
         ];
         let owned = sources.map(|(metric, source)| (metric.to_owned(), source.to_owned()));
-        Self { lines: Vec::new(), sources: owned.to_vec(), occurrences: std::collections::HashMap::new() }
+        Self {
+            lines: Vec::new(),
+            sources: owned.to_vec(),
+            occurrences: std::collections::HashMap::new(),
+            is_cut_off: false,
+        }
+    }
+
+    /// The log of a process that called `_exit`.
+    pub fn without_end(mut self) -> Self {
+        self.is_cut_off = true;
+        self
     }
 
     /// Where a metric's figures come from.
@@ -328,8 +340,10 @@ impl Log {
             text.push_str(line);
             text.push('\n');
         }
-        text.push_str(&self.head("end"));
-        text.push_str("}\n");
+        if !self.is_cut_off {
+            text.push_str(&self.head("end"));
+            text.push_str("}\n");
+        }
         text
     }
 }

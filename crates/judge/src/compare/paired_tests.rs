@@ -67,7 +67,7 @@ impl PairedResults {
         paired.sort();
         let failed = |cell: &&&CellId| {
             let mut runs = results.runs.iter().filter(|run| run.record.cell == ***cell);
-            runs.any(|run| run.record.outcome.status.is_failure())
+            runs.any(Run::lacks_figures)
         };
         let failures = found.unpaired.iter().filter(failed).count();
         paired.notes.extend(unpaired_note(&found.unpaired, failures));

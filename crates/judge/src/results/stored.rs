@@ -17,7 +17,7 @@ use crate::results::file_seal::{self, Hashing};
 use crate::results::kept_baseline::KeptBaseline;
 use crate::results::log_file;
 use crate::results::measurement::Measurement;
-use crate::results::outcome::{self, RunRecord};
+use crate::results::outcome::{self, RunRecord, Status};
 use crate::results::run_folder::{RunFolder, file};
 use crate::results::same_code::SameCode;
 use crate::results::shim_log;
@@ -96,6 +96,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether the revision has the test, and no figures of this run.
+    pub fn lacks_figures(&self) -> bool {
+        let is_left_out = matches!(self.record.outcome.status, Status::NotInThisRef | Status::Ignored);
+        !is_left_out && self.trouble().is_some()
+    }
+
     /// Returns why the figures of this run cannot be compared; `None` if they can.
     pub fn trouble(&self) -> Option<String> {
         let outcome = &self.record.outcome;
