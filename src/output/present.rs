@@ -17,7 +17,7 @@ use memprof_judge::compare::noise;
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::stored::{self, Results};
+use memprof_judge::results::stored::{self, Results, Run};
 use memprof_judge::why::chosen::Why;
 use memprof_judge::why::explanations::Explanations;
 use memprof_plan::resolved::Plan;
@@ -133,7 +133,8 @@ impl Presentation<'_> {
         plan: &Plan,
         code: ExitCode,
     ) -> anyhow::Result<ExitCode> {
-        let record = noise::measured(&compare(&stored::read(folder)?));
+        let comparison = compare(&stored::read(folder)?);
+        let record = noise::measured(&comparison);
         if let Some(file) = &plan.request.noise_file {
             output_file::write(Utf8Path::new(file), &serde_json::to_vec_pretty(&record)?)?;
         }
@@ -142,7 +143,9 @@ impl Presentation<'_> {
             memprof_report::noise::render(&record, &mut text)?;
             console.print(&format!("\n{}", String::from_utf8_lossy(&text)))?;
         }
-        Ok(if code == ExitCode::Incomplete { code } else { ExitCode::Success })
+        // A broken limit in `code` hides what is missing.
+        let is_whole = code != ExitCode::Incomplete && !lacks_noise(&comparison);
+        Ok(if is_whole { ExitCode::Success } else { ExitCode::Incomplete })
     }
 
     /// Writes the report of a comparison. `folder` is its run's, if it is of one run.
@@ -314,11 +317,13 @@ fn write(
 /// The worst of the verdicts, of builds and tests that failed, of tests that could not be compared, and
 /// of executables that cannot be measured. A test that only one side has is no fault, unless there is no other.
 fn exit_code(comparison: &Comparison) -> ExitCode {
+    let code = if is_incomplete(comparison) { ExitCode::Incomplete } else { ExitCode::Success };
+    code.worst(Conclusion::from_comparison(comparison).exit_code())
+}
+
+/// Whether a part of the comparison is missing, apart from single figures.
+fn is_incomplete(comparison: &Comparison) -> bool {
     let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
-    let has_failed = |run: &usize| {
-        let run = &comparison.runs[*run];
-        run.lacks_figures() && run.record.outcome.status != Status::OverLimit
-    };
     let is_unanswered = |candidate: usize| {
         let standings = Standing::counts(comparison, candidate);
         let has = |standing| standings.contains_key(&standing);
@@ -329,12 +334,24 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
             || has_added_test(comparison, candidate);
         !is_answered || has(Standing::Failed) || has(Standing::NotCompared)
     };
-    let is_incomplete = alone.any(has_failed)
+    alone.any(|run| has_failed(&comparison.runs[*run]))
         || !comparison.not_measured.is_empty()
         || !comparison.failed_builds.is_empty()
-        || comparison.candidates().any(is_unanswered);
-    let code = if is_incomplete { ExitCode::Incomplete } else { ExitCode::Success };
-    code.worst(Conclusion::from_comparison(comparison).exit_code())
+        || comparison.candidates().any(is_unanswered)
+}
+
+/// Whether a part of the baseline against itself is missing, whatever the verdicts on the rest.
+fn lacks_noise(comparison: &Comparison) -> bool {
+    let sides = comparison.pairs().flat_map(|view| [view.baseline, view.candidate]);
+    let mut failed = sides.filter(|side| !side.is_added).flat_map(|side| &side.failed);
+    failed.any(|run| has_failed(&comparison.runs[*run]))
+        || Conclusion::from_comparison(comparison).missing_of_both > 0
+        || is_incomplete(comparison)
+}
+
+/// Whether a run lacks its figures. A memory assertion that does not hold is a verdict.
+fn has_failed(run: &Run) -> bool {
+    run.lacks_figures() && run.record.outcome.status != Status::OverLimit
 }
 
 /// Whether a file with tests of one side was tried at the other one. So nobody forgot to compare them.

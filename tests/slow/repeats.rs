@@ -122,6 +122,32 @@ fn cells_run_as_often_as_their_verdicts_need_interleaved_and_go_on_after_a_cut()
 }
 
 #[test]
+fn a_failed_test_of_the_baseline_against_itself_shows_beside_a_broken_limit() {
+    let repository = repository();
+    let code = |expression: &str| {
+        let mut command = repository.memprof();
+        command.args([
+            "memprof",
+            "--aa",
+            "--refs",
+            "new,old",
+            "--offline",
+            "--repeat",
+            "2",
+            "-k",
+            expression,
+        ]);
+        let output = command.args(["--limit", "heap.peak=1KiB"]).output().expect("the program starts");
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.code(), texts.concat())
+    };
+    let (broken, text) = code("grows");
+    assert_eq!(broken, Some(0), "{text}");
+    let (failed, text) = code("grows or fails");
+    assert_eq!(failed, Some(3), "{text}");
+}
+
+#[test]
 fn the_baseline_against_itself_shows_the_noise_and_keeps_it() {
     let repository = repository();
     let mut command = repository.memprof();
