@@ -6,6 +6,7 @@ use crate::commands::report::judge_by;
 use crate::kept_runs::{self, current_directory};
 use crate::output::destinations::outputs;
 use crate::output::present::Presentation;
+use crate::request::judging::refuse_unchecked;
 use memprof_build::git::resolve::run_id;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored;
@@ -27,6 +28,9 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     let shards = Shards::open(folders.collect::<anyhow::Result<_>>()?)?;
     let mut plan = shards.plan();
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
+    if plan.request.settings.pairs.is_empty() {
+        refuse_unchecked(&arguments.judging, plan.revisions.len())?;
+    }
     let folder = write(&shards, &plan, arguments)?;
     let mut results = stored::read(&folder)?;
     let metrics = &presentation.metrics();

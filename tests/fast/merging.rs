@@ -13,6 +13,7 @@ use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use serde_json::json;
 
+use crate::judging::program;
 use crate::support::synthetic::{Log, Synthetic, cell};
 
 fn log(live: i64) -> Log {
@@ -115,4 +116,28 @@ fn a_merge_that_ends_in_the_middle_leaves_nothing_and_the_next_one_is_whole() {
     opened.write(&folder, &opened.plan()).expect("merged beside what is there");
     stored::read(&folder).expect("it is a run");
     assert_eq!(std::fs::read_dir(home.path()).expect("a folder").count(), 1);
+}
+
+#[test]
+fn a_threshold_for_shards_of_a_single_revision_is_refused_before_anything_is_written() {
+    let all = AllTests::from_cells([&cell("one", &[]), &cell("two", &[])].into_iter());
+    let shard = |number: u32, test: &str| {
+        let shard = Synthetic::new(&["main"]).passed(test, 0, 0, &log(1_000_000));
+        shard.builds(&json!({ "0": { "key": 1 } })).shard(Shard { number, count: 2 }, &all)
+    };
+    let shards = [shard(1, "one"), shard(2, "two")];
+    let home = tempfile::tempdir().expect("a folder");
+    let merged = home.path().join("merged");
+    let merge = |flags: &[&str]| {
+        let folders = shards.iter().map(|shard| shard.folder().0.as_str());
+        let to = ["--run-folder", merged.to_str().expect("text")];
+        program(
+            &["merge"].into_iter().chain(folders).chain(to).chain(flags.iter().copied()).collect::<Vec<_>>(),
+        )
+    };
+    let refused = merge(&["--threshold", "heap.peak=5%"]).code(2);
+    let text = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(text.contains("--threshold limits growth, and there is only one revision"), "{text}");
+    assert!(!merged.exists());
+    merge(&["--limit", "heap.peak=1KiB"]).code(1);
 }
