@@ -79,7 +79,7 @@ pub struct CompareArguments {
     /// The candidate: the run to compare with the baseline
     #[arg(value_name = "RUN_B")]
     pub candidate: String,
-    /// What a regression is, in addition to the rules of the baseline's run.
+    /// What a regression is, in addition to the rules of the candidate's run.
     #[command(flatten)]
     pub judging: JudgingArguments,
     /// What to show.

@@ -1,8 +1,10 @@
 //! From a run's folder to a comparison: what is matched, put together, refused and noted.
 
 use crate::support::synthetic::{Log, Synthetic};
+use cargo_memprof::arguments::values;
 use memprof_judge::compare::aggregate::Availability;
 use memprof_judge::compare::comparison::{Comparability, Comparison, PairView};
+use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::{compare, merge};
 use memprof_judge::compare::matching::RowChange;
 use memprof_judge::results::build_facts::Fact;
@@ -10,6 +12,7 @@ use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::file;
 use memprof_judge::results::stored;
 use memprof_judge::verdict::kinds::Verdict;
+use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options};
 use memprof_support::user_error::UserError;
 use proptest::prelude::*;
@@ -292,6 +295,25 @@ fn two_runs_are_merged_with_their_names_told_apart_and_their_hosts_compared() {
     assert_eq!(differences(&only_pair(&comparison), "heap.peak"), [Some(15)]);
     assert_eq!(comparison.notes, ["differs: host.name left / right (first / second run)"]);
     assert!(comparison.runs.iter().all(|run| run.folder.starts_with("20250302T101500Z/cells")));
+}
+
+#[test]
+fn two_runs_are_judged_by_the_rules_of_the_second() {
+    let run = |limit: &str, bytes| {
+        let rules = vec![values::limit(&format!("heap.peak={limit}")).unwrap()];
+        let synthetic = Synthetic::new(&["main"]).judging(Judging { rules, ..Judging::default() });
+        synthetic.passed("t", 0, 0, &heap(&[("a", bytes)]))
+    };
+    let compared = |old: &str, new: &str| {
+        let [mut a, mut b] = [run(old, 900).results(), run(new, 900).results()];
+        (a.plan.id, b.plan.id) = ("first".to_owned(), "second".to_owned());
+        let comparison = compare(&merge(a, b));
+        (Conclusion::from_comparison(&comparison).breaches, comparison.notes)
+    };
+    let note = "judged by the rules of second: those of first differ".to_owned();
+    assert_eq!(compared("1GiB", "100B"), (1, vec![note.clone()]));
+    assert_eq!(compared("100B", "1GiB"), (0, vec![note]));
+    assert_eq!(compared("100B", "100B"), (1, vec![]));
 }
 
 #[test]

@@ -288,7 +288,8 @@ fn log_notes(results: &Results) -> Vec<String> {
 }
 
 /// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
-/// other revisions are candidates. Names that both runs use get the prefixes `a:` and `b:`.
+/// other revisions are candidates. The rules are those of the second run. Names that both runs use
+/// get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
     let mut plan = a.plan;
@@ -304,9 +305,14 @@ pub fn merge(a: Results, b: Results) -> Results {
     // The axes of one run do not make the revisions of both.
     plan.search = None;
     plan.request.axes.clear();
+    let has_other_rules = plan.request.judging != b.plan.request.judging;
+    let rules = format!("judged by the rules of {}: those of {} differ", b.plan.id, plan.id);
+    plan.request.judging = b.plan.request.judging;
+    plan.request.derived.extend(b.plan.request.derived);
     plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;
     notes.extend(b.notes);
+    notes.extend(has_other_rules.then_some(rules));
     notes.extend(environment_notes(&a.environment, &b.environment));
     notes.extend([(&plan.id, &a.same_code), (&b.plan.id, &b.same_code)].into_iter().filter_map(not_run));
     let apart = comparability::of_machines(&a.environment, &b.environment);
