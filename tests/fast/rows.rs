@@ -180,7 +180,7 @@ fn growth_that_is_expected_and_not_certain_is_the_same_in_every_format() {
         let shown = |format| rendered(format, &compared, &Options::default());
         let table = shown(Format::Table);
         let row = table.lines().find(|line| line.starts_with(" done")).expect("a row");
-        assert!(table.contains("1 test grown as expected"), "{difference}: {table}");
+        assert!(table.contains("1 test may have grown, as expected"), "{difference}: {table}");
         assert!(row.contains('?') && row.contains("as expected"), "{difference}: {table}");
         let markdown = shown(Format::Markdown);
         assert!(markdown.contains("? inconclusive, as expected"), "{difference}: {markdown}");
@@ -189,4 +189,44 @@ fn growth_that_is_expected_and_not_certain_is_the_same_in_every_format() {
         assert_eq!((&verdict["expected"], &verdict["inconclusive"]), (&1.into(), &0.into()), "{verdict}");
         assert_eq!(verdict["tests"][0]["expected"], 1, "{verdict}");
     }
+}
+
+#[test]
+fn an_improvement_is_told_before_growth_that_is_expected_and_not_certain() {
+    let log = |resident: i64, heap: i64| {
+        let at = |resident, heap| [("cpu.peak", resident), ("heap.peak", heap)];
+        Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(resident, heap))
+    };
+    let allow = vec![values::allow("metric=cpu.peak,reason=noisy").unwrap()];
+    let shown = |resident: [i64; 2], heap: [i64; 2]| {
+        let mut synthetic =
+            Synthetic::new(&["main", "pr/1"]).judging(Judging { allow: allow.clone(), ..Judging::default() });
+        for repeat in 0..6 {
+            let noise = i64::from(repeat % 3) * 10 * MIB;
+            synthetic = synthetic.passed("t", 0, repeat, &log(resident[0] - noise, heap[0])).passed(
+                "t",
+                1,
+                repeat,
+                &log(resident[1] - noise, heap[1]),
+            );
+        }
+        let comparison = compare(&synthetic.results());
+        let texts = [Format::Table, Format::Markdown, Format::Junit, Format::Html];
+        texts.map(|format| rendered(format, &comparison, &Options::default()))
+    };
+    let halved = [80 * MIB, 40 * MIB];
+    let [table, markdown, junit, page] = shown([220 * MIB, 230 * MIB], halved);
+    assert!(table.contains("memory: 1 test improved"), "{table}");
+    assert!(table.contains("▼ t  heap.peak  80.0 → 40.0 MiB"), "{table}");
+    assert!(markdown.contains("1 test improved"), "{markdown}");
+    assert!(junit.contains("improved: heap.peak"), "{junit}");
+    assert!(page.contains("1 test improved"), "{page}");
+    let [table, ..] = shown([220 * MIB, 620 * MIB], halved);
+    assert!(table.contains("memory: 1 test grown as expected"), "{table}");
+    let [table, markdown, junit, page] = shown([220 * MIB, 230 * MIB], [MIB, MIB]);
+    for text in [&table, &markdown, &page] {
+        assert!(text.contains("1 test may have grown, as expected"), "{text}");
+    }
+    assert!(table.contains("? t  cpu.peak"), "{table}");
+    assert!(junit.contains("may have grown, as expected: cpu.peak"), "{junit}");
 }

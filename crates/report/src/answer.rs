@@ -149,6 +149,7 @@ impl<'a> Answer<'a> {
             (Standing::Inconclusive, "inconclusive"),
             (Standing::Expected, "grown as expected"),
             (Standing::Improved, "improved"),
+            (Standing::MaybeExpected, "may have grown, as expected"),
             (Standing::Restructured, "with other checkpoints"),
             (Standing::NotJudged, "not judged"),
         ];

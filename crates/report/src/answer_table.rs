@@ -191,6 +191,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::Inconclusive => "inconclusive",
         Standing::Expected => "grown as expected",
         Standing::Improved => "improved",
+        Standing::MaybeExpected => "may have grown, as expected",
         Standing::Restructured => "with other checkpoints",
         Standing::Failed => "failed",
         _ => "not compared",

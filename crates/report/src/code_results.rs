@@ -38,8 +38,12 @@ pub(crate) const IMPROVED: Rule = Rule {
     level: "note",
     severity: "info",
 };
-const EXPECTED: Rule =
-    Rule { id: "memory-expected", text: "Memory grew as expected", level: "note", severity: "info" };
+const EXPECTED: Rule = Rule {
+    id: "memory-expected",
+    text: "Memory grew, or may have grown, as expected",
+    level: "note",
+    severity: "info",
+};
 const OVER_LIMIT: Rule =
     Rule { id: "memory-over-limit", text: "Memory exceeds its limit", level: "error", severity: "critical" };
 const INCONCLUSIVE: Rule = Rule {
@@ -112,7 +116,7 @@ fn of_finding(
     let rule = match finding.standing {
         Standing::Regressed => REGRESSED,
         Standing::Improved => IMPROVED,
-        Standing::Expected => EXPECTED,
+        Standing::Expected | Standing::MaybeExpected => EXPECTED,
         Standing::OverLimit => OVER_LIMIT,
         Standing::Inconclusive => INCONCLUSIVE,
         _ => return None,

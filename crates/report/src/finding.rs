@@ -76,7 +76,7 @@ impl<'a> Finding<'a> {
         let is_meant = |ruling: &Ruling| match standing {
             Standing::Regressed => ruling.counts(),
             Standing::Inconclusive => ruling.may_have_grown(),
-            Standing::Expected => ruling.is_expected_growth(),
+            Standing::Expected | Standing::MaybeExpected => ruling.is_expected_growth(),
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,
         };
@@ -339,7 +339,7 @@ fn sign(standing: Standing) -> char {
     match standing {
         Standing::Regressed | Standing::OverLimit | Standing::Expected => '▲',
         Standing::Failed | Standing::NotCompared => '✗',
-        Standing::Inconclusive => '?',
+        Standing::Inconclusive | Standing::MaybeExpected => '?',
         Standing::Improved => '▼',
         _ => '+',
     }

@@ -129,6 +129,8 @@ fn annotation(
         Standing::OverLimit => ("error", "Memory over its limit"),
         Standing::Inconclusive => ("warning", "Memory inconclusive"),
         Standing::Expected => ("notice", "Memory grew as expected"),
+        // A comma would end the title.
+        Standing::MaybeExpected => ("notice", "Memory may have grown as expected"),
         _ => return None,
     };
     let place = finding.source.as_deref().and_then(|source| place(comparison, source));

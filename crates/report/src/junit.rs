@@ -145,6 +145,9 @@ impl Case {
             }
             Standing::Inconclusive => case.output.push(format!("inconclusive: {}", finding.sentence())),
             Standing::Expected => case.output.push(format!("grew as expected: {}", finding.sentence())),
+            Standing::MaybeExpected => {
+                case.output.push(format!("may have grown, as expected: {}", finding.sentence()));
+            }
             Standing::Improved => {
                 case.output.push(format!("improved: {}", finding.sentence()));
                 case.output.extend(causes.words_of(&view).into_iter().map(|words| format!("cause: {words}")));

@@ -25,10 +25,12 @@ pub enum Standing {
     NotCompared,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
-    /// Grew, or may have grown, and `allow` expects that.
+    /// Grew, or exceeds a limit, and `allow` expects that.
     Expected,
     /// A figure shrank by more than its limit.
     Improved,
+    /// May have grown, and `allow` expects that.
+    MaybeExpected,
     /// Checkpoints were added, removed or renamed; no figure changed by more than its limit.
     Restructured,
     /// No rule judges any of its figures.
@@ -106,10 +108,12 @@ impl Standing {
             Self::NotCompared
         } else if rulings().any(Ruling::may_have_grown) {
             Self::Inconclusive
-        } else if rulings().any(Ruling::is_expected_growth) || !view.pair.breaches.is_empty() {
+        } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
             Self::Expected
         } else if has(Verdict::Improved) {
             Self::Improved
+        } else if rulings().any(Ruling::is_expected_growth) {
+            Self::MaybeExpected
         } else if came_or_went(view) {
             Self::Restructured
         } else if rulings().next().is_none() {

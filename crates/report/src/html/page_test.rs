@@ -105,6 +105,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::Inconclusive => "inconclusive",
         Standing::Expected => "grown as expected",
         Standing::Improved => "improved",
+        Standing::MaybeExpected => "may have grown, as expected",
         Standing::Restructured => "other checkpoints",
         Standing::NotJudged => "not judged",
         Standing::Unchanged => "unchanged",

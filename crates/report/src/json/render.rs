@@ -126,7 +126,7 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
             failed: count(Standing::Failed),
             not_compared: count(Standing::NotCompared),
             inconclusive: count(Standing::Inconclusive),
-            expected: count(Standing::Expected),
+            expected: count(Standing::Expected) + count(Standing::MaybeExpected),
             improved: count(Standing::Improved),
             restructured: count(Standing::Restructured),
             not_judged: count(Standing::NotJudged),
