@@ -79,6 +79,32 @@ fn a_loop_with_other_many_iterations_is_compared_as_a_whole() {
 }
 
 #[test]
+fn a_further_iteration_of_an_earlier_phase_is_compared_within_that_phase() {
+    let peak = "heap.peak";
+    let phases = |first: &[i64], second: &[i64]| {
+        let step = |peak: &i64| ("step", *peak * MIB);
+        let first = [("start", 0)].into_iter().chain(first.iter().map(step)).chain([("mid", 0)]);
+        first.chain(second.iter().map(step)).chain([("done", 0)]).collect::<Vec<_>>()
+    };
+    let verdicts = |old: [&[i64]; 2], new: [&[i64]; 2]| {
+        let comparison = compared(peak, &phases(old[0], old[1]), &phases(new[0], new[1]));
+        let view = comparison.pairs().next().expect("a pair");
+        let row = |label: &str| {
+            let at =
+                view.rows.iter().position(|row| *view.cell.labels[view.key(row).label as usize] == *label);
+            verdict(&comparison, peak, at.expect("a row"))
+        };
+        [row("mid"), row("done")]
+    };
+    let (same, grew) = (Some(Verdict::Unchanged), Some(Verdict::Regressed));
+    let before: [&[i64]; 2] = [&[10], &[100]];
+    assert_eq!(verdicts(before, [&[10, 60], &[100]]), [grew, same]);
+    assert_eq!(verdicts(before, [&[10, 10], &[100]]), [same, same]);
+    assert_eq!(verdicts(before, [&[10, 10], &[160]]), [same, grew]);
+    assert_eq!(verdicts([&[10, 10], &[100]], [&[60], &[100]]), [grew, same]);
+}
+
+#[test]
 fn the_known_noise_of_joined_figures_is_that_of_all_their_checkpoints() {
     let known = |metric: &str, checkpoint: &str, spread: u64| NoiseFigure {
         test: cell("t", &[]).test.to_string(),

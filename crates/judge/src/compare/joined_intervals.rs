@@ -29,18 +29,19 @@ impl JoinedIntervals {
         let pairs = rows.iter().filter_map(|row| Some([row.baseline?, row.candidate?]));
         let pairs: Vec<[usize; 2]> = pairs.collect();
         let mut is_matched = keys.map(|keys| vec![false; keys.len()]);
+        let mut partners = keys.map(|keys| vec![None; keys.len()]);
         for &[old, new] in &pairs {
             (is_matched[0][old], is_matched[1][new]) = (true, true);
+            (partners[0][old], partners[1][new]) = (Some(new), Some(old));
         }
         let uneven = uneven_labels(keys, &is_matched);
         let is_uneven = |side: usize, at: usize| uneven.contains(&keys[side][at].label);
-        let is_one_sided = |side: usize, at: usize| !is_matched[side][at];
         let totals = [0, 1].map(|side| points_before(keys[side], &is_matched[side], |_| true));
         let mut peaks =
             [0, 1].map(|side| points_before(keys[side], &is_matched[side], |at| !is_uneven(side, at)));
 
-        // The tenth step of ten is not where the tenth of twenty is. So further steps belong to the next point that
-        // both sides have as often, and so do all points since the last such point.
+        // The tenth step of ten is not where the tenth of twenty is. So steps whose partners are not between the same
+        // even points belong to the next even point, and so do all points since the last one.
         let is_even = |pair: &[usize; 2]| !is_uneven(0, pair[0]) && !is_uneven(1, pair[1]);
         let mut ends = keys.map(|keys| vec![false; keys.len()]);
         for &[old, new] in pairs.iter().filter(|pair| is_even(pair)) {
@@ -49,9 +50,12 @@ impl JoinedIntervals {
         let mut since_even = [0, 1].map(|side| points_before(keys[side], &ends[side], |_| true));
         for pair in pairs {
             let joined = [0, 1].map(|side| since_even[side].remove(&pair[side]).unwrap_or_default());
-            let is_further = |side: usize, at: usize| is_one_sided(side, at) && is_uneven(side, at);
-            let has_further = |side: usize| joined[side].iter().any(|at| is_further(side, *at));
-            if has_further(0) || has_further(1) {
+            let is_elsewhere = |side: usize, at: usize| {
+                let is_here = |partner: usize| joined[1 - side].binary_search(&partner).is_ok();
+                is_uneven(side, at) && !partners[side][at].is_some_and(is_here)
+            };
+            let has_shifted = |side: usize| joined[side].iter().any(|at| is_elsewhere(side, *at));
+            if has_shifted(0) || has_shifted(1) {
                 for (side, points) in joined.into_iter().enumerate() {
                     peaks[side].insert(pair[side], points);
                 }
@@ -198,8 +202,17 @@ mod tests {
     #[test]
     fn a_loop_within_another_is_joined_for_each_iteration_of_the_outer_one() {
         let joined = joined(&steps(&[2, 2, 2]), &steps(&[3, 3, 3]));
-        assert_eq!(joined.peaks[0], BTreeMap::from([(9, vec![7, 8])]));
-        assert_eq!(joined.peaks[1], BTreeMap::from([(12, vec![9, 10, 11])]));
+        let of_old = [(3, vec![1, 2]), (6, vec![4, 5]), (9, vec![7, 8])];
+        assert_eq!(joined.peaks[0], BTreeMap::from(of_old));
+        let of_new = [(4, vec![1, 2, 3]), (8, vec![5, 6, 7]), (12, vec![9, 10, 11])];
+        assert_eq!(joined.peaks[1], BTreeMap::from(of_new));
+    }
+
+    #[test]
+    fn a_further_step_of_an_earlier_phase_shifts_the_later_ones() {
+        let joined = joined(&steps(&[0, 1, 1, 1]), &steps(&[0, 2, 1, 1]));
+        assert_eq!(joined.peaks[0], BTreeMap::from([(3, vec![2]), (5, vec![4]), (7, vec![6])]));
+        assert_eq!(joined.peaks[1], BTreeMap::from([(4, vec![2, 3]), (6, vec![5]), (8, vec![7])]));
     }
 
     #[test]
