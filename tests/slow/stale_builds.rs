@@ -1,11 +1,12 @@
 //! A revision gets its own code also where cargo does not see that a file changed.
 
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
 use crate::support::csv::{kept, memprof, values};
-use crate::support::{TestRepository, home};
+use crate::support::{Printed, TestRepository, home};
 
 const MANIFEST: &str =
     "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n";
@@ -146,6 +147,13 @@ fn sized_by_script(script: &str) -> TestRepository {
     repository
 }
 
+/// The peak of the heap of the only test, in KiB.
+fn peak(printed: &Printed) -> Option<u64> {
+    let values = values(printed);
+    let peak = values.iter().find(|value| value.metric == "heap.peak" && value.checkpoint == "done");
+    peak.and_then(|peak| peak.value).map(|bytes| bytes / 1024)
+}
+
 #[test]
 fn a_script_runs_again_if_the_checkout_had_fewer_files() {
     let mut library = TestRepository::new();
@@ -161,9 +169,7 @@ fn a_script_runs_again_if_the_checkout_had_fewer_files() {
     let size = |more: &[&str]| {
         let usual = ["--refs", "HEAD", "--offline", "--repeat", "1", "--format", "csv"];
         let printed = memprof(repository.root(), home.path(), &[&usual, more].concat());
-        let values = values(&printed);
-        let peak = values.iter().find(|value| value.metric == "heap.peak" && value.checkpoint == "done");
-        (peak.and_then(|peak| peak.value).map(|bytes| bytes / 1024), printed.everything())
+        (peak(&printed), printed.everything())
     };
     // Without the user's clone, git does not fetch from a path.
     let (clone, away) = (repository.path(".git/modules"), repository.beside("away"));
@@ -197,6 +203,16 @@ fn a_build_is_made_again_if_a_file_changed_that_its_script_names() {
     std::fs::write(&model, "123").expect("written");
     assert!(list(), "the script read another file");
     assert!(!list(), "nothing changed");
+    // `mv` keeps the time, and cargo looks at nothing else.
+    let older = outside.path().join("older.bin");
+    std::fs::write(&older, "123456").expect("written");
+    let opened = std::fs::File::options().write(true).open(&older).expect("opened");
+    let of_2001 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    opened.set_modified(of_2001).expect("the time is set");
+    std::fs::rename(&older, &model).expect("moved");
+    let usual = ["--refs", "HEAD", "--offline", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(repository.root(), home.path(), &usual);
+    assert_eq!(peak(&printed), Some(6), "{}", printed.everything());
 }
 
 /// Declares an allocator that does not compile when it is wrapped.

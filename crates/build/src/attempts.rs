@@ -299,8 +299,7 @@ impl<'a> NewEntry<'a> {
         let in_checkout = |path: &Utf8PathBuf| Some(path.strip_prefix(checkout).ok()?.to_owned());
         let compiled_files = check.read.iter().filter_map(in_checkout).collect();
         let watched = watched::find(&check.included, &compiled.messages, checkout);
-        let git = self.job.inputs.repository.common_directory();
-        let own = [checkout.as_path(), self.job.inputs.cache.folder(), git];
+        let own = self.job.inputs.own_folders();
         let (environment, known) = (self.job.environment(), &self.job.inputs.known_files);
         let outside = OutsideInputs::of_build(&compiled.messages, &check, own, &environment, known);
         let lock = match followed::read(workspace_of(&prepared).join("Cargo.lock")) {

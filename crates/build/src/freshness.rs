@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cargo::messages::{self, Messages};
 use crate::compiled_copies;
 use crate::known_files;
+use crate::named_files::NamedFiles;
 use crate::reading_macros;
 use crate::unwatched_files::{Reader, UnwatchedFiles};
 use memprof_support::regular_file::followed;
@@ -27,6 +28,9 @@ const LIBRARIES: [&str; 2] = ["so", "dylib"];
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SourceRecords {
     compiled: BTreeMap<Utf8PathBuf, Compiled>,
+    /// The files outside of the checkout that build scripts name.
+    #[serde(default)]
+    pub named: NamedFiles,
 }
 
 /// What a crate was compiled from.

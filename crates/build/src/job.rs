@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use cargo_platform::Cfg;
 
 use crate::cargo::configuration::{self, CargoConfig, Includes};
@@ -102,6 +102,11 @@ impl Inputs<'_> {
         let others = folders.filter(move |folder| folder.as_std_path().canonicalize().ok() != home);
         let files = others.map(|folder| folder.join("config.toml")).filter(|file| file.exists());
         files.map(Utf8PathBuf::into_string)
+    }
+
+    /// Returns the folders of the checkout, of the cache and of git, whose files change with what is checked out.
+    pub(crate) fn own_folders(&self) -> [&Utf8Path; 3] {
+        [&self.checkout, self.cache.folder(), self.repository.common_directory()]
     }
 
     /// Returns the overlay's files of a mode.

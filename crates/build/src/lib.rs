@@ -37,6 +37,7 @@ mod line_tables;
 mod lockfile_resolver;
 mod memory_crate;
 mod missing_manifest;
+mod named_files;
 pub mod notebook;
 mod noting_runner;
 pub mod outside_inputs;

@@ -32,30 +32,13 @@ impl OutsideInputs {
         environment: &BTreeMap<String, String>,
         known: &KnownFiles,
     ) -> Self {
-        let (mut files, mut names) = (check.read.clone(), check.variables.clone());
-        let pinned = messages.artifacts.iter().filter(|artifact| !messages::is_path_package(artifact));
-        let pinned: BTreeSet<Utf8PathBuf> = pinned.map(messages::package_folder).collect();
-        let scripts =
-            messages.scripts.iter().map(|script| (&script.out, messages.folder_of(&script.package)));
-        let foreign = messages.foreign_out_directories.iter().map(|out| (out, None));
-        for (out, package) in scripts.chain(foreign) {
-            let Some(folder) = out.parent() else { continue };
-            let output = followed::text(folder.join("output")).unwrap_or_default();
-            names.extend(variables_in(&output));
-            let Told::Files(told) = watched::told_in(&output) else { continue };
-            let told = told.into_iter().map(|file| package.clone().unwrap_or_default().join(file));
-            // The lock file decides the files of these packages.
-            let is_outside = |path: &Utf8PathBuf| {
-                path.is_absolute() && !path.ancestors().any(|folder| pinned.contains(folder))
-            };
-            files.extend(told.filter(is_outside));
+        let mut names = check.variables.clone();
+        for (output, _) in outputs(messages) {
+            names.extend(variables_in(&followed::text(output).unwrap_or_default()));
         }
         names.retain(|name| !is_of_our_cargo(name));
-        let own = own.map(Utf8Path::canonicalize_utf8);
-        let is_own = |path: &Utf8PathBuf| own.iter().flatten().any(|own| path.starts_with(own));
-        // A link of the checkout may lead outside.
-        let files = files.iter().filter_map(|path| path.canonicalize_utf8().ok());
-        let files = files.filter(|path| path.is_file() && !is_own(path)).collect();
+        let of_scripts = named_by_scripts(messages, own).into_values().flatten();
+        let files = outside(check.read.iter().cloned(), own).into_iter().chain(of_scripts).collect();
         Self::now(files, names, environment, known)
     }
 
@@ -91,6 +74,44 @@ impl OutsideInputs {
     pub fn hash(&self) -> String {
         blake3::hash(&serde_json::to_vec(self).expect("plain data")).to_hex()[..16].to_owned()
     }
+}
+
+/// Returns the files outside of these folders that each build script names, by the file with the script's output.
+pub(crate) fn named_by_scripts(
+    messages: &Messages,
+    own: [&Utf8Path; 3],
+) -> BTreeMap<Utf8PathBuf, BTreeSet<Utf8PathBuf>> {
+    let pinned = messages.artifacts.iter().filter(|artifact| !messages::is_path_package(artifact));
+    let pinned: BTreeSet<Utf8PathBuf> = pinned.map(messages::package_folder).collect();
+    // The lock file decides the files of these packages.
+    let is_outside =
+        |path: &Utf8PathBuf| path.is_absolute() && !path.ancestors().any(|folder| pinned.contains(folder));
+    let mut named = BTreeMap::new();
+    for (output, package) in outputs(messages) {
+        let told = match watched::told_in(&followed::text(&output).unwrap_or_default()) {
+            Told::Files(told) => told,
+            Told::Variables | Told::Nothing => Vec::new(),
+        };
+        let told = told.into_iter().map(|file| package.clone().unwrap_or_default().join(file));
+        named.insert(output, outside(told.filter(is_outside), own));
+    }
+    named
+}
+
+/// Returns the output of each build script, with the folder of its package if that is in the checkout.
+fn outputs(messages: &Messages) -> impl Iterator<Item = (Utf8PathBuf, Option<Utf8PathBuf>)> + '_ {
+    let scripts = messages.scripts.iter().map(|script| (&script.out, messages.folder_of(&script.package)));
+    let foreign = messages.foreign_out_directories.iter().map(|out| (out, None));
+    scripts.chain(foreign).filter_map(|(out, package)| Some((out.parent()?.join("output"), package)))
+}
+
+/// Returns the files that are in none of these folders.
+fn outside(files: impl Iterator<Item = Utf8PathBuf>, own: [&Utf8Path; 3]) -> BTreeSet<Utf8PathBuf> {
+    let own = own.map(Utf8Path::canonicalize_utf8);
+    let is_own = |path: &Utf8PathBuf| own.iter().flatten().any(|own| path.starts_with(own));
+    // A link of the checkout may lead outside.
+    let files = files.filter_map(|path| path.canonicalize_utf8().ok());
+    files.filter(|path| path.is_file() && !is_own(path)).collect()
 }
 
 /// Returns the variables that a build script names in its output.

@@ -9,6 +9,7 @@ use crate::cargo::messages::Messages;
 use crate::freshness::{Check, SourceRecords};
 use crate::git::program::nul_separated;
 use crate::job::Job;
+use crate::outside_inputs;
 use crate::prepared_source::PreparedSource;
 use crate::traced_sources;
 use crate::unwatched_files::{self, UnwatchedFiles};
@@ -22,7 +23,9 @@ pub(crate) fn remove_outdated(
     let cache = job.inputs.cache;
     let mut records = SourceRecords::load(&cache.sources());
     let files = unwatched_files(job, tree, prepared)?;
-    if records.remove_outdated(&files, &traced_sources::target_folder(job)?, cache.folder())? {
+    let is_script_outdated = records.named.remove_outdated(&job.inputs.known_files)?;
+    let target = traced_sources::target_folder(job)?;
+    if records.remove_outdated(&files, &target, cache.folder())? || is_script_outdated {
         records.save(&cache.sources())?;
     }
     Ok(files)
@@ -39,6 +42,8 @@ pub(crate) fn check(
     let mut records = SourceRecords::load(&path);
     let workspace = prepared.manifest.parent().unwrap_or(&prepared.manifest);
     let check = records.check(messages, unwatched, workspace, &job.inputs.checkout)?;
+    let named = outside_inputs::named_by_scripts(messages, job.inputs.own_folders());
+    records.named.note(named, &job.inputs.known_files);
     records.save(&path)?;
     Ok(check)
 }
