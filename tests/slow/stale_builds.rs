@@ -215,6 +215,32 @@ fn a_build_is_made_again_if_a_file_changed_that_its_script_names() {
     assert_eq!(peak(&printed), Some(6), "{}", printed.everything());
 }
 
+#[test]
+fn a_script_writes_its_committed_file_again_after_a_checkout() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "table"));
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"table\"\nversion = \"0.1.0\"\n");
+    repository.write(
+        "build.rs",
+        "fn main() { println!(\"cargo:rerun-if-changed=size.txt\"); std::fs::write(\"src/size.rs\", std::fs::read(\"size.txt\").unwrap()).unwrap(); }\n",
+    );
+    repository.write("size.txt", "pub const SIZE: usize = 64;\n");
+    repository.write("src/size.rs", "pub const SIZE: usize = 1;\n");
+    let code = format!("pub mod size;\n{}", test("table", "crate::size::SIZE"));
+    repository.write("src/lib.rs", &code);
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    repository.write("src/lib.rs", code + "pub fn unused() {}\n");
+    repository.commit("new");
+    let home = home();
+    let refs = ["--refs", "HEAD~1,HEAD", "--offline", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(repository.root(), home.path(), &refs);
+    let values = values(&printed);
+    let of_heap = values.iter().filter(|value| value.metric == "heap.peak" && value.checkpoint == "done");
+    let peaks: Vec<_> = of_heap.filter_map(|value| value.value).map(|bytes| bytes / 1024).collect();
+    assert_eq!(peaks, [64, 64], "{}", printed.everything());
+}
+
 /// Declares an allocator that does not compile when it is wrapped.
 const PARTICULAR: &str = "use std::alloc::{GlobalAlloc, Layout, System};
 struct Own;

@@ -104,7 +104,7 @@ pub(crate) fn build(
         let may_be_ours = has_failed || prepared.has_edits_at(job, errors);
         if may_be_ours {
             // What was compiled without an error is fresh in the next build.
-            let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+            let check = proven_sources::check(job, tree, &prepared, &compiled.messages, &unwatched)?;
             // The error may be of a crate that was compiled from other sources.
             let is_first = matches!(remedy, Remedy::Remove);
             if has_failed && is_first && !check.stale.is_empty() && !job.inputs.is_interrupted() {
@@ -133,7 +133,7 @@ pub(crate) fn build(
         let collected = collected.map_err(|_| anyhow::anyhow!("the copying of executables panicked"))?;
         let of_tests = of_tests?;
         compiled.messages.artifacts.extend(of_tests.artifacts);
-        let check = proven_sources::check(job, &prepared, &compiled.messages, &unwatched)?;
+        let check = proven_sources::check(job, tree, &prepared, &compiled.messages, &unwatched)?;
         compiled.copies.check_places(&compiled.messages.artifacts)?;
         let of_others = compiled.copies.remove_other_artifacts(&compiled.messages.artifacts)?;
         if check.stale.is_empty() && of_others.is_empty() {

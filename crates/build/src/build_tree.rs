@@ -1,5 +1,7 @@
 //! The checkout as builds and tests see it, and the build whose files it currently holds.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::injected_files::InjectedFiles;
@@ -52,6 +54,12 @@ impl<'a> BuildTree<'a> {
     /// Returns its git directory.
     pub(crate) fn git_directory(&self) -> &Utf8Path {
         self.worktree.git_directory()
+    }
+
+    /// Returns the files of the checkout that are not those of the revision, relative to it; `None` if git cannot
+    /// tell.
+    pub(crate) fn changed_files(&self) -> Option<BTreeSet<Utf8PathBuf>> {
+        self.worktree.changed_files()
     }
 
     /// Checks a revision out, without injecting anything. Warns of submodules that are missing.

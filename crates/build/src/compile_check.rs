@@ -208,7 +208,7 @@ impl<'a, 'b> CompileCheck<'a, 'b> {
         };
         let unwatched = proven_sources::remove_outdated(self.job, self.tree, prepared)?;
         let compiled = compilation::compile(self.job, &call, prepared, &mut self.log)?;
-        let check = proven_sources::check(self.job, prepared, &compiled.messages, &unwatched)?;
+        let check = proven_sources::check(self.job, self.tree, prepared, &compiled.messages, &unwatched)?;
         Ok((compiled, check.stale))
     }
 

@@ -43,6 +43,9 @@ struct Compiled {
     reader: Reader,
     /// The hash of what it may have read, and at which cargo does not look.
     unwatched: String,
+    /// Whether it is a build script that wrote into the checkout, where the next checkout undoes it.
+    #[serde(default)]
+    is_undone: bool,
     /// Content hashes of the sources; empty for a vendored crate, whose files are all in `unwatched`.
     sources: BTreeMap<Utf8PathBuf, String>,
 }
@@ -97,7 +100,7 @@ impl SourceRecords {
         let (mut outdated, mut has_changed) = (Vec::new(), false);
         for (dep_info, compiled) in self.compiled.iter_mut().filter(|(path, _)| is_of_build(path)) {
             let unwatched = files.hash(compiled.reader, &compiled.package);
-            if compiled.unwatched == unwatched {
+            if compiled.unwatched == unwatched && !compiled.is_undone {
                 continue;
             }
             has_changed = true;
@@ -113,6 +116,19 @@ impl SourceRecords {
             }
         }
         Ok(has_changed)
+    }
+
+    /// Marks the build scripts that wrote these files of the checkout, so that the next build runs them again. The script
+    /// of a file's package wrote it, or if the package has none, any script may have.
+    pub fn mark_writers(&mut self, written: &[Utf8PathBuf]) {
+        for file in written {
+            let owner = file.ancestors().skip(1).find(|folder| folder.join("Cargo.toml").is_file());
+            let is_owner = |compiled: &Compiled| owner == Some(compiled.package.as_path());
+            let has_owner = self.compiled.values().any(|one| one.reader.is_script() && is_owner(one));
+            for script in self.compiled.values_mut().filter(|one| one.reader.is_script()) {
+                script.is_undone |= !has_owner || is_owner(script);
+            }
+        }
     }
 
     /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
@@ -172,7 +188,7 @@ impl SourceRecords {
                 all.insert(file.strip_prefix(root).unwrap_or(file).to_owned(), hash.clone());
             }
             let file = file.unwrap_or_else(|| dep_info.with_extension(""));
-            let compiled = Compiled { file, package, reader, unwatched, sources };
+            let compiled = Compiled { file, package, reader, unwatched, is_undone: false, sources };
             // A script may have told less when its record was made, so that it could have read more.
             let is_proven = |known: &Compiled| {
                 known.reader >= reader
@@ -396,6 +412,39 @@ mod tests {
         assert_eq!(original_of_link(&folder.join("demo")), Some(folder.join("demo-3")));
         write("other", "four");
         assert_eq!(original_of_link(&folder.join("other")), None);
+    }
+
+    #[test]
+    fn a_script_runs_again_whose_written_file_the_next_checkout_restores() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap();
+        let files = UnwatchedFiles::from_files(root, &BTreeMap::new());
+        let mut records = SourceRecords::default();
+        for (package, reader) in
+            [("app", Reader::NamingScript), ("db", Reader::VariableScript), ("plain", Reader::Crate)]
+        {
+            let (target, package) = (root.join("target").join(package), root.join(package));
+            for folder in [&target, &package] {
+                fs_err::create_dir_all(folder).unwrap();
+            }
+            fs_err::write(package.join("Cargo.toml"), "").unwrap();
+            let file = target.join("compiled-1");
+            fs_err::write(&file, "").unwrap();
+            let unwatched = files.hash(reader, &package);
+            let sources = BTreeMap::new();
+            let compiled = Compiled { file, package, reader, unwatched, is_undone: false, sources };
+            records.compiled.insert(target.join("compiled-1.d"), compiled);
+        }
+        let mut remaining = |written: &[&str]| {
+            let written: Vec<_> = written.iter().map(|path| root.join(path)).collect();
+            records.mark_writers(&written);
+            records.remove_outdated(&files, &root.join("target"), root).unwrap();
+            let is_there = |package: &&&str| root.join("target").join(package).join("compiled-1").exists();
+            ["app", "db", "plain"].iter().filter(is_there).copied().collect::<Vec<_>>()
+        };
+        assert_eq!(remaining(&[]), ["app", "db", "plain"]);
+        assert_eq!(remaining(&["app/src/made.rs"]), ["db", "plain"]);
+        assert_eq!(remaining(&["plain/src/made.rs"]), ["plain"], "its package has no script");
     }
 
     #[test]

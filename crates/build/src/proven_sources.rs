@@ -34,6 +34,7 @@ pub(crate) fn remove_outdated(
 /// Compares what cargo compiled or calls fresh with the checkout, and keeps records of it.
 pub(crate) fn check(
     job: &Job<'_>,
+    tree: &BuildTree<'_>,
     prepared: &PreparedSource,
     messages: &Messages,
     unwatched: &UnwatchedFiles,
@@ -43,9 +44,31 @@ pub(crate) fn check(
     let workspace = prepared.manifest.parent().unwrap_or(&prepared.manifest);
     let check = records.check(messages, unwatched, workspace, &job.inputs.checkout)?;
     let named = outside_inputs::named_by_scripts(messages, job.inputs.own_folders());
+    records.mark_writers(&written_by_scripts(job, tree, prepared, messages));
     records.named.note(named, &job.inputs.known_files);
     records.save(&path)?;
     Ok(check)
+}
+
+/// Returns the files that build scripts wrote into the checkout, where the next checkout removes or restores them. If
+/// git cannot tell, this is the checkout itself.
+fn written_by_scripts(
+    job: &Job<'_>,
+    tree: &BuildTree<'_>,
+    prepared: &PreparedSource,
+    messages: &Messages,
+) -> Vec<Utf8PathBuf> {
+    let checkout = &job.inputs.checkout;
+    if messages.scripts.is_empty() {
+        return Vec::new();
+    }
+    let Some(mut changed) = tree.changed_files() else { return vec![checkout.clone()] };
+    let is_ours = |path: &Utf8PathBuf| {
+        prepared.injection.contains_key(path) || prepared.changes.iter().any(|(changed, _)| changed == path)
+    };
+    // Cargo writes lock files.
+    changed.retain(|path| !is_ours(path) && path.file_name() != Some("Cargo.lock"));
+    changed.into_iter().map(|path| checkout.join(path)).collect()
 }
 
 /// Returns the files of the checkout: those of the revision that are there, with what was put into it.

@@ -46,6 +46,11 @@ impl Reader {
         Some(scripts.map(Self::of_script).max().or(known).unwrap_or(Self::VariableScript))
     }
 
+    /// Whether this is a build script that is not vendored.
+    pub fn is_script(self) -> bool {
+        matches!(self, Self::NamingScript | Self::SilentScript | Self::VariableScript)
+    }
+
     fn of_script(script: &LocalScript) -> Self {
         match watched::told_by(script) {
             Some(Told::Files(_)) => Self::NamingScript,

@@ -4,6 +4,7 @@
 //! place: git rewrites only the files that differ, with a current time, so that incremental builds
 //! are correct and fast. The caller holds the cache's lock.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Context, bail, ensure};
@@ -154,6 +155,20 @@ impl<'repository> Worktree<'repository> {
         self.restore_link()?;
         let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
         Ok(self.git().args(status).arg("--ignore-submodules=none").run()?.stdout)
+    }
+
+    /// Returns the files that differ from the revision, relative to the root, although a build script may have changed
+    /// git's own files; `None` if git cannot tell.
+    pub(crate) fn changed_files(&self) -> Option<BTreeSet<Utf8PathBuf>> {
+        // Git would wait for a FIFO.
+        if unusable::is_any(self.path.as_std_path()) {
+            return None;
+        }
+        // The next checkout repairs what keeps git from telling.
+        let status = self.entry.repair(None).and_then(|()| self.status()).ok()?;
+        // Two letters and a space are before each path.
+        let lines = nul_separated(&status);
+        Some(lines.iter().filter_map(|line| line.get(3..)).map(Utf8PathBuf::from).collect())
     }
 
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
