@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use anstream::adapter::strip_str;
 use camino::Utf8Path;
 
+use crate::panic_message::panic_message;
 use crate::process_group::{Exit, FinishedProcess};
 use memprof_build::harness_library::HarnessLibrary;
 use memprof_build::store::WrongBuild;
@@ -34,8 +35,10 @@ pub(crate) struct Evidence<'a> {
     pub harm: Option<String>,
     /// Whether libtest's harness should have run one test.
     pub harness: bool,
-    /// The library that should have run one test or benchmark instead, and its name.
-    pub library: Option<(HarnessLibrary, &'a str)>,
+    /// The library that should have run one test or benchmark instead.
+    pub library: Option<HarnessLibrary>,
+    /// The test's name.
+    pub test: &'a str,
     /// The exit code that means success.
     pub exit_code: u8,
     /// The time limit in seconds, if there was one.
@@ -44,7 +47,7 @@ pub(crate) struct Evidence<'a> {
     pub killed_by_kernel: bool,
 }
 
-/// How many bytes at the end of standard error are searched for a panic.
+/// How many bytes at the end of each output are searched for a panic.
 const TAIL: u64 = 256 * 1024;
 
 /// How many bytes of a line are read, of the log and of the output. The lines that are searched for
@@ -78,6 +81,7 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
     // below.
     let stderr = tail(&evidence.folder.join(file::STDERR)).unwrap_or_default();
     let refused_by_gpu = last_refusal_of_gpu(&evidence.folder.join(file::LOG)).unwrap_or_default();
+    let panic = panic_message(&stderr, evidence.test);
     let out_of_memory = stderr.lines().rev().find(|line| is_allocation_failure(line));
     match process.exit {
         Exit::Interrupted => (Status::Interrupted, None),
@@ -91,23 +95,21 @@ fn judge(process: &FinishedProcess, evidence: &Evidence<'_>) -> (Status, Option<
         // C++ code threw an exception after the refusal and nobody caught it, or a panic could not
         // unwind.
         Exit::Signalled(libc::SIGABRT) if refused_by_gpu.is_some() => {
-            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
+            (Status::OutOfMemory, joined(refused_by_gpu, panic))
         }
-        Exit::Signalled(signal) => {
-            (Status::Killed { signal }, stack_overflow(&stderr).or_else(|| panic_message(&stderr)))
-        }
+        Exit::Signalled(signal) => (Status::Killed { signal }, stack_overflow(&stderr).or(panic)),
         Exit::Code(code) if code == i32::from(evidence.exit_code) => judge_success(evidence, &stderr),
         // A test may continue after a refusal, or even expect one. If it failed, the refusal is the
         // reason.
-        Exit::Code(_) if refused_by_gpu.is_some() => {
-            (Status::OutOfMemory, with_panic(refused_by_gpu, &stderr))
-        }
+        Exit::Code(_) if refused_by_gpu.is_some() => (Status::OutOfMemory, joined(refused_by_gpu, panic)),
         Exit::Code(exit_code) => {
             let other =
                 (evidence.exit_code != 0).then(|| format!("expected exit code {}", evidence.exit_code));
-            let said = panic_message(&stderr).or_else(|| loader_message(&stderr));
-            let is_of_limit = said.as_deref().is_some_and(is_of_memory_assertion);
+            let is_of_limit = panic.as_deref().is_some_and(is_of_memory_assertion);
             let status = if is_of_limit { Status::OverLimit } else { Status::Failed { exit_code } };
+            let stdout = || tail(&evidence.folder.join(file::STDOUT)).unwrap_or_default();
+            let note = evidence.harness.then(|| should_panic_note(&stdout())).flatten();
+            let said = joined(panic, note).or_else(|| loader_message(&stderr));
             (status, said.or_else(|| returned_error(&stderr)).or(other))
         }
     }
@@ -170,7 +172,8 @@ fn judge_success(evidence: &Evidence<'_>, stderr: &str) -> (Status, Option<Strin
             Err(error) => return refused(format!("its log cannot be read: {error}")),
         }
     }
-    if let Some((library, name)) = evidence.library {
+    if let Some(library) = evidence.library {
+        let name = evidence.test;
         match library_ran(&evidence.folder.join(file::STDOUT), library, name) {
             Ok(true) => {}
             Ok(false) => return refused(format!("the executable did not say that it ran '{name}'")),
@@ -261,26 +264,28 @@ fn is_allocation_failure(line: &str) -> bool {
     line.starts_with("memory allocation of ") && line.trim_end().ends_with(" bytes failed")
 }
 
-/// Joins the GPU's refusal and the test's panic. The test may have failed for another reason.
-fn with_panic(refusal: Option<String>, stderr: &str) -> Option<String> {
-    match (refusal, panic_message(stderr)) {
-        (Some(refusal), Some(panic)) => Some(format!("{refusal}\n{panic}")),
-        (refusal, panic) => refusal.or(panic),
+/// Joins two reasons: a test may have failed for either.
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one}\n{other}")),
+        (one, other) => one.or(other),
     }
 }
 
-/// Returns place and text of the first panic, without backtrace and notes.
-fn panic_message(stderr: &str) -> Option<String> {
-    let mut lines = stderr.lines().skip_while(|line| !line.contains("panicked at "));
-    let first = lines.next()?;
-    let place = first.split_once("panicked at ").map_or(first, |(_, place)| place).trim_end_matches(':');
-    let ends = |line: &&str| {
-        let line = line.trim_start();
-        !line.starts_with("note: ") && !line.starts_with("stack backtrace:") && !line.starts_with("test ")
-    };
-    let text: Vec<&str> = lines.take_while(ends).take(10).collect();
-    // Before Rust 1.73, the first line had the text in quotes, then the place.
-    Some(format!("{place}: {}", text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned())
+/// What libtest says at the start of a line of a `#[should_panic]` test that did not panic, or otherwise.
+const OF_SHOULD_PANIC: [&str; 3] = [
+    "note: test did not panic as expected",
+    "note: panic did not contain expected string",
+    "note: expected panic with string value",
+];
+
+/// Returns what libtest printed about a `#[should_panic]` test, with the indented lines below it.
+fn should_panic_note(stdout: &str) -> Option<String> {
+    let lines: Vec<&str> = stdout.lines().collect();
+    let first = lines.iter().rposition(|line| OF_SHOULD_PANIC.iter().any(|start| line.starts_with(start)))?;
+    let below = lines[first + 1..].iter().take(10).take_while(|line| line.starts_with(' '));
+    let note = lines[first].trim_start_matches("note: ");
+    Some([note].into_iter().chain(below.copied()).collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns what a test, or `main`, returned as `Err`: `Error: "bad result"`, with the lines below it.
@@ -358,6 +363,7 @@ mod tests {
             harm: harm.map(str::to_owned),
             harness: true,
             library: None,
+            test: "a",
             exit_code: 0,
             limit_seconds: 5,
             killed_by_kernel: false,
@@ -444,6 +450,23 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_should_panic_says_what_was_expected() {
+        let of = |stdout: &str, stderr: &str| judged(Exit::Code(101), Some(BEGIN), stdout, stderr).1;
+        let none =
+            "---- a stdout ----\nnote: test did not panic as expected at src/lib.rs:5:4\n\nfailures:\n";
+        let expected = "test did not panic as expected at src/lib.rs:5:4";
+        assert_eq!(of(none, "").as_deref(), Some(expected));
+        let other = "---- a stdout ----\nnote: panic did not contain expected string\n      panic message: \"one\"\n \
+                     expected substring: \"two\"\n\nfailures:\n    a\n";
+        let panic = "\nthread 'a' (7) panicked at src/lib.rs:9:5:\none\nnote: run with …\n";
+        assert_eq!(
+            of(other, panic).unwrap(),
+            "src/lib.rs:9:5: one\npanic did not contain expected string\n      panic message: \"one\"\n expected \
+             substring: \"two\""
+        );
+    }
+
+    #[test]
     fn a_memory_assertion_that_does_not_hold_is_no_usual_failure() {
         let after = |message: &str| {
             let stderr = format!("\nthread 'a' panicked at tests/a.rs:5:9:\n{message}\nnote: run with …\n");
@@ -468,6 +491,8 @@ mod tests {
             "assert_no_leak! at tests/a.rs:5: nobody knows whether the limit of 0 B holds, because …";
         assert_eq!(after(unknown).0, failed);
         assert_eq!(after("assertion failed: used").0, failed);
+        let caught = format!("{held}\nthread 'a' panicked at tests/a.rs:9:5:\nwrong");
+        assert_eq!(after(&caught), (failed, Some("tests/a.rs:9:5: wrong".into())));
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod one_sided_tests;
 mod open_files;
 pub mod own_shard;
 pub mod owners;
+mod panic_message;
 mod planned;
 pub mod prepared;
 mod process_group;

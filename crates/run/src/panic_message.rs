@@ -1,0 +1,126 @@
+//! The panic that made a test fail, from its standard error.
+
+/// What starts the line of a panic.
+const THREAD: &str = "thread '";
+
+/// How many lines of a panic's text are quoted.
+const MOST_LINES: usize = 10;
+
+/// A panic, as the standard library printed it.
+struct Panic<'a> {
+    /// The thread's name.
+    thread: &'a str,
+    /// `src/lib.rs:5:9`. Before Rust 1.73, the text in quotes and then the place.
+    place: &'a str,
+    /// The lines below, without backtrace and notes.
+    text: Vec<&'a str>,
+}
+
+/// Returns place and text of the panic that made the test fail: the last one of the test's thread, because
+/// earlier ones were caught. A test without a thread of its own runs in `main`.
+pub(crate) fn panic_message(stderr: &str, test: &str) -> Option<String> {
+    let panics = panics(stderr);
+    let last_of =
+        |name: &str| panics.iter().rposition(|panic| panic.thread == name && !panic.is_end_of_another());
+    let index = last_of(test).or_else(|| last_of("main")).unwrap_or(0);
+    let of_others = panics.iter().take(index).rev().find(|panic| panic.thread != test);
+    let panic = panics.get(index)?;
+    Some(of_others.filter(|_| panic.is_of_another_thread()).unwrap_or(panic).shown())
+}
+
+fn panics(stderr: &str) -> Vec<Panic<'_>> {
+    let lines: Vec<&str> = stderr.lines().collect();
+    let mut panics = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        if let Some((thread, place)) = heading(line) {
+            let below = lines[index + 1..].iter().copied();
+            let text = below.take_while(|line| !is_end(line)).take(MOST_LINES).collect();
+            panics.push(Panic { thread, place: place.trim_end_matches(':'), text });
+        }
+    }
+    panics
+}
+
+/// Returns thread and place of `thread 'NAME' panicked at PLACE`; since Rust 1.91, `(NUMBER)` is behind the name.
+/// Unfinished output of the test may precede it in the line.
+fn heading(line: &str) -> Option<(&str, &str)> {
+    let (_, rest) = line.split_once(THREAD)?;
+    let (thread, place) = rest.split_once(" panicked at ")?;
+    let (thread, number) = thread.rsplit_once('\'')?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.trim_start().trim_start_matches('(').trim_end_matches(')');
+    is_number(number).then_some((thread, place))
+}
+
+fn is_end(line: &str) -> bool {
+    let line = line.trim_start();
+    let starts = ["note: ", "stack backtrace:", "test "];
+    starts.iter().any(|start| line.starts_with(start)) || heading(line).is_some()
+}
+
+impl Panic<'_> {
+    fn shown(&self) -> String {
+        format!("{}: {}", self.place, self.text.join("\n")).trim_end_matches([':', ' ', '\n']).to_owned()
+    }
+
+    /// Whether this panic only says that another one could not unwind.
+    fn is_end_of_another(&self) -> bool {
+        let said = self.text.first().copied().unwrap_or(self.place).trim_start_matches('\'');
+        ["panic in a destructor during cleanup", "panic in a function that cannot unwind"]
+            .iter()
+            .any(|text| said.starts_with(text))
+    }
+
+    /// Whether this panic only says that another thread panicked: the result of `join`, or of a scope.
+    fn is_of_another_thread(&self) -> bool {
+        let said = self.text.last().copied().unwrap_or(self.place);
+        said.contains("Any { .. }") || said.contains("a scoped thread panicked")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(stderr: &str) -> String {
+        panic_message(stderr, "tests::a").unwrap_or_default()
+    }
+
+    #[test]
+    fn the_last_panic_of_the_tests_thread_is_why_it_failed() {
+        let caught = "\nthread 'tests::a' (7) panicked at src/lib.rs:5:9:\nexpected\nnote: run with …\n";
+        let failure = "\nthread 'tests::a' (7) panicked at src/lib.rs:8:9:\nwrong\n  left: 1\n";
+        assert_eq!(message(&format!("{caught}{failure}")), "src/lib.rs:8:9: wrong\n  left: 1");
+        let worker = "\nthread 'worker' panicked at src/lib.rs:2:1:\nof a worker\n";
+        assert_eq!(message(&format!("{failure}{worker}")), "src/lib.rs:8:9: wrong\n  left: 1");
+        assert_eq!(message(worker), "src/lib.rs:2:1: of a worker");
+        let of_main = "\nthread 'main' panicked at src/main.rs:3:1:\nof main\n";
+        assert_eq!(message(&format!("{worker}{of_main}")), "src/main.rs:3:1: of main");
+    }
+
+    #[test]
+    fn a_printed_text_is_no_panic() {
+        let printed = "it panicked at the disco\nmore\n";
+        assert_eq!(message(printed), "");
+        let failure = "thread 'tests::a' panicked at src/lib.rs:8:9:\nwrong\n";
+        assert_eq!(message(&format!("{printed}{failure}")), "src/lib.rs:8:9: wrong");
+        assert_eq!(message(&format!("loading … {failure}")), "src/lib.rs:8:9: wrong");
+    }
+
+    #[test]
+    fn a_panic_about_another_panic_is_not_the_reason() {
+        let worker = "thread '<unnamed>' panicked at src/lib.rs:2:1:\nof a worker\n";
+        let joined = "thread 'tests::a' panicked at src/lib.rs:8:9:\ncalled `Result::unwrap()` on an `Err` value: Any { .. }\n";
+        assert_eq!(message(&format!("{worker}{joined}")), "src/lib.rs:2:1: of a worker");
+        assert!(message(joined).starts_with("src/lib.rs:8:9: called"));
+        let failure = "thread 'tests::a' panicked at src/lib.rs:8:9:\nwrong\n";
+        let abort = "thread 'tests::a' panicked at library/core/src/panicking.rs:225:5:\npanic in a function that cannot unwind\n";
+        assert_eq!(message(&format!("{failure}{abort}")), "src/lib.rs:8:9: wrong");
+    }
+
+    #[test]
+    fn a_panic_before_rust_1_73_has_its_text_before_its_place() {
+        let stderr = "thread 'tests::a' panicked at 'boom', src/lib.rs:5:9\nnote: run with …\n";
+        assert_eq!(message(stderr), "'boom', src/lib.rs:5:9");
+    }
+}
