@@ -28,7 +28,11 @@ impl Chart<'_> {
     pub fn lines(&self) -> Vec<String> {
         let present = || self.figures.iter().flatten().copied();
         let (Some(least), Some(greatest)) = (present().min(), present().max()) else { return Vec::new() };
-        let bottom = bottom(least, greatest);
+        if (least, greatest) == (0, 0) && self.height > 1 {
+            return Self { height: 1, ..*self }.lines();
+        }
+        let is_level = least >= 0 && (self.label)(least) == (self.label)(greatest);
+        let bottom = if is_level { 0 } else { bottom(least, greatest) };
         let labels: Vec<String> =
             (0..self.height).map(|line| (self.label)(self.at(line, bottom, greatest))).collect();
         let margin = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
@@ -114,7 +118,7 @@ struct Columns {
     marks: Vec<(usize, bool)>,
 }
 
-/// Returns where the scale begins: at zero, unless all columns would then look the same.
+/// Returns where the scale of different figures begins: at zero, unless all columns would then look the same.
 fn bottom(least: i64, greatest: i64) -> i64 {
     let range = i128::from(greatest) - i128::from(least);
     if least >= 0 && range * 4 >= i128::from(greatest) {
@@ -175,6 +179,28 @@ mod tests {
          1004 B ┤    ████
          1001 B ┤▅▅▅▅████
                      ▲
+        ");
+    }
+
+    #[test]
+    fn equal_figures_have_a_scale_that_begins_at_zero() {
+        insta::assert_snapshot!(chart(&[80, 80, 80].map(Some), &[], 40, true), @r"
+         80 B ┤██████
+         60 B ┤██████
+         40 B ┤██████
+         20 B ┤██████
+        ");
+        insta::assert_snapshot!(chart(&[0, 0].map(Some), &[], 40, true), @" 0 B ┤▁▁▁▁");
+        assert_eq!(chart(&[-8, -8].map(Some), &[], 40, true).lines().count(), 4);
+        let label = |figure: i64| format!("{} KiB", figure / 1024);
+        let figures = [80_000, 80_010].map(Some);
+        let chart =
+            Chart { figures: &figures, marks: &[], label: &label, width: 40, height: 4, unicode: true };
+        insta::assert_snapshot!(chart.lines().join("\n"), @r"
+         78 KiB ┤▇▇██
+         58 KiB ┤████
+         39 KiB ┤████
+         19 KiB ┤████
         ");
     }
 
