@@ -13,8 +13,9 @@
 #
 #   MEMPROF_BASE       the branch that the pull request is for, as git names it: origin/main
 #   MEMPROF_HEAD       the pull request's commit; HEAD by default
-#   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces; in quotes, spaces are kept:
-#                      -k 'hf or bert'
+#   MEMPROF_ARGUMENTS  more arguments for `cargo memprof`, separated by spaces. Quotes keep spaces, and are
+#                      removed: -k 'hf or bert'. An argument with a backslash or a double quote needs
+#                      single quotes around it: --regex '^codec::\d+$'
 #   MEMPROF_CLEAN_ENV  `true` keeps this job's variables from builds and tests (--clean-env)
 #   MEMPROF_BASELINE   `true` keeps the figures of a pushed commit in the cache. A pull request with this
 #                      merge base runs its own side only. If the machines differ, both sides run.
@@ -46,7 +47,8 @@ needed() {
     done
 }
 
-# Splits MEMPROF_ARGUMENTS into the array `arguments`. xargs knows quotes, and replaces no `*` by files.
+# Splits MEMPROF_ARGUMENTS into the array `arguments`. xargs removes quotes and unquoted backslashes, and replaces
+# no `*` by files.
 split_arguments() {
     local argument
     arguments=()

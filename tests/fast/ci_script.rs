@@ -112,6 +112,8 @@ fn quotes_in_the_arguments_hold_words_together() {
         let (code, words, said) = called("-k 'a or b'  --threshold \"heap.*=5%\"\n--exact *.sh");
         assert_eq!(code, Some(0), "{said}");
         assert!(words.ends_with("\n-k\na or b\n--threshold\nheap.*=5%\n--exact\n*.sh\n"), "{words}");
+        let (code, words, said) = called(r"--regex '^codec::\d+$' -k \d");
+        assert!(code == Some(0) && words.ends_with("\n--regex\n^codec::\\d+$\n-k\nd\n"), "{said}{words}");
         let (code, words, said) = called(" ");
         assert!(code == Some(0) && !words.ends_with("\n\n"), "{said}{words}");
         let (code, _, said) = called("-k 'a or b");
