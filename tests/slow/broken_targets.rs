@@ -45,6 +45,9 @@ fn a_test_file_that_does_not_compile_matters_only_to_those_who_select_its_tests(
     assert!(kept(&values(&all)).contains_key(&(test, ".".to_owned())), "{}", all.everything());
     let reason = "not measured: single::broken in .: it does not compile: error[E0425]";
     assert!(all.stderr.contains(reason), "{}", all.everything());
+    for text in [" --> tests/broken.rs:2:15", "its tests have no figures; full log: "] {
+        assert!(all.stderr.contains(text), "{}", all.everything());
+    }
 
     // A repaired file is built again.
     std::fs::write(root.join("tests/broken.rs"), "#[test]\nfn breaks() {}\n").expect("it can be written");

@@ -1,5 +1,7 @@
 //! What a user should know of a build that succeeded: what is not measured, and what was left out.
 
+use camino::Utf8Path;
+
 use crate::adapters;
 use crate::job::Inputs;
 use crate::store::Entry;
@@ -11,8 +13,8 @@ use memprof_support::event::{Event, Sink};
 /// How many warnings about targets without selected tests a revision gets.
 const MOST_NOTES: usize = 3;
 
-/// Warns of executables that are not measured, and of missing adapters that the code uses.
-pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &Entry) {
+/// Warns of executables that are not measured, and of missing adapters that the code uses. `log` is the build's.
+pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &Entry, log: &Utf8Path) {
     for executable in &entry.provenance.unproven {
         let message = format!("not measured: {executable} in {}: {}", revision.name, executable.reason);
         inputs.warn(message, Some("its tests have no figures"));
@@ -21,8 +23,8 @@ pub(crate) fn warn_of_entry(inputs: &Inputs<'_>, revision: &Revision, entry: &En
         let failed = target.not_measured();
         let message = format!("not measured: {failed} in {}: {}", revision.name, failed.reason);
         let cure = match target.missing_features() {
-            features if features.is_empty() => "the log of the build has all errors".to_owned(),
-            features => format!("it may need --features {}", features.join(",")),
+            features if features.is_empty() => format!("full log: {log}"),
+            features => format!("it may need --features {}; full log: {log}", features.join(",")),
         };
         inputs.warn(message, Some(&format!("its tests have no figures; {cure}")));
     }

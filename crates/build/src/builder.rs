@@ -212,7 +212,9 @@ impl<'a> Builder<'a> {
                 Err(error) => return Err(error),
             }
         };
-        build_warnings::warn_of_entry(&self.inputs, revision, &built);
+        // The log of a trial that succeeds gets this name.
+        let log = self.folder.build_log(self.inputs.plan, index);
+        build_warnings::warn_of_entry(&self.inputs, revision, &built, &log);
         if self.lacks_lockfile(index)? {
             self.lockfile.note_use();
         }

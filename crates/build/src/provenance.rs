@@ -268,9 +268,12 @@ pub struct FailedTarget {
 }
 
 impl FailedTarget {
-    /// Returns the first error: `error[E0425]: cannot find value …`
-    pub fn first_line(&self) -> &str {
-        self.errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no error was printed")
+    /// Returns the first error with its place: `error[E0425]: cannot find value … --> tests/api.rs:2:15`
+    pub fn first_error(&self) -> String {
+        let mut lines = self.errors.lines().map(str::trim).skip_while(|line| line.is_empty());
+        let Some(error) = lines.next() else { return "no error was printed".to_owned() };
+        let place = lines.take_while(|line| !line.is_empty()).find(|line| line.starts_with("--> "));
+        place.map_or_else(|| error.to_owned(), |place| format!("{error} {place}"))
     }
 
     /// Returns the features that have what the errors miss, as far as the compiler names them.
@@ -286,7 +289,7 @@ impl FailedTarget {
             package: self.package.clone(),
             binary: self.binary.clone(),
             kind: self.kind,
-            reason: format!("it does not compile: {}", self.first_line()),
+            reason: format!("it does not compile: {}", self.first_error()),
         }
     }
 }
@@ -473,19 +476,33 @@ mod tests {
     use super::samples::{executable, provenance};
     use super::*;
 
+    fn failed(errors: &str) -> FailedTarget {
+        FailedTarget {
+            package: "app".to_owned(),
+            binary: "api".to_owned(),
+            kind: TargetKind::Test,
+            root: "tests/api.rs".into(),
+            errors: errors.to_owned(),
+            is_program: false,
+        }
+    }
+
+    #[test]
+    fn a_target_that_does_not_compile_is_named_with_the_place_of_its_first_error() {
+        let reason = |errors: &str| failed(errors).not_measured().reason;
+        let error = "error[E0425]: cannot find value `n` in this scope";
+        let other = "error: expected `;`\n --> tests/other.rs:1:1\n";
+        assert_eq!(
+            reason(&format!("{error}\n  --> tests/api.rs:2:15\n   |\n2 | n\n\n{other}")),
+            format!("it does not compile: {error} --> tests/api.rs:2:15")
+        );
+        assert_eq!(reason(&format!("{error}\n\n{other}")), format!("it does not compile: {error}"));
+        assert_eq!(reason(""), "it does not compile: no error was printed");
+    }
+
     #[test]
     fn the_compiler_names_missing_features() {
-        let of = |errors: &str| {
-            let failed = FailedTarget {
-                package: "app".to_owned(),
-                binary: "api".to_owned(),
-                kind: TargetKind::Test,
-                root: "tests/api.rs".into(),
-                errors: errors.to_owned(),
-                is_program: false,
-            };
-            failed.missing_features().join(",")
-        };
+        let of = |errors: &str| failed(errors).missing_features().join(",");
         let gated = |feature: &str| format!(" | ----- the item is gated behind the `{feature}` feature\n");
         assert_eq!(of(&[gated("server"), gated("client"), gated("server")].concat()), "client,server");
         assert_eq!(of("error[E0425]: cannot find value `n` in this scope"), "");

@@ -287,7 +287,7 @@ impl Entry {
     pub fn notes(&self, revision: &Revision) -> Vec<String> {
         let note = |failed: &FailedTarget| {
             let (name, commit) = (&revision.name, revision.short());
-            let (root, error) = (&failed.root, failed.first_line());
+            let (root, error) = (&failed.root, failed.first_error());
             format!("{root} does not compile in {name} ({commit}), but has no selected test: {error}")
         };
         let of_program = self.provenance.program_error.iter().map(|error| {
