@@ -42,6 +42,7 @@ mod reports;
 mod resident_memory;
 mod rows;
 mod schemas;
+mod searches;
 mod selected_targets;
 mod shared_target;
 mod sides;

@@ -444,7 +444,7 @@ fn mistakes_are_told_before_anything_is_built() {
         assert!(!printed.stderr.contains("Built"), "{}", printed.everything());
         printed.stderr
     };
-    assert!(user_error(&["--good", "c6", "--bad", "c0"]).contains("--good c0 --bad c6"));
+    assert!(user_error(&["--good", "c6", "--bad", "c0"]).contains("swap them: c0..c6"));
     assert!(user_error(&["--good", "c2", "--bad", "c4"]).contains("their histories fork at"));
     assert!(user_error(&["--good", "c2", "--bad", "c2"]).contains("the same commit"));
     assert!(user_error(&["--good", "c0", "--bad", "nosuch"]).contains("no ref 'nosuch'"));

@@ -27,6 +27,17 @@ fn attempt(repository: &ZooRepository, home: &Path, name: &str, arguments: &[&st
 }
 
 #[test]
+fn a_search_names_the_file_of_a_test_that_only_one_end_has() {
+    let repository = ZooRepository::of("test-only-in-new");
+    let home = home();
+    let arguments = ["bisect", "old..new", "--offline", "-k", "keeps_in_new_only"];
+    let printed = memprof(&repository.root(), home.path(), &arguments);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    let help = "add the same test to every commit: `--overlay new:tests/new_only.rs`";
+    assert!(printed.stderr.contains(help), "{}", printed.everything());
+}
+
+#[test]
 fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
     let repository = ZooRepository::of("test-only-in-new");
     let home = home();

@@ -55,6 +55,7 @@ pub mod stored_plan;
 mod stretch;
 mod temporary_folder;
 mod test_command;
+mod test_file;
 mod ways_out;
 #[cfg_attr(not(target_os = "linux"), path = "write_order_elsewhere.rs")]
 mod write_order;

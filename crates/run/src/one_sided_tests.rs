@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::files_beside;
 use crate::refusals::{self, Reason, Refusal, SharedReason};
+use crate::test_file::{self, root_of, roots};
 use memprof_build::attempts::Build;
 use memprof_build::builder::Builder;
 use memprof_build::failure::BuildFailure;
@@ -18,7 +19,6 @@ use memprof_build::provenance::Executable;
 use memprof_judge::results::added_test::AddedTest;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_plan::cells::{CellStatus, PlannedCell};
-use memprof_plan::request::MERGE_BASE;
 use memprof_plan::request::{OverlayMode, TargetKind};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_support::counted::{counted, some};
@@ -354,15 +354,7 @@ impl Completion<'_> {
     /// Returns the command that puts the donor's file into every revision.
     fn command(&self, gap: &Gap, path: &Utf8Path) -> String {
         let donor = &self.plan.revisions[gap.donor];
-        // A path on the disk is relative to where the user is.
-        let start = self.repository.start().strip_prefix(self.repository.root()).unwrap_or(Utf8Path::new(""));
-        let source = match path.strip_prefix(start) {
-            Ok(relative) if donor.working_tree => relative.to_string(),
-            Err(_) if donor.working_tree => self.repository.root().join(path).to_string(),
-            // The plan's own name for the merge base is no name that git knows.
-            _ if donor.spec == MERGE_BASE => format!("{}:{path}", donor.commit),
-            _ => format!("{}:{path}", donor.spec),
-        };
+        let source = test_file::overlay_source(self.repository, donor, path);
         format!("only {} has it; `--overlay {source}` puts it into both", donor.name)
     }
 
@@ -478,24 +470,6 @@ fn executable<'a>(build: &'a Build, gap: &Gap) -> Option<&'a Executable> {
     executables
         .iter()
         .find(|one| one.package == gap.package && one.binary == gap.binary && one.kind == gap.kind)
-}
-
-/// Returns the files in a package that cargo takes for the root of a test target.
-fn roots(binary: &str) -> [Utf8PathBuf; 2] {
-    [format!("tests/{binary}.rs").into(), format!("tests/{binary}/main.rs").into()]
-}
-
-/// Returns which of these files a revision has. A link has no content of its own.
-fn root_of(
-    repository: &Repository,
-    revision: &Revision,
-    folder: &Utf8Path,
-    binary: &str,
-) -> Option<Utf8PathBuf> {
-    let is_file = |root: &Utf8PathBuf| {
-        matches!(repository.show(&revision.commit, folder.join(root).as_str()), Ok(Some(_)))
-    };
-    roots(binary).into_iter().find(is_file)
 }
 
 /// The packages' folders by commit, each searched for once.

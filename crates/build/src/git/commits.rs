@@ -108,24 +108,19 @@ fn hash(line: &str) -> &str {
 fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Result<UserError> {
     if good.commit == bad.commit {
         let message = format!("{} and {} are the same commit", good.spec, bad.spec);
-        return Ok(UserError::new(message).help("choose two commits: --good v1.2 --bad main"));
+        return Ok(UserError::new(message).help("choose two commits: HEAD~1..HEAD"));
     }
     let message = format!("{} is not in the history of {}", good.spec, bad.spec);
     let help = match repository.merge_base(&[good.commit, bad.commit])? {
         Some(base) if base == bad.commit => {
-            format!(
-                "it comes after it; swap them: --good {} --bad {} (the search finds growth and shrinkage)",
-                bad.spec, good.spec
-            )
+            let range = pasted(bad, good);
+            format!("it comes after it; swap them: {range} (the search finds growth and shrinkage)")
         }
         Some(base) => {
             let commit = repository.commit(&base)?;
-            format!(
-                "their histories fork at {} ({}); use --good {}",
-                &base[..12],
-                commit.subject,
-                &base[..12]
-            )
+            let short = &base[..12];
+            let range = pasted(End { spec: short, commit: &base }, bad);
+            format!("their histories fork at {short} ({}); use {range}", commit.subject)
         }
         None if repository.is_shallow() => {
             "this is a shallow clone; `git fetch --unshallow` fetches the rest of the history".to_owned()
@@ -133,6 +128,16 @@ fn no_way(repository: &Repository, good: End<'_>, bad: End<'_>) -> anyhow::Resul
         None => "they have no common ancestor".to_owned(),
     };
     Ok(UserError::new(message).help(help))
+}
+
+/// Returns a range that `bisect` and `history` accept. The working tree is no end of `FROM..TO`, and neither is
+/// a merge base.
+fn pasted(from: End<'_>, to: End<'_>) -> String {
+    let name = |end: End<'_>| {
+        if end.spec.contains("..") { end.commit[..12].to_owned() } else { end.spec.to_owned() }
+    };
+    let separator = if [from, to].iter().any(|end| end.spec == ".") { " " } else { ".." };
+    format!("{}{separator}{}", name(from), name(to))
 }
 
 /// Returns the pairs of parent and child that differ in these paths.

@@ -53,7 +53,7 @@ use memprof_support::user_error::UserError;
 
 /// Builds and measures the commits of a plan.
 pub struct CommitRunner<'a> {
-    session: &'a Session<'a>,
+    pub(super) session: &'a Session<'a>,
     pub(super) plan: &'a Plan,
     folder: &'a RunFolder,
     pub(super) notes: &'a BuildNotes<'a>,

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use crate::bisect::commit_runner::CommitRunner;
 use crate::bisect::record::Task;
 use crate::planned;
+use crate::test_file::{overlay_source, root_of};
+use memprof_build::inject::committed_package;
 use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{ListedRevision, NotMeasured};
+use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 use memprof_support::counted::counted;
 use memprof_support::event::{Event, Sink};
@@ -46,7 +49,7 @@ impl CommitRunner<'_> {
             let unmeasured = ends.iter().zip(&not_measured).find_map(|(&end, all)| Some((end, all.first()?)));
             return Err(match unmeasured {
                 Some((end, executable)) => self.without_figure(end, not_measured_text(executable)).into(),
-                None => self.no_common_test(&planned).into(),
+                None => self.no_common_test(&planned)?.into(),
             });
         }
         if common.len() > 1 && !matches!(self.record.task, Task::History { .. }) {
@@ -88,18 +91,43 @@ impl CommitRunner<'_> {
         });
     }
 
-    fn no_common_test(&self, planned: &[PlannedCell]) -> UserError {
+    fn no_common_test(&self, planned: &[PlannedCell]) -> anyhow::Result<UserError> {
         let of = |index: usize| {
             let of_end = planned.iter().find(|one| runs_at(planned, index, &one.cell));
             of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
         };
         let (good, bad) = (&self.record.good, &self.record.bad);
-        UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
-            "{good} has {}, {bad} has {}; add the same test to every commit, for example with \
-             `--overlay memory.rs=tests/memory.rs`",
+        let cure = match self.file_of_one_end(planned)? {
+            Some(source) => format!("add the same test to every commit: `--overlay {source}`"),
+            None => "write a test that compiles in every commit, and add it: --overlay FILE=tests/NAME.rs"
+                .to_owned(),
+        };
+        Ok(UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
+            "{good} has {}, {bad} has {}; {cure}",
             of(0),
             of(1)
-        ))
+        )))
+    }
+
+    /// Returns the file of a test that only one end runs, as `--overlay` names it: rather that of the bad end, which is
+    /// newer. A unit test has no file of its own.
+    fn file_of_one_end(&self, planned: &[PlannedCell]) -> anyhow::Result<Option<String>> {
+        let repository = self.session.repository;
+        for (index, &end) in self.ends().iter().enumerate().rev() {
+            let revision = &self.plan.revisions[end];
+            let is_of_file = |one: &&PlannedCell| {
+                let is_run = one.revision == index && one.status == CellStatus::Run;
+                is_run && one.cell.test.kind == TargetKind::Test
+            };
+            for test in planned.iter().filter(is_of_file).map(|one| &one.cell.test) {
+                let folder = committed_package::folder(repository, &revision.commit, &test.package)?;
+                let Some(folder) = folder else { continue };
+                if let Some(root) = root_of(repository, revision, &folder, &test.binary) {
+                    return Ok(Some(overlay_source(repository, revision, &folder.join(root))));
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn several_tests(&self, common: &[&CellId]) -> UserError {

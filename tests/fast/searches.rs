@@ -1,0 +1,73 @@
+//! The plan of `bisect` and `history`, on real repositories, and what is wrong with a range of commits.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+
+use crate::support::TestRepository;
+use cargo_memprof::arguments::command::CommandArguments;
+use cargo_memprof::arguments::command_line;
+use cargo_memprof::search::plan::{SearchPlan, SearchRequest, ends};
+use memprof_run::bisect::record::Task;
+use memprof_support::advice::help;
+use memprof_support::event::Event;
+
+const MANIFEST: &str = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+
+/// Plans `history` with these arguments. Returns the warnings, too.
+fn planned(repository: &TestRepository, arguments: &[&str]) -> anyhow::Result<(SearchPlan, Vec<String>)> {
+    let argv = ["cargo-memprof", "history"].iter().chain(arguments).map(OsString::from);
+    let CommandArguments::History(history) = command_line::parse(argv).unwrap().command else {
+        panic!("it is a history");
+    };
+    let (good, bad) = ends(&history.range)?;
+    let request = SearchRequest { good: &good, bad: &bad, paths: &[], measuring: &history.measuring };
+    let warnings = RefCell::new(Vec::new());
+    let collect = |event: Event| {
+        if let Event::Warning { message, .. } = event {
+            warnings.borrow_mut().push(message);
+        }
+    };
+    let task = |_: &_| Ok(Task::History { commits: Vec::new(), tags: Vec::new() });
+    let plan = request.plan(&repository.open(), &collect, task)?;
+    Ok((plan, warnings.into_inner()))
+}
+
+/// `c0` to `c3` on main, of which `c1` alone has another `tests/a.rs`, and `side`, which forks at `c1`.
+fn with_tags() -> TestRepository {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST);
+    for (number, content) in ["// one\n", "// other\n", "// one\n", "// one\n"].iter().enumerate() {
+        repository.write("src/lib.rs", format!("// {number}\n"));
+        repository.write("tests/a.rs", content);
+        repository.commit(&format!("change {number}"));
+        repository.git(["tag", &format!("c{number}")]);
+    }
+    repository.git(["switch", "--quiet", "--create", "side", "c1"]);
+    repository.write("src/lib.rs", "// side\n");
+    repository.commit("on the side");
+    repository.git(["switch", "--quiet", "main"]);
+    repository
+}
+
+#[test]
+fn a_range_that_is_none_is_answered_with_one_that_is() {
+    let repository = with_tags();
+    let advice = |range: &[&str]| {
+        let error = planned(&repository, range).err().unwrap_or_else(|| panic!("{range:?} is a range"));
+        (error.to_string(), help(&error).unwrap_or_default())
+    };
+    let fork = repository.git(["rev-parse", "--short=12", "c1"]);
+    let (_, same) = advice(&["c2..c2"]);
+    assert_eq!(same, "choose two commits: HEAD~1..HEAD");
+    let (message, swapped) = advice(&["c3..c1"]);
+    assert!(message.contains("c3 is not in the history of c1"), "{message}");
+    assert_eq!(swapped, "it comes after it; swap them: c1..c3 (the search finds growth and shrinkage)");
+    let (_, forked) = advice(&["side..c3"]);
+    assert_eq!(forked, format!("their histories fork at {fork} (change 1); use {fork}..c3"));
+    repository.write("src/lib.rs", "// changed\n");
+    let (_, swapped) = advice(&[".", "c1"]);
+    assert!(swapped.contains("swap them: c1 . (the search"), "{swapped}");
+    for range in [&["c1..c3"][..], &[&format!("{fork}..c3")], &["c1", "."]] {
+        planned(&repository, range).unwrap();
+    }
+}
