@@ -51,9 +51,15 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
                 .help("add an --output FILE for each of the other formats"));
         }
     }
-    if outputs.iter().any(|output| output.format.is_of_call_sites() && output.file.is_none()) {
+    let unnamed = outputs.iter().find(|output| output.format.is_of_call_sites() && output.file.is_none());
+    if let Some(unnamed) = unnamed {
+        let file = match unnamed.format {
+            Format::Dhat => "memory.dhat.json",
+            Format::Folded => "memory.folded",
+            _ => "memory.pb.gz",
+        };
         return Err(UserError::new("call sites need a file: there is one for each test and ref")
-            .help("add --output memory.pb.gz; the names of test and ref are put before its extension"));
+            .help(format!("add --output {file}; the names of test and ref are put before its extension")));
     }
     Ok(outputs)
 }
@@ -116,6 +122,14 @@ mod tests {
     fn an_unclear_format_is_an_error() {
         assert!(shown(&[], &["report"]).unwrap_err().contains("has no known extension"));
         assert!(shown(&[Format::Csv, Format::Json], &[]).unwrap_err().contains("standard output"));
+        for (format, file) in [
+            (Format::Pprof, "--output memory.pb.gz;"),
+            (Format::Dhat, "--output memory.dhat.json;"),
+            (Format::Folded, "--output memory.folded;"),
+        ] {
+            let error = shown(&[format], &[]).unwrap_err();
+            assert!(error.contains("call sites need a file") && error.contains(file), "{error}");
+        }
         assert!(shown(&[], &["a.md", "a.md"]).unwrap_err().contains("twice"));
         assert!(shown(&[], &["a.md", "./a.md"]).unwrap_err().contains("twice"));
     }
