@@ -29,7 +29,8 @@ pub fn plan(
     anyhow::ensure!(plan.revisions.len() == 2, "a diff has two sides, and not {}", plan.revisions.len());
     refuse_same(&plan, [request.good, request.bad], repository)?;
     let range = ends_alone(&plan);
-    request.over(plan, &range, repository, Task::Prove(PartsSearch::new(most_builds)))
+    let task = Task::Prove(PartsSearch::new(most_builds));
+    request.over(plan, &range, repository, task, context.console)
 }
 
 /// # Errors

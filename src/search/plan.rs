@@ -12,6 +12,7 @@ use crate::request::sides;
 use memprof_build::git::commits::{self, End, Range};
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::{resolve, run_id};
+use memprof_build::inject::checkpoint_lines;
 use memprof_build::inject::hidden_changes;
 use memprof_build::inject::overlay;
 use memprof_build::inject::overlay_packages;
@@ -91,7 +92,7 @@ impl SearchRequest<'_> {
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
         let range = commits::between(repository, good, bad, self.paths)?;
         let task = task(&range)?;
-        self.over(plan, &range, repository, task)
+        self.over(plan, &range, repository, task, sink)
     }
 
     /// Resolves the two ends.
@@ -112,7 +113,7 @@ impl SearchRequest<'_> {
             .into());
         }
         overlay_packages::complete(&mut plan, repository, sink)?;
-        hidden_changes::note(&mut plan, repository, sink)?;
+        checkpoint_lines::note(&mut plan, repository, sink)?;
         if !self.measuring.device.is_empty() {
             plan.request.give_devices(&self.measuring.device);
         }
@@ -126,6 +127,7 @@ impl SearchRequest<'_> {
         range: &Range,
         repository: &Repository,
         task: Task,
+        sink: &dyn Sink,
     ) -> anyhow::Result<SearchPlan> {
         let threshold = self.threshold()?;
         let search = SearchRecord {
@@ -149,6 +151,7 @@ impl SearchRequest<'_> {
             efforts: Vec::new(),
         };
         expand(&mut plan, range, repository)?;
+        hidden_changes::note_replaced(&mut plan, repository, sink)?;
         Ok(SearchPlan { search, plan })
     }
 

@@ -71,3 +71,23 @@ fn a_range_that_is_none_is_answered_with_one_that_is() {
         planned(&repository, range).unwrap();
     }
 }
+
+#[test]
+fn an_overlay_that_hides_a_change_between_the_ends_is_named() {
+    let repository = with_tags();
+    let noted = |content: &str, range: &str| {
+        let source = repository.beside("a.rs");
+        std::fs::write(&source, content).unwrap();
+        let overlay = format!("{}=tests/a.rs", source.display());
+        let (planned, warnings) = planned(&repository, &[range, "--overlay", &overlay]).unwrap();
+        assert_eq!(planned.plan.notes, warnings, "the plan keeps what was warned of");
+        warnings
+    };
+    let short = |name: &str| repository.git(["rev-parse", "--short=7", name]);
+    let (c0, c1) = (short("c0"), short("c1"));
+    let expected = format!(
+        "the overlay replaces tests/a.rs, which differs between c0 ({c0}) and {c1}: this change is not measured"
+    );
+    assert_eq!(noted("// one\n", "c0..c3"), [expected]);
+    assert!(noted("// one\n", "c2..c3").is_empty());
+}

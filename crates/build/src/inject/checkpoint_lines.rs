@@ -13,7 +13,7 @@ use memprof_support::user_error::UserError;
 ///
 /// # Errors
 /// A checkpoint is for a ref that is not compared.
-pub(crate) fn note(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
+pub fn note(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
     let mut notes = Vec::new();
     for checkpoint in &plan.request.checkpoints_at {
         if !plan.revisions.iter().any(|revision| revision.gets(checkpoint)) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::git::repository::Repository;
 use crate::inject::checkpoint_lines;
@@ -29,6 +29,14 @@ const NAMED: usize = 3;
 /// An overlay cannot be read.
 pub fn note(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
     checkpoint_lines::note(plan, repository, sink)?;
+    note_replaced(plan, repository, sink)
+}
+
+/// Warns of each change that the overlay hides, as [`note`] does. The plan may have all commits of a range.
+///
+/// # Errors
+/// An overlay cannot be read.
+pub fn note_replaced(plan: &mut Plan, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<()> {
     let is_one_tree = plan.revisions.windows(2).all(|pair| pair[0].tree == pair[1].tree);
     if plan.request.overlay.is_empty() || is_one_tree {
         return Ok(());
@@ -56,8 +64,9 @@ fn hidden_change(
     repository: &Repository,
 ) -> anyhow::Result<Option<(String, String)>> {
     let mut versions: Vec<(&Revision, Option<Version>)> = Vec::new();
+    let mut folders = PackageFolders { repository, last: None };
     for revision in &plan.revisions {
-        versions.push((revision, Version::replaced_by(file, revision, repository)?));
+        versions.push((revision, Version::replaced_by(file, revision, &mut folders)?));
     }
     let (baseline, old) = &versions[plan.baseline];
     let is_same =
@@ -95,11 +104,12 @@ impl Version {
     fn replaced_by(
         file: &OverlayFile,
         revision: &Revision,
-        repository: &Repository,
+        folders: &mut PackageFolders<'_>,
     ) -> anyhow::Result<Option<Self>> {
+        let repository = folders.repository;
         let folder = match &file.package {
             None => Utf8PathBuf::new(),
-            Some(name) => match committed_package::folder(repository, &revision.commit, name)? {
+            Some(name) => match folders.of(name, &revision.commit)? {
                 Some(folder) => folder,
                 None => return Ok(None),
             },
@@ -120,10 +130,40 @@ impl Version {
     }
 }
 
+/// Finds the folder of one package in one commit after the other.
+struct PackageFolders<'a> {
+    repository: &'a Repository,
+    /// The last folder, with mode and hash of its manifest.
+    last: Option<(Utf8PathBuf, (u32, String))>,
+}
+
+impl PackageFolders<'_> {
+    /// Returns the package's folder in a commit. As long as its manifest stays the same, no other one is read: a range
+    /// may have thousands of commits.
+    fn of(&mut self, name: &str, commit: &str) -> anyhow::Result<Option<Utf8PathBuf>> {
+        if let Some((folder, id)) = &self.last
+            && self.manifest(folder, commit)?.as_ref() == Some(id)
+        {
+            return Ok(Some(folder.clone()));
+        }
+        let Some(folder) = committed_package::folder(self.repository, commit, name)? else { return Ok(None) };
+        self.last = self.manifest(&folder, commit)?.map(|id| (folder.clone(), id));
+        Ok(Some(folder))
+    }
+
+    fn manifest(&self, folder: &Utf8Path, commit: &str) -> anyhow::Result<Option<(u32, String)>> {
+        self.repository.tree_entry(commit, folder.join("Cargo.toml").as_str())
+    }
+}
+
 /// The mode of a submodule in a tree.
 const SUBMODULE: u32 = 0o160_000;
 
 fn shown(revision: &Revision) -> String {
+    // A commit between the ends of a search has no other name.
+    if revision.name.starts_with(&revision.short()) {
+        return revision.name.clone();
+    }
     format!("{} ({})", revision.name, revision.short())
 }
 

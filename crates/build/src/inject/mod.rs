@@ -2,7 +2,7 @@
 //! Writes the checkout.
 
 pub mod checkout_edits;
-pub(crate) mod checkpoint_lines;
+pub mod checkpoint_lines;
 pub mod committed_package;
 pub(crate) mod external;
 pub mod hidden_changes;
