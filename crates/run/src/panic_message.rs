@@ -8,7 +8,7 @@ const MOST_LINES: usize = 10;
 
 /// A panic, as the standard library printed it.
 struct Panic<'a> {
-    /// The thread's name.
+    /// The thread's name; empty if the test's own hook did not print it.
     thread: &'a str,
     /// `src/lib.rs:5:9`. Before Rust 1.73, the text in quotes and then the place.
     place: &'a str,
@@ -19,22 +19,28 @@ struct Panic<'a> {
 /// Returns place and text of the panic that made the test fail: the last one of the test's thread, because
 /// earlier ones were caught. A test without a thread of its own runs in `main`.
 pub(crate) fn panic_message(stderr: &str, test: &str) -> Option<String> {
-    let panics = panics(stderr);
+    let mut panics = panics(stderr, heading);
+    if panics.is_empty() {
+        panics = self::panics(stderr, heading_of_hook);
+    }
     let last_of =
         |name: &str| panics.iter().rposition(|panic| panic.thread == name && !panic.is_end_of_another());
-    let index = last_of(test).or_else(|| last_of("main")).unwrap_or(0);
+    let index = last_of(test).or_else(|| last_of("main")).or_else(|| last_of("")).unwrap_or(0);
     let of_others = panics.iter().take(index).rev().find(|panic| panic.thread != test);
     let panic = panics.get(index)?;
     Some(of_others.filter(|_| panic.is_of_another_thread()).unwrap_or(panic).shown())
 }
 
-fn panics(stderr: &str) -> Vec<Panic<'_>> {
+/// Returns thread and place of a line that starts a panic.
+type Heading = fn(&str) -> Option<(&str, &str)>;
+
+fn panics(stderr: &str, heading: Heading) -> Vec<Panic<'_>> {
     let lines: Vec<&str> = stderr.lines().collect();
     let mut panics = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         if let Some((thread, place)) = heading(line) {
             let below = lines[index + 1..].iter().copied();
-            let text = below.take_while(|line| !is_end(line)).take(MOST_LINES).collect();
+            let text = below.take_while(|line| !is_end(line, heading)).take(MOST_LINES).collect();
             panics.push(Panic { thread, place: place.trim_end_matches(':'), text });
         }
     }
@@ -52,7 +58,13 @@ fn heading(line: &str) -> Option<(&str, &str)> {
     is_number(number).then_some((thread, place))
 }
 
-fn is_end(line: &str) -> bool {
+/// Returns the place of `panicked at PLACE`, which a test's own hook prints with `{info}`.
+fn heading_of_hook(line: &str) -> Option<(&str, &str)> {
+    let place = line.trim().strip_prefix("panicked at ")?;
+    place.trim_end_matches(':').ends_with(|last: char| last.is_ascii_digit()).then_some(("", place))
+}
+
+fn is_end(line: &str, heading: Heading) -> bool {
     let line = line.trim_start();
     let starts = ["note: ", "stack backtrace:", "test "];
     starts.iter().any(|start| line.starts_with(start)) || heading(line).is_some()
@@ -105,6 +117,17 @@ mod tests {
         let failure = "thread 'tests::a' panicked at src/lib.rs:8:9:\nwrong\n";
         assert_eq!(message(&format!("{printed}{failure}")), "src/lib.rs:8:9: wrong");
         assert_eq!(message(&format!("loading … {failure}")), "src/lib.rs:8:9: wrong");
+    }
+
+    #[test]
+    fn the_panic_that_a_hook_of_the_test_prints_is_quoted() {
+        let caught = "panicked at src/lib.rs:5:9:\nexpected\n";
+        let failure = "  panicked at src/lib.rs:8:9:\nwrong\n  left: 1\n";
+        assert_eq!(message(&format!("{caught}{failure}")), "src/lib.rs:8:9: wrong\n  left: 1");
+        assert_eq!(message("panicked at 'boom', src/lib.rs:5:9\n"), "'boom', src/lib.rs:5:9");
+        assert_eq!(message("panicked at the disco\n"), "");
+        let usual = "thread 'tests::a' panicked at src/lib.rs:2:9:\nusual\n";
+        assert_eq!(message(&format!("{usual}{failure}")).lines().next(), Some("src/lib.rs:2:9: usual"));
     }
 
     #[test]
