@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use anstream::adapter::strip_str;
 use camino::Utf8Path;
 
-use crate::panic_message::panic_message;
+use crate::panic_message::{is_of_memory_assertion, panic_message};
 use crate::process_group::{Exit, FinishedProcess};
 use memprof_build::harness_library::HarnessLibrary;
 use memprof_build::store::WrongBuild;
@@ -295,16 +295,6 @@ fn returned_error(stderr: &str) -> Option<String> {
     Some(lines[first..].iter().take(10).copied().collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
-/// Whether the message is of a memory assertion that does not hold: one of the crate's macros, or an
-/// `assert!` that shows the `Usage`. If the figure is unavailable, nobody knows whether it holds.
-fn is_of_memory_assertion(message: &str) -> bool {
-    let of_macro = ["assert_heap_peak! at ", "assert_no_leak! at ", "assert_allocations! at "];
-    if of_macro.iter().any(|start| message.contains(start)) {
-        return !message.contains("nobody knows whether the limit");
-    }
-    message.contains("heap: rise ") && message.contains("time: ") && !message.contains("unavailable")
-}
-
 /// Returns what Rust's handler of stack overflows printed, with what to do about it.
 fn stack_overflow(stderr: &str) -> Option<String> {
     let line = stderr.lines().rev().find(|line| line.ends_with("has overflowed its stack"))?;
@@ -493,6 +483,24 @@ mod tests {
         assert_eq!(after("assertion failed: used").0, failed);
         let caught = format!("{held}\nthread 'a' panicked at tests/a.rs:9:5:\nwrong");
         assert_eq!(after(&caught), (failed, Some("tests/a.rs:9:5: wrong".into())));
+    }
+
+    #[test]
+    fn a_memory_assertion_of_a_worker_counts_if_the_test_fails_after_it() {
+        let of = |stderr: &str| judged(Exit::Code(101), Some(BEGIN), "", stderr);
+        let held = "assert_no_leak! at tests/a.rs:5: 2.00 MiB are left, and the limit is 0 B";
+        let worker =
+            format!("\nthread '<unnamed>' (8) panicked at tests/a.rs:5:9:\n{held}\nnote: run with …\n");
+        let own = "\nthread 'a' (7) panicked at tests/a.rs:9:5:\nassertion failed: handle.join().is_ok()\n";
+        let other = "\nthread '<unnamed>' (9) panicked at tests/a.rs:7:9:\nother\n";
+        let (status, message) = of(&format!("{worker}{other}{own}"));
+        assert_eq!(status, Status::OverLimit);
+        let said = format!("tests/a.rs:5:9: {held}\ntests/a.rs:9:5: assertion failed: handle.join().is_ok()");
+        assert_eq!(message.unwrap(), said);
+        assert_eq!(of(&format!("{own}{worker}")).0, Status::Failed { exit_code: 101 });
+        assert_eq!(of(&format!("{other}{own}")).0, Status::Failed { exit_code: 101 });
+        let of_hook = format!("panicked at tests/a.rs:5:9:\n{held}\n");
+        assert_eq!(of(&of_hook), (Status::OverLimit, Some(format!("tests/a.rs:5:9: {held}"))));
     }
 
     #[test]

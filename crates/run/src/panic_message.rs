@@ -17,7 +17,8 @@ struct Panic<'a> {
 }
 
 /// Returns place and text of the panic that made the test fail: the last one of the test's thread, because
-/// earlier ones were caught. A test without a thread of its own runs in `main`.
+/// earlier ones were caught. A test without a thread of its own runs in `main`. A memory assertion of another thread
+/// that did not hold before comes first, because the test often fails by the result of `join`.
 pub(crate) fn panic_message(stderr: &str, test: &str) -> Option<String> {
     let mut panics = panics(stderr, heading);
     if panics.is_empty() {
@@ -26,9 +27,25 @@ pub(crate) fn panic_message(stderr: &str, test: &str) -> Option<String> {
     let last_of =
         |name: &str| panics.iter().rposition(|panic| panic.thread == name && !panic.is_end_of_another());
     let index = last_of(test).or_else(|| last_of("main")).or_else(|| last_of("")).unwrap_or(0);
-    let of_others = panics.iter().take(index).rev().find(|panic| panic.thread != test);
-    let panic = panics.get(index)?;
-    Some(of_others.filter(|_| panic.is_of_another_thread()).unwrap_or(panic).shown())
+    let own = panics.get(index)?;
+    let of_others = || panics[..index].iter().rev().filter(|panic| panic.thread != test);
+    let reason = of_others().next().filter(|_| own.is_of_another_thread()).unwrap_or(own).shown();
+    if is_of_memory_assertion(&reason) {
+        return Some(reason);
+    }
+    let mut of_limits = of_others().filter(|panic| panic.thread != own.thread).map(Panic::shown);
+    let of_limit = of_limits.find(|message| is_of_memory_assertion(message));
+    Some(of_limit.map_or(reason.clone(), |message| format!("{message}\n{reason}")))
+}
+
+/// Whether the message is of a memory assertion that does not hold: one of the crate's macros, or an
+/// `assert!` that shows the `Usage`. If the figure is unavailable, nobody knows whether it holds.
+pub(crate) fn is_of_memory_assertion(message: &str) -> bool {
+    let of_macro = ["assert_heap_peak! at ", "assert_no_leak! at ", "assert_allocations! at "];
+    if of_macro.iter().any(|start| message.contains(start)) {
+        return !message.contains("nobody knows whether the limit");
+    }
+    message.contains("heap: rise ") && message.contains("time: ") && !message.contains("unavailable")
 }
 
 /// Returns thread and place of a line that starts a panic.
