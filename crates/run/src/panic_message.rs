@@ -6,6 +6,9 @@ const THREAD: &str = "thread '";
 /// How many lines of a panic's text are quoted.
 const MOST_LINES: usize = 10;
 
+/// The last line of a process that a second panic of a thread aborted, before Rust 1.73.
+const DOUBLE_PANIC: &str = "thread panicked while panicking. aborting.";
+
 /// A panic, as the standard library printed it.
 struct Panic<'a> {
     /// The thread's name; empty if the test's own hook did not print it.
@@ -17,15 +20,23 @@ struct Panic<'a> {
 }
 
 /// Returns place and text of the panic that made the test fail: the last one of the test's thread, because
-/// earlier ones were caught. A test without a thread of its own runs in `main`. A memory assertion of another thread
-/// that did not hold before comes first, because the test often fails by the result of `join`.
+/// earlier ones were caught. If a destructor panicked during unwinding, it is the one before. A test without a
+/// thread of its own runs in `main`. A memory assertion of another thread that did not hold before comes first,
+/// because the test often fails by the result of `join`.
 pub(crate) fn panic_message(stderr: &str, test: &str) -> Option<String> {
     let mut panics = panics(stderr, heading);
     if panics.is_empty() {
         panics = self::panics(stderr, heading_of_hook);
     }
-    let last_of =
-        |name: &str| panics.iter().rposition(|panic| panic.thread == name && !panic.is_end_of_another());
+    let last_of = |name: &str| {
+        let of_thread = || (0..panics.len()).rev().filter(|&index| panics[index].thread == name);
+        let last = &panics[of_thread().next()?];
+        let is_of_destructor = last.is_end_by_destructor()
+            || (!last.is_end_of_another() && stderr.trim_end().ends_with(DOUBLE_PANIC));
+        let mut reasons = of_thread().filter(|&index| !panics[index].is_end_of_another());
+        let last = reasons.next()?;
+        Some(reasons.next().filter(|_| is_of_destructor).unwrap_or(last))
+    };
     let index = last_of(test).or_else(|| last_of("main")).or_else(|| last_of("")).unwrap_or(0);
     let own = panics.get(index)?;
     let of_others = || panics[..index].iter().rev().filter(|panic| panic.thread != test);
@@ -94,10 +105,16 @@ impl Panic<'_> {
 
     /// Whether this panic only says that another one could not unwind.
     fn is_end_of_another(&self) -> bool {
-        let said = self.text.first().copied().unwrap_or(self.place).trim_start_matches('\'');
-        ["panic in a destructor during cleanup", "panic in a function that cannot unwind"]
-            .iter()
-            .any(|text| said.starts_with(text))
+        self.is_end_by_destructor() || self.said().starts_with("panic in a function that cannot unwind")
+    }
+
+    /// Whether this panic only says that a destructor panicked during unwinding.
+    fn is_end_by_destructor(&self) -> bool {
+        self.said().starts_with("panic in a destructor during cleanup")
+    }
+
+    fn said(&self) -> &str {
+        self.text.first().copied().unwrap_or(self.place).trim_start_matches('\'')
     }
 
     /// Whether this panic only says that another thread panicked: the result of `join`, or of a scope.
@@ -156,6 +173,21 @@ mod tests {
         let failure = "thread 'tests::a' panicked at src/lib.rs:8:9:\nwrong\n";
         let abort = "thread 'tests::a' panicked at library/core/src/panicking.rs:225:5:\npanic in a function that cannot unwind\n";
         assert_eq!(message(&format!("{failure}{abort}")), "src/lib.rs:8:9: wrong");
+    }
+
+    #[test]
+    fn a_destructor_that_panics_during_unwinding_is_not_the_reason() {
+        let caught = "\nthread 'tests::a' (7) panicked at src/lib.rs:2:9:\nexpected\n";
+        let first = "\nthread 'tests::a' (7) panicked at src/lib.rs:8:9:\nwrong\nnote: run with …\n";
+        let of_drop = "\nthread 'tests::a' (7) panicked at src/lib.rs:3:9:\nof a destructor\nstack backtrace:\n  0: a\n";
+        let abort = "\nthread 'tests::a' (7) panicked at library/core/src/panicking.rs:233:5:\npanic in a destructor \
+                     during cleanup\nthread caused non-unwinding panic. aborting.\n";
+        let before_rust_1_73 = "thread panicked while panicking. aborting.\n";
+        for end in [abort, before_rust_1_73] {
+            assert_eq!(message(&format!("{caught}{first}{of_drop}{end}")), "src/lib.rs:8:9: wrong");
+        }
+        assert_eq!(message(&format!("{first}{abort}")), "src/lib.rs:8:9: wrong");
+        assert_eq!(message(&format!("{first}{of_drop}")), "src/lib.rs:3:9: of a destructor");
     }
 
     #[test]
