@@ -121,7 +121,14 @@ impl StepAnswer<'_> {
             StepKind::Commit => return self.commit(&figures, out),
             StepKind::Skipped => {
                 writeln!(out, "{bullet}One of {count} after {before}, up to {after}, changed it: {figures}")?;
-                writeln!(out, "{indent}the commits in between could not be measured:")?;
+                // The last one is the commit after the step.
+                let mut in_between = step.candidates.iter().rev().skip(1);
+                let why = if in_between.all(|candidate| candidate.skipped.is_some()) {
+                    "could not be measured"
+                } else {
+                    "have no figure; those without a reason were not tried"
+                };
+                writeln!(out, "{indent}the commits in between {why}:")?;
             }
             StepKind::Spread => {
                 let threshold = threshold(&report.threshold, report.unit);

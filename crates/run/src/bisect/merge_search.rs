@@ -160,14 +160,14 @@ impl MergeSearch<'_> {
         for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
             let Some(fork) = lineage.fork(step.before, tip) else { continue };
             let line = lineage.suspects(fork, tip);
-            let Some(mut end) = line.len().checked_sub(1) else { continue };
-            let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
-            while end > 0 && !is_measured(observations, line[end], remaining)? {
-                end -= 1;
+            if line.is_empty() {
+                continue;
             }
-            let unmeasured = line[end + 1..].to_vec();
-            let end = line[end];
+            let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
+            // Without the fork's figure, no figure of the branch says what the branch changed.
             let is_comparable = is_measured(observations, fork, remaining)?;
+            let last = if is_comparable { last_measured(&line, observations)? } else { 0 };
+            let (end, unmeasured) = (line[last], line[last + 1..].to_vec());
             let part = if is_comparable { difference(observations, fork, end) } else { 0 };
             branches.push(MergedBranch { fork, end, part, unmeasured });
         }
@@ -179,16 +179,45 @@ impl MergeSearch<'_> {
 struct MergedBranch {
     /// The last commit of the other side that the branch had in its history.
     fork: usize,
-    /// The branch's last commit that can be measured, or the fork.
+    /// The commit up to which the branch can be measured, or the fork.
     end: usize,
     /// By how much these two differ; zero if the fork cannot be measured.
     part: i128,
-    /// The commits after the end.
+    /// The commits after the end. Not each of them was tried.
     unmeasured: Vec<usize>,
 }
 
-/// Returns the step of a merge whose branches do not explain it. Commits of a branch that cannot be
-/// measured may have made the difference.
+/// Returns the position of a commit of a branch that can be measured: the tip, or one before a commit
+/// that cannot. The fork is at 0, and has a figure. Commits that cannot be measured often follow each
+/// other, so the steps back double. Then the gap after the first commit with a figure is halved.
+fn last_measured(line: &[usize], observations: &Observations) -> Result<usize, NextMeasurement> {
+    let is_measured = |position: usize, high: usize| {
+        let steps = 1 + halvings(high - position) + halvings(line.len());
+        is_measured(observations, line[position], Remaining { commits: line.len(), steps })
+    };
+    let (mut low, mut high) = (line.len().saturating_sub(1), line.len());
+    let mut stride = 1;
+    while low > 0 && !is_measured(low, high)? {
+        if low == 1 {
+            return Ok(0);
+        }
+        high = low;
+        low = low.saturating_sub(stride).max(1);
+        stride *= 2;
+    }
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if is_measured(middle, high)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+/// Returns the step of a merge whose branches do not explain it. Commits of a branch that have no
+/// figure may have made the difference.
 fn beside_its_branches(mut step: HistoryStep, branches: &[MergedBranch]) -> HistoryStep {
     step.between = branches.iter().flat_map(|branch| branch.unmeasured.iter().copied()).collect();
     step.between.sort_unstable();
@@ -242,16 +271,28 @@ mod tests {
         merges: Merges,
         figures: &[Option<i64>],
     ) -> Vec<HistoryStep> {
+        answer_and_builds(lineage, goal, merges, figures).0
+    }
+
+    /// The answer, and how many commits were measured for it.
+    fn answer_and_builds(
+        lineage: &Lineage,
+        goal: SearchGoal,
+        merges: Merges,
+        figures: &[Option<i64>],
+    ) -> (Vec<HistoryStep>, usize) {
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
         let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
         let search = MergeSearch { lineage, goal, merges, rule: &rule };
         let mut observations = Observations::new(figures.len());
+        let mut builds = 0;
         for _ in 0..figures.len() * 3 {
             match search.answer(&observations) {
-                Ok(Answer::Steps(steps)) => return steps,
+                Ok(Answer::Steps(steps)) => return (steps, builds),
                 Ok(other) => panic!("{other:?}"),
                 Err(NextMeasurement::Measure(commit, _)) => {
+                    builds += 1;
                     let samples = figures[commit].map(|figure| Observation::Samples(vec![figure]));
                     observations.record(commit, samples.unwrap_or(Observation::Skipped));
                 }
@@ -360,6 +401,38 @@ mod tests {
         let figures = [Some(10), Some(10), None, None, None, Some(90), Some(90)];
         let found = steps(&with_a_long_branch(), SearchGoal::Largest, &figures);
         assert_eq!(found, [(1, vec![2, 3, 4], 5, StepKind::Skipped)]);
+    }
+
+    /// 64 merges the branch from 3 to 63, which begins at 1. 2 is on the main line.
+    fn with_61_commits_on_a_branch() -> Lineage {
+        let mut parents = vec![vec![], vec![0], vec![1], vec![1]];
+        parents.extend((4..64).map(|commit| vec![commit - 1]));
+        parents.push(vec![2, 63]);
+        lineage(&parents.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_long_branch_that_cannot_be_measured_takes_few_builds() {
+        let lineage = with_61_commits_on_a_branch();
+        let branch: Vec<usize> = (3..64).collect();
+        let searched = |figure: &dyn Fn(usize) -> Option<i64>| {
+            let figures: Vec<_> = (0..65).map(figure).collect();
+            let (steps, builds) = answer_and_builds(&lineage, SearchGoal::Largest, Merges::Enter, &figures);
+            assert_eq!(steps.len(), 1);
+            (steps[0].before, steps[0].between.clone(), steps[0].after, steps[0].kind, builds)
+        };
+        let of_merge = |commit| Some(if commit == 64 { 90 } else { 10 });
+        // Four builds on the main line.
+        let none = searched(&|commit| of_merge(commit).filter(|_| !branch.contains(&commit)));
+        assert_eq!(none, (2, branch.clone(), 64, StepKind::Skipped, 4 + 7));
+        let no_fork = searched(&|commit| of_merge(commit).filter(|_| commit != 1));
+        assert_eq!(no_fork, (2, branch.clone(), 64, StepKind::Skipped, 4));
+        // The last ten commits have no figure.
+        let in_branch = |commit: usize| Some(if commit >= 20 { 90 } else { 10 });
+        let grown = |commit| if commit < 3 { Some(10) } else { in_branch(commit) };
+        let found = searched(&|commit| grown(commit).filter(|_| !(54..64).contains(&commit)));
+        assert_eq!((found.0, found.2, found.3), (19, 20, StepKind::Commit));
+        assert!(found.4 <= 4 + 8 + 6, "{} builds", found.4);
     }
 
     #[test]
