@@ -1,11 +1,13 @@
 //! Tests without figures that can be compared: their executables cannot be measured, or they fail at both ends.
 
+use cargo_memprof::arguments::values;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, cells};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
 use memprof_plan::request::{RefRequest, Request, TestRequest};
+use memprof_plan::rule::Judging;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
 use memprof_report::options::{Format, Options, Rows};
@@ -146,6 +148,27 @@ fn a_threshold_that_no_figure_was_checked_against_is_a_fault() {
     for checked in ["heap.peak=5%", "gpu.*.peak=5%", "gpu.0.peak=off", "heap.peak=5%,checkpoint=d*"] {
         assert!(!judged(checked, 0).contains("was not checked"), "{checked}");
     }
+}
+
+#[test]
+fn a_threshold_may_be_about_a_test_that_cannot_be_compared() {
+    let done = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let read = Log::new().checkpoint("read", &[("heap.peak", 1 << 20)]);
+    let both = || Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &done).passed("t", 1, 0, &done);
+    let judged = |synthetic: Synthetic, checkpoint: &str| {
+        let rules = vec![values::threshold(&format!("heap.peak=5%,checkpoint={checkpoint}")).unwrap()];
+        let comparison = compare(&synthetic.judging(Judging { rules, ..Judging::default() }).results());
+        (comparison.unchecked, comparison.notes.concat())
+    };
+    let text = |reason: &str| format!("the threshold of heap.peak at 'read' was not checked: {reason}");
+    let failed = |side| both().failed("u", side, Status::Failed { exit_code: 101 }, "", None);
+    assert_eq!(judged(failed(0).passed("u", 1, 0, &read), "read").0, 0, "fixed");
+    assert_eq!(judged(failed(1).passed("u", 0, 0, &read), "read").0, 0, "broken");
+    assert_eq!(judged(both().passed("u", 1, 0, &read), "read").0, 0, "a new test");
+    assert_eq!(judged(both().passed("u", 1, 0, &read), "raed").0, 1, "a new test without the checkpoint");
+    let with_read = done.clone().checkpoint("read", &[("heap.peak", 1 << 20)]);
+    let added = both().passed("u", 0, 0, &done).passed("u", 1, 0, &with_read);
+    assert_eq!(judged(added, "read"), (1, text("only pr/1 has a figure for it")));
 }
 
 #[test]

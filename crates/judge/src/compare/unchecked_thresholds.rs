@@ -1,50 +1,113 @@
 //! Thresholds on the command line for which no compared test has a figure, as on a machine without its GPU or with a
 //! mistyped checkpoint.
 
+use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
+use crate::results::outcome::Status;
 use crate::verdict::limits::{self, Limits};
 use memprof_plan::rule::Rule;
+use memprof_support::labels;
 
 /// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
-/// compared test. None counts if tests did not run because their code is the same: these may have the figures. The
-/// same is true of the tests of other shards: the merged run judges all of them.
+/// compared test. It does not if a test that failed, or that only one side has, may have the figure. None counts if
+/// tests did not run because their code is the same: these may have the figures. The same is true of the tests of
+/// other shards: the merged run judges all of them.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
     if comparison.is_shard {
         return (0, Vec::new());
     }
-    // A rule, and whether a compared test has its figures.
-    let mut rules: Vec<(&Rule, bool)> = Vec::new();
-    for view in comparison.pairs().filter(PairView::is_compared) {
+    let mut rules: Vec<(&Rule, Coverage<'_>)> = Vec::new();
+    for view in comparison.pairs() {
         let test = format!("{} {}", view.cell.id.test, view.cell.id.title);
         for rule in limits.must_check(&test) {
-            let checked = is_checked(rule, &view);
-            match rules.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
-                Some((_, any)) => *any |= checked,
-                None => rules.push((rule, checked)),
-            }
+            let at = rules.iter().position(|(known, _)| std::ptr::eq(*known, rule)).unwrap_or_else(|| {
+                rules.push((rule, Coverage::default()));
+                rules.len() - 1
+            });
+            rules[at].1.add(comparison, rule, &view);
         }
     }
-    let note = |rule: &Rule| {
-        let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
-        let metric = &rule.metric;
-        format!("the threshold of {metric}{checkpoint} was not checked: no compared test has a figure for it")
-    };
-    let notes: Vec<String> =
-        rules.into_iter().filter(|(_, checked)| !checked).map(|(rule, _)| note(rule)).collect();
+    let unchecked = rules.iter().filter(|(_, coverage)| coverage.is_unchecked());
+    let notes: Vec<String> = unchecked.map(|(rule, coverage)| note(rule, coverage)).collect();
     (if comparison.same_code.is_empty() { notes.len() } else { 0 }, notes)
 }
 
-/// Whether both sides have a figure at a checkpoint of the rule.
-fn is_checked(rule: &Rule, view: &PairView<'_>) -> bool {
+/// What the tests of a rule have.
+#[derive(Default)]
+struct Coverage<'a> {
+    /// Whether the rule covers a compared test.
+    is_compared: bool,
+    /// Whether both sides of a compared test have a figure.
+    is_checked: bool,
+    /// Whether a test that is not compared has a figure, or failed.
+    may_be_elsewhere: bool,
+    /// The refs that have a figure in a compared test whose other side lacks it.
+    one_sided: Vec<&'a str>,
+}
+
+impl<'a> Coverage<'a> {
+    fn add(&mut self, comparison: &Comparison, rule: &Rule, view: &PairView<'a>) {
+        if !view.is_compared() {
+            let sides = [view.baseline, view.candidate];
+            let has_figure = |side: &&Aggregate| has_figure(rule, view, side);
+            self.may_be_elsewhere |=
+                sides.iter().any(|side| has_failed(comparison, side)) || sides.iter().any(has_figure);
+            return;
+        }
+        self.is_compared = true;
+        let [of_baseline, of_candidate, of_both] = figures(rule, view);
+        self.is_checked |= of_both;
+        for (has_figure, name) in [(of_baseline, &view.old.name), (of_candidate, &view.new.name)] {
+            if has_figure && !of_both && !self.one_sided.contains(&&**name) {
+                self.one_sided.push(name);
+            }
+        }
+    }
+
+    fn is_unchecked(&self) -> bool {
+        self.is_compared && !self.is_checked && !self.may_be_elsewhere
+    }
+}
+
+/// `the threshold of gpu.0.peak was not checked: no compared test has a figure for it`.
+fn note(rule: &Rule, coverage: &Coverage<'_>) -> String {
+    let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
+    let reason = match &coverage.one_sided[..] {
+        [] => "no compared test has a figure for it".to_owned(),
+        [only] => format!("only {} has a figure for it", labels::one_line(only)),
+        _ => "no compared test has a figure for it on both sides".to_owned(),
+    };
+    format!("the threshold of {}{checkpoint} was not checked: {reason}", rule.metric)
+}
+
+/// Whether the baseline, the candidate, and both at one row have a figure at a checkpoint of the rule.
+fn figures(rule: &Rule, view: &PairView<'_>) -> [bool; 3] {
     let column = view.column(&rule.metric);
-    view.rows.iter().any(|row| {
-        let figures = column.at(row);
+    let mut found = [false; 3];
+    for row in view.rows {
         let [old, new] =
             [row.baseline.map(|at| view.baseline.keys[at]), row.candidate.map(|at| view.candidate.keys[at])];
         let labels: Vec<&str> =
             old.into_iter().chain(new).map(|key| &view.cell.labels[key.label as usize][..]).collect();
-        figures.baseline.is_some()
-            && figures.candidate.is_some()
-            && limits::is_at(rule.checkpoint.as_deref(), &labels)
-    })
+        if limits::is_at(rule.checkpoint.as_deref(), &labels) {
+            let figures = column.at(row);
+            let [old, new] = [figures.baseline.is_some(), figures.candidate.is_some()];
+            found = [found[0] || old, found[1] || new, found[2] || (old && new)];
+        }
+    }
+    found
+}
+
+/// Whether the runs of a side that passed have a figure at a checkpoint of the rule.
+fn has_figure(rule: &Rule, view: &PairView<'_>, side: &Aggregate) -> bool {
+    let Some(column) = side.column(&rule.metric) else { return false };
+    let is_at = |label: &str| limits::is_at(rule.checkpoint.as_deref(), &[label]);
+    let mut keys = side.keys.iter().enumerate();
+    side.availability == Availability::Measured
+        && keys.any(|(at, key)| is_at(&view.cell.labels[key.label as usize]) && column.figure(at).is_some())
+}
+
+fn has_failed(comparison: &Comparison, side: &Aggregate) -> bool {
+    let mut failed = side.failed.iter().map(|run| &comparison.runs[*run].record.outcome.status);
+    failed.any(Status::is_failure)
 }
