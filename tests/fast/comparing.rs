@@ -12,6 +12,7 @@ use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::file;
 use memprof_judge::results::stored;
 use memprof_judge::verdict::kinds::Verdict;
+use memprof_plan::budget::{Budget, BudgetLimit};
 use memprof_plan::rule::Judging;
 use memprof_report::options::{Format, Options};
 use memprof_support::user_error::UserError;
@@ -314,6 +315,21 @@ fn two_runs_are_judged_by_the_rules_of_the_second() {
     assert_eq!(compared("1GiB", "100B"), (1, vec![note.clone()]));
     assert_eq!(compared("100B", "1GiB"), (0, vec![note]));
     assert_eq!(compared("100B", "100B"), (1, vec![]));
+}
+
+#[test]
+fn two_runs_have_the_metrics_that_either_asked_for() {
+    let run = |asked: &[&str], file: &str, line| {
+        let limit = BudgetLimit { line, metric: "heap.peak".to_owned(), ..BudgetLimit::default() };
+        let budget = Budget { file: file.to_owned(), limits: vec![limit] };
+        let asked = asked.iter().map(|&metric| metric.to_owned()).collect();
+        let judging = Judging { asked, budget: Some(budget), ..Judging::default() };
+        Synthetic::new(&["main"]).judging(judging).passed("t", 0, 0, &heap(&[("a", 10)])).results()
+    };
+    let (a, b) = (run(&["heap.total", "heap.peak"], "old.json", 3), run(&["heap.peak"], "new.json", 7));
+    let merged = merge(a, b);
+    assert_eq!(merged.plan.request.judging.asked, ["heap.peak", "heap.total"]);
+    assert!(merged.notes.is_empty(), "{:?}", merged.notes);
 }
 
 #[test]

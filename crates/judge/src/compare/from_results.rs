@@ -2,6 +2,7 @@
 //! candidate with the baseline. Also merges the results of two runs of the tool.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
 
 use camino::Utf8Path;
 use indexmap::IndexMap;
@@ -22,9 +23,11 @@ use crate::results::comparability::{self, IncomparableMetrics};
 use crate::results::measurement::Names;
 use crate::results::same_code::SameCode;
 use crate::results::stored::{Builds, Results, Run};
+use memprof_plan::budget::BudgetLimit;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::metric::{Unit, order};
 use memprof_plan::request::{BuildOptions, RefRequest, Request};
+use memprof_plan::rule::Judging;
 use memprof_plan::search_options::SearchOptions;
 use memprof_plan::side;
 
@@ -288,7 +291,7 @@ fn log_notes(results: &Results) -> Vec<String> {
 }
 
 /// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
-/// other revisions are candidates. The rules are those of the second run. Names that both runs use
+/// other revisions are candidates. The rules are those of the second run, the metrics asked for those of both. Names that both runs use
 /// get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
@@ -305,9 +308,13 @@ pub fn merge(a: Results, b: Results) -> Results {
     // The axes of one run do not make the revisions of both.
     plan.search = None;
     plan.request.axes.clear();
-    let has_other_rules = plan.request.judging != b.plan.request.judging;
+    let has_other_rules = !have_same_rules(&plan.request.judging, &b.plan.request.judging);
     let rules = format!("judged by the rules of {}: those of {} differ", b.plan.id, plan.id);
-    plan.request.judging = b.plan.request.judging;
+    let judging_of_a = mem::replace(&mut plan.request.judging, b.plan.request.judging);
+    let asked = &mut plan.request.judging.asked;
+    let only_of_a: Vec<String> =
+        judging_of_a.asked.into_iter().filter(|metric| !asked.contains(metric)).collect();
+    asked.extend(only_of_a);
     plan.request.derived.extend(b.plan.request.derived);
     plan.notes.extend(b.plan.notes);
     let mut notes = a.notes;
@@ -352,6 +359,15 @@ pub fn merge(a: Results, b: Results) -> Results {
     };
     merged.sort();
     merged
+}
+
+/// Whether both judge a metric alike. The metrics that were asked for, and where a budget is written, do not matter.
+fn have_same_rules(a: &Judging, b: &Judging) -> bool {
+    let budget = |judging: &Judging| -> Option<Vec<BudgetLimit>> {
+        let without_line = |limit: &BudgetLimit| BudgetLimit { line: 0, ..limit.clone() };
+        Some(judging.budget.as_ref()?.limits.iter().map(without_line).collect())
+    };
+    (&a.rules, &a.allow, &a.noise) == (&b.rules, &b.allow, &b.noise) && budget(a) == budget(b)
 }
 
 /// Returns the note about tests that a run left out because its own revisions had the same code.
