@@ -5,10 +5,12 @@ use crate::support::synthetic::{self, Synthetic};
 use cargo_memprof::arguments::judging::JudgingArguments;
 use cargo_memprof::arguments::values;
 use cargo_memprof::request::judging::judging;
-use memprof_judge::compare::from_results::compare;
+use memprof_judge::compare::from_results::{compare, merge};
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::same_code::SameCode;
+use memprof_judge::results::unfinished;
 use memprof_plan::config::matrix;
+use memprof_plan::listing::NotMeasured;
 use memprof_plan::rule::Judging;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
@@ -51,6 +53,36 @@ fn a_limit_on_the_command_line_that_fits_no_test_is_not_silent() {
     let failed = without_mid(&refs, "heap.peak=1GiB,test=other");
     let failed = failed.failed("other", 1, Status::Failed { exit_code: 101 }, "", None);
     assert_eq!(compare(&failed.results()).unchecked, 0, "the test failed");
+}
+
+#[test]
+fn a_limit_may_fit_a_test_without_a_run() {
+    let limit = "heap.peak=1GiB,test=other";
+    let run = || without_mid(&["main", "pr/1"], limit);
+    let unfinished = run();
+    unfinished::note(unfinished.folder(), "interrupted after 2 of 4 runs").unwrap();
+    assert_eq!(compare(&unfinished.results()).unchecked, 0, "an unfinished run");
+    let mut not_built = run().results();
+    let test = synthetic::cell("other", &[]).test;
+    let reason = "it does not compile".to_owned();
+    let target = NotMeasured { package: test.package, binary: "other".to_owned(), kind: test.kind, reason };
+    not_built.not_measured.insert(1, vec![target]);
+    assert_eq!(compare(&not_built).unchecked, 0, "a target that does not compile");
+    let single = || {
+        Synthetic::new(&["main"]).judging(limited(limit)).passed(
+            "t",
+            0,
+            0,
+            &log("heap.peak", &[("done", MIB)]),
+        )
+    };
+    let merged = |same_code: Vec<SameCode>| {
+        let mut old = single().results();
+        old.same_code = same_code;
+        compare(&merge(old, single().results())).unchecked
+    };
+    assert_eq!(merged(vec![SameCode { package: "leaf".to_owned(), tests: 3 }]), 0, "a run left tests out");
+    assert_eq!(merged(Vec::new()), 1);
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub fn results(baseline: &Measurement, candidate: &Measurement) -> Results {
         runs: vec![run(0, baseline), run(1, candidate)],
         notes: Vec::new(),
         same_code: Vec::new(),
+        lacks_tests: false,
         apart: BTreeMap::new(),
         saved_baseline: None,
     }

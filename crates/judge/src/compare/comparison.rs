@@ -70,6 +70,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The tests that did not run because their code is the same at all revisions.
     pub same_code: Vec<SameCode>,
+    /// Whether other tests may have no run: the run has not finished, or two runs are merged and one left tests out.
+    pub lacks_tests: bool,
     /// Whether the tests are one of several shards.
     pub is_shard: bool,
     /// The expected changes. Verdicts refer to them by index.
@@ -388,6 +390,11 @@ impl Comparison {
             baseline: &cell.sides[self.baseline],
             candidate: &cell.sides[pair.candidate],
         }
+    }
+
+    /// Whether each selected test has a run. A rule that fits none is about no test then.
+    pub(crate) fn has_all_tests(&self) -> bool {
+        !self.is_shard && !self.lacks_tests && self.same_code.is_empty() && self.not_measured.is_empty()
     }
 
     /// Returns the candidates' indices, in the order of the refs.

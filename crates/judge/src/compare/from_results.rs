@@ -92,6 +92,7 @@ fn unjudged(results: &Results, unchecked: usize) -> Comparison {
         cells,
         notes,
         same_code: results.same_code.clone(),
+        lacks_tests: results.lacks_tests,
         is_shard: plan.request.shard.is_some(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
@@ -295,6 +296,9 @@ fn log_notes(results: &Results) -> Vec<String> {
 /// get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
+    let lacks_tests = [&a, &b]
+        .into_iter()
+        .any(|run| run.lacks_tests || !run.same_code.is_empty() || run.plan.request.shard.is_some());
     let mut plan = a.plan;
     let names: Vec<String> = plan.revisions.iter().map(|revision| revision.name.clone()).collect();
     let mut revisions_of_b = b.plan.revisions;
@@ -354,6 +358,7 @@ pub fn merge(a: Results, b: Results) -> Results {
         runs,
         notes,
         same_code: Vec::new(),
+        lacks_tests,
         apart,
         saved_baseline: None,
     };

@@ -79,14 +79,13 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
             }
         }
     }
-    // A test that failed, did not run, or is in another shard may have the figures. A rule of the file may be about
+    // A test that failed, has no run, or is in another shard may have the figures. A rule of the file may be about
     // tests that were not selected, or another machine.
     let must_match = |rule: &Rule| comparison.revisions.len() == 1 || rule.must_check;
-    let has_all_tests = comparison.same_code.is_empty() && !comparison.is_shard;
     let is_unchecked = |(rule, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
         Figures::NotMeasured | Figures::Found => false,
         Figures::AtBaseline => !comparison.is_shard,
-        Figures::Nowhere => must_match(rule) && !covers_failed && has_all_tests,
+        Figures::Nowhere => must_match(rule) && !covers_failed && comparison.has_all_tests(),
     };
     rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
 }

@@ -10,8 +10,8 @@ use memprof_support::labels;
 
 /// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
 /// compared test. It does not if a test that failed, or that only one side has, may have the figure. None counts if
-/// tests did not run because their code is the same: these may have the figures. The same is true of the tests of
-/// other shards: the merged run judges all of them.
+/// tests have no run, as those with the same code: these may have the figures. The same is true of the tests of other
+/// shards: the merged run judges all of them.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
     if comparison.is_shard {
         return (0, Vec::new());
@@ -29,7 +29,7 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<Str
     }
     let unchecked = rules.iter().filter(|(_, coverage)| coverage.is_unchecked());
     let notes: Vec<String> = unchecked.map(|(rule, coverage)| note(rule, coverage)).collect();
-    (if comparison.same_code.is_empty() { notes.len() } else { 0 }, notes)
+    (if comparison.has_all_tests() { notes.len() } else { 0 }, notes)
 }
 
 /// What the tests of a rule have.

@@ -4,14 +4,11 @@ use crate::compare::comparison::Comparison;
 use crate::verdict::limits::Limits;
 use memprof_plan::rule::Rule;
 
-/// Returns a note for each of these rules. There is none for a shard, if tests did not run because their code is the
-/// same, or if a revision did not build: another test may fit.
+/// Returns a note for each of these rules. There is none if tests have no run, as those of other shards, those with
+/// the same code, or those of a target that did not build: another test may fit.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
-    let has_all_tests = !comparison.is_shard
-        && comparison.same_code.is_empty()
-        && comparison.failed_builds.is_empty()
-        && !comparison.cells.is_empty();
-    if !has_all_tests {
+    let has_all_tests = comparison.has_all_tests() && comparison.failed_builds.is_empty();
+    if !has_all_tests || comparison.cells.is_empty() {
         return Vec::new();
     }
     let cells = comparison.cells.iter();

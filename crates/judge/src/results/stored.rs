@@ -55,6 +55,8 @@ pub struct Results {
     pub notes: Vec<String>,
     /// The tests that did not run because their code is the same at all revisions.
     pub same_code: Vec<SameCode>,
+    /// Whether other tests may have no run: the run has not finished, or two runs are merged and one left tests out.
+    pub lacks_tests: bool,
     /// The metrics that cannot be compared with the baseline's, by revision.
     pub apart: BTreeMap<usize, Vec<IncomparableMetrics>>,
     /// The name of the saved baseline that the baseline's figures are from.
@@ -128,7 +130,9 @@ impl Run {
 /// The plan or an outcome cannot be read. A log that cannot be read is part of the results.
 pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
     let mut results = read_some(folder, |_| true)?;
-    results.plan.notes.extend(unfinished::remark(folder)?);
+    let remark = unfinished::remark(folder)?;
+    results.lacks_tests = remark.is_some();
+    results.plan.notes.extend(remark);
     Ok(results)
 }
 
@@ -181,6 +185,7 @@ pub fn read_some(folder: &RunFolder, wanted: impl Fn(&RunRecord) -> bool) -> any
         runs,
         notes,
         same_code,
+        lacks_tests: false,
         apart: BTreeMap::new(),
         saved_baseline: KeptBaseline::read(folder)?.map(|kept| kept.name),
     };

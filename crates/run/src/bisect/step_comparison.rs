@@ -142,6 +142,7 @@ impl StepPair {
             runs,
             notes: Vec::new(),
             same_code: Vec::new(),
+            lacks_tests: false,
             apart: BTreeMap::new(),
             saved_baseline: None,
         })
