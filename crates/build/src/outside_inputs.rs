@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages::{self, Messages};
@@ -105,13 +105,27 @@ fn outputs(messages: &Messages) -> impl Iterator<Item = (Utf8PathBuf, Option<Utf
     scripts.chain(foreign).filter_map(|(out, package)| Some((out.parent()?.join("output"), package)))
 }
 
-/// Returns the files that are in none of these folders.
+/// Returns the files that are in none of these folders. A link outside may be switched, so a path through it stays as
+/// it was named.
 fn outside(files: impl Iterator<Item = Utf8PathBuf>, own: [&Utf8Path; 3]) -> BTreeSet<Utf8PathBuf> {
-    let own = own.map(Utf8Path::canonicalize_utf8);
-    let is_own = |path: &Utf8PathBuf| own.iter().flatten().any(|own| path.starts_with(own));
-    // A link of the checkout may lead outside.
-    let files = files.filter_map(|path| path.canonicalize_utf8().ok());
-    files.filter(|path| path.is_file() && !is_own(path)).collect()
+    let real = own.map(Utf8Path::canonicalize_utf8);
+    let own: Vec<&Utf8Path> =
+        own.into_iter().chain(real.iter().flatten().map(Utf8PathBuf::as_path)).collect();
+    let is_own = |path: &Utf8PathBuf| own.iter().any(|own| path.starts_with(own));
+    let outside = files.filter_map(|path| {
+        // A link of the checkout may lead outside.
+        let real = path.canonicalize_utf8().ok().filter(|real| real.is_file() && !is_own(real))?;
+        let path = if is_own(&path) { without_parents(&path)? } else { path };
+        Some(if is_own(&path) { real } else { path })
+    });
+    outside.collect()
+}
+
+/// Returns the path with its part up to the last `..` resolved.
+fn without_parents(path: &Utf8Path) -> Option<Utf8PathBuf> {
+    let is_up = |folder: &&Utf8Path| folder.components().next_back() == Some(Utf8Component::ParentDir);
+    let Some(up) = path.ancestors().find(is_up) else { return Some(path.to_owned()) };
+    Some(up.canonicalize_utf8().ok()?.join(path.strip_prefix(up).ok()?))
 }
 
 /// Returns the variables that a build script names in its output.
@@ -175,6 +189,32 @@ mod tests {
         let own = ["../../model.bin", "a", "../../git/HEAD", "ROOT/cache/a", "ROOT/absent", "../.."];
         let foreign = ["ROOT/header.h", "model.bin", "ROOT/registry/dependency/a.c"];
         assert_eq!(counted(&root, &own, &foreign), ["header.h", "model.bin"]);
+    }
+
+    #[test]
+    fn a_file_differs_if_a_link_outside_of_the_checkout_was_switched() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        for file in ["cuda-1/cuda.h", "cuda-2/cuda.h", "checkout/app/a"] {
+            fs_err::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs_err::write(root.join(file), file).unwrap();
+        }
+        let link = |to: &str| {
+            _ = std::fs::remove_file(root.join("cuda"));
+            fs_err::os::unix::fs::symlink(to, root.join("cuda")).unwrap();
+        };
+        link("cuda-1");
+        // The checkout's own link is not there at another revision.
+        fs_err::os::unix::fs::symlink("../../cuda-2/cuda.h", root.join("checkout/app/link")).unwrap();
+        fs_err::os::unix::fs::symlink("checkout", root.join("to-checkout")).unwrap();
+        let own = ["../../cuda/cuda.h", "link", "ROOT/to-checkout/app/a"];
+        assert_eq!(counted(&root, &own, &["ROOT/cuda/cuda.h"]), ["cuda/cuda.h", "cuda-2/cuda.h"]);
+        let (checkout, known) = (root.join("checkout"), KnownFiles::default());
+        let files = outside([root.join("cuda/cuda.h")].into_iter(), [&checkout; 3]);
+        let inputs = OutsideInputs::now(files, BTreeSet::new(), &BTreeMap::new(), &known);
+        assert!(inputs.are_current(&BTreeMap::new(), &known));
+        link("cuda-2");
+        assert!(!inputs.are_current(&BTreeMap::new(), &known));
     }
 
     #[test]
