@@ -157,18 +157,22 @@ impl<'repository> Worktree<'repository> {
         Ok(self.git().args(status).arg("--ignore-submodules=none").run()?.stdout)
     }
 
-    /// Returns the files that differ from the revision, relative to the root, although a build script may have changed
-    /// git's own files; `None` if git cannot tell.
+    /// Returns the files that differ from the revision or were written again, relative to the root, although a build
+    /// script may have changed git's own files; `None` if git cannot tell.
     pub(crate) fn changed_files(&self) -> Option<BTreeSet<Utf8PathBuf>> {
         // Git would wait for a FIFO.
         if unusable::is_any(self.path.as_std_path()) {
             return None;
         }
         // The next checkout repairs what keeps git from telling.
-        let status = self.entry.repair(None).and_then(|()| self.status()).ok()?;
+        self.entry.repair(None).and_then(|()| self.restore_link()).ok()?;
+        // First, because the status notes the times of files that were written again with the same content.
+        let touched = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
+        let touched = nul_separated(&self.git().args(touched).run().ok()?.stdout);
         // Two letters and a space are before each path.
-        let lines = nul_separated(&status);
-        Some(lines.iter().filter_map(|line| line.get(3..)).map(Utf8PathBuf::from).collect())
+        let lines = nul_separated(&self.status().ok()?);
+        let changed = lines.iter().filter_map(|line| line.get(3..)).map(Utf8PathBuf::from);
+        Some(changed.chain(touched.into_iter().map(Utf8PathBuf::from)).collect())
     }
 
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
@@ -379,4 +383,53 @@ fn sparse_patterns(exclude: &[String]) -> anyhow::Result<String> {
         text.extend(["!", pattern, "\n"]);
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::git::program::searching_git;
+
+    #[test]
+    fn a_file_that_is_written_again_with_the_same_content_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        let user = root.join("user");
+        fs_err::create_dir(&user).unwrap();
+        let git = |arguments: &[&str]| {
+            let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            searching_git(&user).args(identity).args(arguments).run().unwrap().text()
+        };
+        git(&["init", "-q"]);
+        for file in ["made.rs", "other.rs"] {
+            fs_err::write(user.join(file), "1").unwrap();
+        }
+        git(&["add", "."]);
+        git(&["commit", "-q", "-m", "one"]);
+        let repository = Repository::discover(&user).unwrap();
+        let cache = Cache::open(&root.join("home"), &repository).unwrap();
+        let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+        let revision = Revision {
+            name: "HEAD".to_owned(),
+            spec: "HEAD".to_owned(),
+            commit: git(&["rev-parse", "HEAD"]),
+            tree: git(&["rev-parse", "HEAD^{tree}"]),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        };
+        worktree.check_out(&revision).unwrap();
+        assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
+        let made = worktree.path().join("made.rs");
+        fs_err::write(&made, "1").unwrap();
+        // The clock of files may not have moved on.
+        let file = fs_err::OpenOptions::new().write(true).open(&made).unwrap();
+        file.file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(worktree.changed_files(), Some(BTreeSet::from(["made.rs".into()])));
+        worktree.check_out(&revision).unwrap();
+        assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
+    }
 }
