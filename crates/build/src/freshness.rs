@@ -43,7 +43,7 @@ struct Compiled {
     reader: Reader,
     /// The hash of what it may have read, and at which cargo does not look.
     unwatched: String,
-    /// Whether it is a build script that wrote into the checkout, where the next checkout undoes it.
+    /// Whether it is a build script that may have written into the checkout, where the next checkout undoes it.
     #[serde(default)]
     is_undone: bool,
     /// Content hashes of the sources; empty for a vendored crate, whose files are all in `unwatched`.
@@ -118,16 +118,11 @@ impl SourceRecords {
         Ok(has_changed)
     }
 
-    /// Marks the build scripts that wrote these files of the checkout, so that the next build runs them again. The script
-    /// of a file's package wrote it, or if the package has none, any script may have.
-    pub fn mark_writers(&mut self, written: &[Utf8PathBuf]) {
-        for file in written {
-            let owner = file.ancestors().skip(1).find(|folder| folder.join("Cargo.toml").is_file());
-            let is_owner = |compiled: &Compiled| owner == Some(compiled.package.as_path());
-            let has_owner = self.compiled.values().any(|one| one.reader.is_script() && is_owner(one));
-            for script in self.compiled.values_mut().filter(|one| one.reader.is_script()) {
-                script.is_undone |= !has_owner || is_owner(script);
-            }
+    /// Marks all build scripts after one of them wrote into the checkout, so that the next build runs them again. A
+    /// script may write into any package.
+    pub fn mark_scripts(&mut self) {
+        for script in self.compiled.values_mut().filter(|one| one.reader.is_script()) {
+            script.is_undone = true;
         }
     }
 
@@ -415,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_runs_again_whose_written_file_the_next_checkout_restores() {
+    fn all_scripts_run_again_after_one_wrote_what_the_next_checkout_restores() {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap();
         let files = UnwatchedFiles::from_files(root, &BTreeMap::new());
@@ -424,10 +419,7 @@ mod tests {
             [("app", Reader::NamingScript), ("db", Reader::VariableScript), ("plain", Reader::Crate)]
         {
             let (target, package) = (root.join("target").join(package), root.join(package));
-            for folder in [&target, &package] {
-                fs_err::create_dir_all(folder).unwrap();
-            }
-            fs_err::write(package.join("Cargo.toml"), "").unwrap();
+            fs_err::create_dir_all(&target).unwrap();
             let file = target.join("compiled-1");
             fs_err::write(&file, "").unwrap();
             let unwatched = files.hash(reader, &package);
@@ -435,16 +427,14 @@ mod tests {
             let compiled = Compiled { file, package, reader, unwatched, is_undone: false, sources };
             records.compiled.insert(target.join("compiled-1.d"), compiled);
         }
-        let mut remaining = |written: &[&str]| {
-            let written: Vec<_> = written.iter().map(|path| root.join(path)).collect();
-            records.mark_writers(&written);
+        let remaining = |records: &mut SourceRecords| {
             records.remove_outdated(&files, &root.join("target"), root).unwrap();
             let is_there = |package: &&&str| root.join("target").join(package).join("compiled-1").exists();
             ["app", "db", "plain"].iter().filter(is_there).copied().collect::<Vec<_>>()
         };
-        assert_eq!(remaining(&[]), ["app", "db", "plain"]);
-        assert_eq!(remaining(&["app/src/made.rs"]), ["db", "plain"]);
-        assert_eq!(remaining(&["plain/src/made.rs"]), ["plain"], "its package has no script");
+        assert_eq!(remaining(&mut records), ["app", "db", "plain"]);
+        records.mark_scripts();
+        assert_eq!(remaining(&mut records), ["plain"]);
     }
 
     #[test]

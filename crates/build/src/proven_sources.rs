@@ -44,31 +44,26 @@ pub(crate) fn check(
     let workspace = prepared.manifest.parent().unwrap_or(&prepared.manifest);
     let check = records.check(messages, unwatched, workspace, &job.inputs.checkout)?;
     let named = outside_inputs::named_by_scripts(messages, job.inputs.own_folders());
-    records.mark_writers(&written_by_scripts(job, tree, prepared, messages));
+    if have_scripts_written(tree, prepared, messages) {
+        records.mark_scripts();
+    }
     records.named.note(named, &job.inputs.known_files);
     records.save(&path)?;
     Ok(check)
 }
 
-/// Returns the files that build scripts wrote into the checkout, where the next checkout removes or restores them. If
-/// git cannot tell, this is the checkout itself.
-fn written_by_scripts(
-    job: &Job<'_>,
-    tree: &BuildTree<'_>,
-    prepared: &PreparedSource,
-    messages: &Messages,
-) -> Vec<Utf8PathBuf> {
-    let checkout = &job.inputs.checkout;
+/// Whether build scripts wrote into the checkout, where the next checkout removes or restores files; also if git cannot
+/// tell.
+fn have_scripts_written(tree: &BuildTree<'_>, prepared: &PreparedSource, messages: &Messages) -> bool {
     if messages.scripts.is_empty() {
-        return Vec::new();
+        return false;
     }
-    let Some(mut changed) = tree.changed_files() else { return vec![checkout.clone()] };
+    let Some(changed) = tree.changed_files() else { return true };
     let is_ours = |path: &Utf8PathBuf| {
         prepared.injection.contains_key(path) || prepared.changes.iter().any(|(changed, _)| changed == path)
     };
     // Cargo writes lock files.
-    changed.retain(|path| !is_ours(path) && path.file_name() != Some("Cargo.lock"));
-    changed.into_iter().map(|path| checkout.join(path)).collect()
+    changed.iter().any(|path| !is_ours(path) && path.file_name() != Some("Cargo.lock"))
 }
 
 /// Returns the files of the checkout: those of the revision that are there, with what was put into it.
