@@ -1,6 +1,6 @@
 //! Lets cargo compile again what it would wrongly take for fresh, and compares what it built with the checkout.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -44,7 +44,7 @@ pub(crate) fn check(
     let workspace = prepared.manifest.parent().unwrap_or(&prepared.manifest);
     let check = records.check(messages, unwatched, workspace, &job.inputs.checkout)?;
     let named = outside_inputs::named_by_scripts(messages, job.inputs.own_folders());
-    if have_scripts_written(tree, prepared, messages) {
+    if have_scripts_written(&job.inputs.checkout, tree, prepared, messages) {
         records.mark_scripts();
     }
     records.named.note(named, &job.inputs.known_files);
@@ -54,16 +54,44 @@ pub(crate) fn check(
 
 /// Whether build scripts wrote into the checkout, where the next checkout removes or restores files; also if git cannot
 /// tell.
-fn have_scripts_written(tree: &BuildTree<'_>, prepared: &PreparedSource, messages: &Messages) -> bool {
+fn have_scripts_written(
+    checkout: &Utf8Path,
+    tree: &BuildTree<'_>,
+    prepared: &PreparedSource,
+    messages: &Messages,
+) -> bool {
     if messages.scripts.is_empty() {
         return false;
     }
-    let Some(changed) = tree.changed_files() else { return true };
-    let is_ours = |path: &Utf8PathBuf| {
-        prepared.injection.contains_key(path) || prepared.changes.iter().any(|(changed, _)| changed == path)
-    };
+    let Some(mut changed) = tree.changed_files() else { return true };
     // Cargo writes lock files.
-    changed.iter().any(|path| !is_ours(path) && path.file_name() != Some("Cargo.lock"))
+    changed.retain(|path| path.file_name() != Some("Cargo.lock"));
+    let ours = prepared.injection.keys().chain(prepared.changes.iter().map(|(path, _)| path));
+    has_others(checkout, &changed, ours)
+}
+
+/// Whether git reports a file that is not one of these. It names a file behind a link of a folder by its own place, and
+/// of a submodule only the folder.
+fn has_others<'a>(
+    checkout: &Utf8Path,
+    reported: &BTreeSet<Utf8PathBuf>,
+    ours: impl Iterator<Item = &'a Utf8PathBuf>,
+) -> bool {
+    let ours: BTreeSet<_> = ours.map(|path| place(checkout, path)).collect();
+    reported.iter().map(|path| place(checkout, path)).any(|path| {
+        let is_changed_submodule = || path.is_dir() && ours.iter().any(|ours| ours.starts_with(&path));
+        !ours.contains(&path) && !is_changed_submodule()
+    })
+}
+
+/// Returns where a file of the checkout is, without links of folders. The file itself may be absent.
+fn place(checkout: &Utf8Path, path: &Utf8Path) -> Utf8PathBuf {
+    let path = checkout.join(path);
+    let folder = path.parent().and_then(|folder| folder.canonicalize_utf8().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 /// Returns the files of the checkout: those of the revision that are there, with what was put into it.
@@ -119,6 +147,24 @@ fn is_empty(folder: &Utf8Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_tool_wrote_is_known_behind_links_and_in_submodules() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = Utf8Path::from_path(folder.path()).unwrap();
+        for folder in ["shared/src", "member/src", "nested"] {
+            fs_err::create_dir_all(checkout.join(folder)).unwrap();
+        }
+        fs_err::os::unix::fs::symlink("shared", checkout.join("linked")).unwrap();
+        let ours = ["linked/src/lib.rs", "member/src/lib.rs", "gone/src/lib.rs"].map(Utf8PathBuf::from);
+        let has_others = |reported: &[&str]| {
+            has_others(checkout, &reported.iter().map(Utf8PathBuf::from).collect(), ours.iter())
+        };
+        assert!(!has_others(&["shared/src/lib.rs", "member", "gone/src/lib.rs"]));
+        for other in ["shared/src/made.rs", "nested", "member/src/made.rs", "member.rs"] {
+            assert!(has_others(&["member", other]), "{other}");
+        }
+    }
 
     #[test]
     fn what_a_checkout_lacks_is_left_out() {
