@@ -165,7 +165,7 @@ fn a_threshold_may_be_about_a_test_that_cannot_be_compared() {
     assert_eq!(judged(failed(0).passed("u", 1, 0, &read), "read").0, 0, "fixed");
     assert_eq!(judged(failed(1).passed("u", 0, 0, &read), "read").0, 0, "broken");
     assert_eq!(judged(both().passed("u", 1, 0, &read), "read").0, 0, "a new test");
-    assert_eq!(judged(both().passed("u", 1, 0, &read), "raed").0, 1, "a new test without the checkpoint");
+    assert_eq!(judged(both().passed("u", 1, 0, &read), "reed").0, 1, "a new test without the checkpoint");
     let with_read = done.clone().checkpoint("read", &[("heap.peak", 1 << 20)]);
     let added = both().passed("u", 0, 0, &done).passed("u", 1, 0, &with_read);
     assert_eq!(judged(added, "read"), (1, text("only pr/1 has a figure for it")));
