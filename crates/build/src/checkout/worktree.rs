@@ -195,9 +195,9 @@ impl<'repository> Worktree<'repository> {
     /// Checks for another tree than planned, and for LFS pointers in place of files.
     fn verify(&self, revision: &Revision) -> anyhow::Result<()> {
         let head = regular_file::text(&self.entry.folder.join("HEAD"));
-        // A commit has one tree. With reftables, the file says nothing.
+        // With reftables, the file says nothing.
         let tree = if head.is_ok_and(|head| head.trim_end() == revision.commit) {
-            revision.tree.clone()
+            self.repository.commit(&revision.commit)?.tree
         } else {
             self.git().args(["rev-parse", "HEAD^{tree}"]).run()?.text()
         };
