@@ -28,8 +28,7 @@ impl Reading {
         std::iter::empty()
     }
 
-    /// Live heap bytes (`heap.live`). `None` also if the test's body has freed more of what was there
-    /// before it than it holds.
+    /// Live heap bytes (`heap.live`). `None` also if there are fewer than when the test's body began.
     pub fn heap_live(&self) -> Option<u64> {
         None
     }

@@ -41,8 +41,7 @@ impl Reading {
         self.figures[..self.length].iter().copied()
     }
 
-    /// Live heap bytes (`heap.live`). `None` also if the test's body has freed more of what was there
-    /// before it than it holds.
+    /// Live heap bytes (`heap.live`). `None` also if there are fewer than when the test's body began.
     pub fn heap_live(&self) -> Option<u64> {
         self.get("heap.live")
     }
