@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::git::repository::Repository;
+use crate::git::repository::{Repository, SUBMODULE};
 use crate::inject::checkpoint_lines;
 use crate::inject::committed_package;
 use crate::inject::overlay::{self, OverlayFile};
@@ -155,9 +155,6 @@ impl PackageFolders<'_> {
         self.repository.tree_entry(commit, folder.join("Cargo.toml").as_str())
     }
 }
-
-/// The mode of a submodule in a tree.
-const SUBMODULE: u32 = 0o160_000;
 
 fn shown(revision: &Revision) -> String {
     // A commit between the ends of a search has no other name.

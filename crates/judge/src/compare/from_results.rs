@@ -292,8 +292,8 @@ fn log_notes(results: &Results) -> Vec<String> {
 }
 
 /// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
-/// other revisions are candidates. The rules are those of the second run, the metrics asked for those of both. Names that both runs use
-/// get the prefixes `a:` and `b:`.
+/// other revisions are candidates. The rules are those of the second run, and the metrics asked for are those of both.
+/// Names that both runs use get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
     let lacks_tests = [&a, &b]
