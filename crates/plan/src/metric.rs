@@ -210,7 +210,14 @@ static OTHER: Metric = level("*", Source::Stated, &[]);
 
 /// Returns a metric by its name; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static Metric> {
-    METRICS.iter().find(|metric| metric.fits(name))
+    place(name).map(|place| &METRICS[place])
+}
+
+/// Where a metric is in the table.
+fn place(name: &str) -> Option<usize> {
+    // Every figure asks, and few names are of families.
+    let named = METRICS.iter().position(|metric| metric.name == name);
+    named.or_else(|| METRICS.iter().position(|metric| metric.fits(name)))
 }
 
 /// Returns a metric by its name. One that the table lacks is a level in bytes that nothing judges.
@@ -248,7 +255,7 @@ impl Metric {
 /// Returns what orders metrics: by group, then devices and pools by name, and others as in the table.
 pub fn order(metric: &str) -> (usize, usize, &str) {
     let group = MetricGroup::of(metric);
-    let place = METRICS.iter().position(|known| known.fits(metric)).unwrap_or(METRICS.len());
+    let place = place(metric).unwrap_or(METRICS.len());
     let has_instances = group.is_some_and(MetricGroup::has_instances);
     let rank = group.map_or(MetricGroup::ALL.len(), |group| group as usize);
     (rank, if has_instances { 0 } else { place }, metric)

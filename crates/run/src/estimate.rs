@@ -1,8 +1,10 @@
 //! How long the runs that are left will take: each test by its own past, in this session or in
 //! earlier runs, else by the average.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
+
+use camino::{Utf8DirEntry, Utf8Path, Utf8PathBuf};
 
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
@@ -39,27 +41,34 @@ impl PastTimes {
     /// Reads the first run of each cell in these folders. The first folder that has a cell counts.
     pub fn of_runs(newest_first: impl Iterator<Item = RunFolder>) -> Self {
         let mut past = HashMap::new();
-        for folder in newest_first {
-            for (cell, time) in times_in(&folder) {
-                past.entry(cell).or_insert(time);
+        // A cell's folder has the same name in each run.
+        let mut known = HashSet::new();
+        for cell in newest_first.flat_map(|folder| cell_folders(&folder)) {
+            let name = cell.file_name().unwrap_or_default();
+            if known.contains(name) {
+                continue;
+            }
+            if let Some((id, time)) = time_of(&cell) {
+                past.insert(id, time);
+                known.insert(name.to_owned());
             }
         }
         Self(past)
     }
 }
 
-/// What cannot be read is left out: it only makes an estimate worse.
-fn times_in(folder: &RunFolder) -> HashMap<CellId, Duration> {
-    let below = |folder: camino::Utf8PathBuf| folder.read_dir_utf8().into_iter().flatten().flatten();
-    let cells = below(folder.cells()).flat_map(|revision| below(revision.into_path()));
-    let records = cells.filter_map(|cell| {
-        let outcome = cell.path().join("0").join(file::OUTCOME);
-        sealed::read::<RunRecord>(&outcome).ok()
-    });
-    records
-        .filter(|record| record.outcome.status.is_ok())
-        .filter_map(|record| Some((record.cell, Duration::from_nanos(record.outcome.wall_nanoseconds?))))
-        .collect()
+/// The folders of a run's cells, at each revision.
+fn cell_folders(folder: &RunFolder) -> impl Iterator<Item = Utf8PathBuf> + use<> {
+    let below = |folder: Utf8PathBuf| folder.read_dir_utf8().into_iter().flatten().flatten();
+    let revisions = below(folder.cells());
+    revisions.flat_map(move |revision| below(revision.into_path())).map(Utf8DirEntry::into_path)
+}
+
+/// How long a cell's first run took. `None` for one that failed or cannot be read: that only makes an estimate worse.
+fn time_of(cell: &Utf8Path) -> Option<(CellId, Duration)> {
+    let record: RunRecord = sealed::read(&cell.join("0").join(file::OUTCOME)).ok()?;
+    let took = record.outcome.wall_nanoseconds.filter(|_| record.outcome.status.is_ok())?;
+    Some((record.cell, Duration::from_nanos(took)))
 }
 
 /// The runs that are left, and how long they take.

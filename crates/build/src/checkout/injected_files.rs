@@ -112,10 +112,12 @@ impl InjectedFiles {
 
 /// Removes every injected file from the checkout, before git restores its own files.
 pub(crate) fn remove_all(record: &Utf8Path, root: &Utf8Path) -> anyhow::Result<()> {
+    let mut inside = BTreeMap::new();
     // Older versions could inject `.git`, and have noted it.
     for line in read(record)?.into_iter().filter(|line| reserved_part(&line.path).is_none()) {
         let path = root.join(line.path);
-        let inside = path.parent().is_some_and(|folder| check_inside(root, folder).is_ok());
+        let Some(folder) = path.parent() else { continue };
+        let inside = *inside.entry(folder.to_owned()).or_insert_with(|| check_inside(root, folder).is_ok());
         if inside && path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             fs_err::remove_file(path)?;
         }
