@@ -126,6 +126,21 @@ fn runs_that_record_call_stacks_have_the_same_figures() {
 }
 
 #[test]
+fn scopes_that_free_what_was_there_before_have_the_same_figures_with_call_stacks() {
+    let executable = tests(&[]);
+    for blocks in [None, Some("headers"), Some("table")] {
+        let run = marked(&executable, "frees_what_was_before_in_a_scope");
+        // The test asserts its own figures, too.
+        let record = blocks.into_iter().fold(run, |run, blocks| run.env("MEMPROF_STACKS", blocks)).succeed();
+        for (scope, expected) in [("frees", [-3000, 0, -3000]), ("rises", [0, 5000, -3000])] {
+            let metrics = &record.scope(scope)["metrics"];
+            let figures = ["consumed", "peaked", "used"].map(|part| metrics[format!("heap.{part}")].as_i64());
+            assert_eq!(figures, expected.map(Some), "{scope} {blocks:?}");
+        }
+    }
+}
+
+#[test]
 fn what_was_there_before_and_is_freed_makes_the_level_negative() {
     let executable = tests(&[]);
     let record = marked(&executable, "frees_what_was_before").succeed();

@@ -20,10 +20,9 @@ impl PeakHistory {
         Self { falling: Untracked::new() }
     }
 
-    /// Adds the peak of the interval that this mark ended. Numbers of marks grow. A peak may be below
-    /// zero: the test's body may have freed what was there before.
+    /// Adds the peak of the interval that this mark ended. Numbers of marks grow.
     pub(crate) fn add(&mut self, mark: u64, peak: u64) {
-        while self.falling.last().map_or(false, |&(_, last)| last as i64 <= peak as i64) {
+        while self.falling.last().map_or(false, |&(_, last)| last <= peak) {
             self.falling.pop();
         }
         self.falling.push((mark, peak));

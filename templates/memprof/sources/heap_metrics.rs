@@ -19,8 +19,14 @@ const LOST: &str = "Rust freed more bytes than it had allocated: memory of C's m
 /// No process has so many bytes. The live bytes have 48 bits, so less than nothing is more than this.
 const MOST: u64 = 1 << 47;
 
+/// Added to levels and peaks in runs with call stacks. The count begins with the body there, and falls below
+/// zero if the body frees what was there before.
+const RAISED: u64 = 1 << 62;
+
 pub(crate) struct HeapMetrics {
     tracked: Option<Indices>,
+    /// What is added to the counted levels and peaks.
+    raised: u64,
     /// The live bytes when the test's body began, and their place if they are a metric of this run.
     before: Option<u64>,
     before_index: Option<Index>,
@@ -38,7 +44,7 @@ struct Indices {
 
 impl HeapMetrics {
     pub(crate) const fn new() -> Self {
-        Self { tracked: None, before: None, before_index: None, is_unbalanced: false }
+        Self { tracked: None, raised: 0, before: None, before_index: None, is_unbalanced: false }
     }
 }
 
@@ -58,9 +64,11 @@ impl HeapMetrics {
 impl Source for HeapMetrics {
     fn open(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
         if allocator::is_global() {
+            self.raised = if stack_recording::are_recorded() { RAISED } else { 0 };
+            let base = self.raised;
             let mut add_level = |name, kind| {
                 let source = SOURCE;
-                catalogue.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true, base: 0 })
+                catalogue.add_metric(Metric { name, source, kind, lost: LOST, is_zero_before: true, base })
             };
             let live = add_level("heap.live", Kind::Level);
             self.tracked = Some(Indices {
@@ -85,10 +93,10 @@ impl Source for HeapMetrics {
 
     fn begin_body(&mut self, values: &Values, catalogue: &mut Catalogue) {
         if let Some(indices) = self.tracked {
-            let base = values.get(indices.live).unwrap_or(0);
+            let base = values.get(indices.live).unwrap_or(self.raised);
             catalogue.set_base(indices.live, base);
             catalogue.set_base(indices.peak, base);
-            self.before = Some(base);
+            self.before = Some(base.wrapping_sub(self.raised));
         }
     }
 
@@ -102,8 +110,9 @@ impl Source for HeapMetrics {
             self.is_unbalanced |=
                 !stack_recording::are_recorded() && read.map_or(false, |(epoch, _)| epoch.live > MOST);
             let levels = read.filter(|_| !self.is_unbalanced);
-            values.set(indices.live, levels.map(|(epoch, _)| epoch.live));
-            values.set(indices.peak, levels.map(|(epoch, _)| epoch.peak));
+            let raised = self.raised;
+            values.set(indices.live, levels.map(|(epoch, _)| epoch.live.wrapping_add(raised)));
+            values.set(indices.peak, levels.map(|(epoch, _)| epoch.peak.wrapping_add(raised)));
             values.set(indices.allocated, read.map(|(_, totals)| totals.bytes));
             values.set(indices.count, read.map(|(_, totals)| totals.blocks));
         }
