@@ -318,6 +318,26 @@ fn two_runs_are_judged_by_the_rules_of_the_second() {
 }
 
 #[test]
+fn an_expected_change_ends_on_the_day_of_the_second_run() {
+    let run = |bytes, day: &str| {
+        let allow = values::allow("metric=heap.peak,until=2026-02-01,reason=a cache").unwrap();
+        let synthetic =
+            Synthetic::new(&["main"]).judging(Judging { allow: vec![allow], ..Judging::default() });
+        let log = heap(&[("a", bytes)]);
+        let mut results = synthetic.passed("t", 0, 0, &log).passed("t", 0, 1, &log).results();
+        results.plan.created = format!("{day}T10:15:00Z");
+        results
+    };
+    let compared = |day: &str| {
+        let comparison = compare(&merge(run(1 << 20, "2026-01-10"), run(2 << 20, day)));
+        (Conclusion::from_comparison(&comparison).exit_code() as i32, comparison.notes)
+    };
+    let note = "allow: 'a cache' expired on 2026-02-01: its changes count as regressions again".to_owned();
+    assert_eq!(compared("2026-03-01"), (1, vec![note]));
+    assert_eq!(compared("2026-02-01"), (0, vec![]));
+}
+
+#[test]
 fn two_runs_have_the_metrics_that_either_asked_for() {
     let run = |asked: &[&str], file: &str, line| {
         let limit = BudgetLimit { line, metric: "heap.peak".to_owned(), ..BudgetLimit::default() };

@@ -292,7 +292,8 @@ fn log_notes(results: &Results) -> Vec<String> {
 }
 
 /// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
-/// other revisions are candidates. The rules are those of the second run, and the metrics asked for are those of both.
+/// other revisions are candidates. The rules are those of the second run, and so is the day on which they apply. The
+/// metrics asked for are those of both.
 /// Names that both runs use get the prefixes `a:` and `b:`.
 pub fn merge(a: Results, b: Results) -> Results {
     let offset = a.plan.revisions.len();
@@ -315,6 +316,8 @@ pub fn merge(a: Results, b: Results) -> Results {
     let has_other_rules = !have_same_rules(&plan.request.judging, &b.plan.request.judging);
     let rules = format!("judged by the rules of {}: those of {} differ", b.plan.id, plan.id);
     let judging_of_a = mem::replace(&mut plan.request.judging, b.plan.request.judging);
+    // An entry of `allow` expires by the day of the run that it comes from.
+    plan.created = b.plan.created;
     let asked = &mut plan.request.judging.asked;
     let only_of_a: Vec<String> =
         judging_of_a.asked.into_iter().filter(|metric| !asked.contains(metric)).collect();
