@@ -6,6 +6,7 @@ use cargo_memprof::arguments::judging::JudgingArguments;
 use cargo_memprof::arguments::values;
 use cargo_memprof::request::judging::judging;
 use memprof_judge::compare::from_results::{compare, merge};
+use memprof_judge::results::added_test::AddedTest;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::unfinished;
@@ -118,6 +119,21 @@ fn a_limit_of_tests_without_a_run_may_be_about_these() {
     let failed = failed.failed("u", 1, Status::Failed { exit_code: 101 }, "", None);
     let comparison = compare(&failed.passed("u", 0, 0, &log("heap.peak", &[("read", MIB)])).results());
     assert_eq!(comparison.unchecked, 0, "the test with the checkpoint failed");
+    let mut added = without_mid(&["main", "pr/1"], "heap.peak=1GiB,checkpoint=reed")
+        .passed("u", 0, 0, &log("heap.peak", &[("read", MIB)]))
+        .failed("u", 1, Status::Failed { exit_code: 101 }, "", None)
+        .results();
+    let test = synthetic::cell("u", &[]).test;
+    let file = AddedTest {
+        package: test.package,
+        binary: test.binary,
+        file: "tests/u.rs".into(),
+        files_beside: 0,
+        donor: "main".to_owned(),
+        compiles: true,
+    };
+    added.added_tests.insert(1, vec![file]);
+    assert_eq!(compare(&added).unchecked, 1, "the candidate itself lacks the test that failed");
 }
 
 #[test]

@@ -164,6 +164,12 @@ fn a_threshold_may_be_about_a_test_that_cannot_be_compared() {
     let failed = |side| both().failed("u", side, Status::Failed { exit_code: 101 }, "", None);
     assert_eq!(judged(failed(0).passed("u", 1, 0, &read), "read").0, 0, "fixed");
     assert_eq!(judged(failed(1).passed("u", 0, 0, &read), "read").0, 0, "broken");
+    for (side, other) in [(0, 1), (1, 0)] {
+        let passed_once = failed(side).passed("u", other, 0, &read);
+        assert_eq!(judged(passed_once, "reed").0, 1, "the log of the side that passed lacks it");
+    }
+    let twice = failed(0).failed("u", 1, Status::Failed { exit_code: 101 }, "", None);
+    assert_eq!(judged(twice, "read").0, 0, "a test that failed at both may have it");
     assert_eq!(judged(both().passed("u", 1, 0, &read), "read").0, 0, "a new test");
     assert_eq!(judged(both().passed("u", 1, 0, &read), "reed").0, 1, "a new test without the checkpoint");
     let with_read = done.clone().checkpoint("read", &[("heap.peak", 1 << 20)]);

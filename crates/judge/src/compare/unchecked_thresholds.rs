@@ -9,9 +9,9 @@ use memprof_plan::rule::Rule;
 use memprof_support::labels;
 
 /// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
-/// compared test. It does not if a test that failed, or that only one side has, may have the figure. None counts if
-/// tests have no run, as those with the same code: these may have the figures. The same is true of the tests of other
-/// shards: the merged run judges all of them.
+/// compared test. It does not if a test that failed and passed at no side, or that only one side has, may have the
+/// figure. None counts if tests have no run, as those with the same code: these may have the figures. The same is true
+/// of the tests of other shards: the merged run judges all of them.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
     if comparison.is_shard {
         return (0, Vec::new());
@@ -39,7 +39,7 @@ struct Coverage<'a> {
     is_compared: bool,
     /// Whether both sides of a compared test have a figure.
     is_checked: bool,
-    /// Whether a test that is not compared has a figure, or failed.
+    /// Whether a test that is not compared has a figure, or failed and passed at no side.
     may_be_elsewhere: bool,
     /// The refs that have a figure in a compared test whose other side lacks it.
     one_sided: Vec<&'a str>,
@@ -50,8 +50,12 @@ impl<'a> Coverage<'a> {
         if !view.is_compared() {
             let sides = [view.baseline, view.candidate];
             let has_figure = |side: &&Aggregate| has_figure(rule, view, side);
-            self.may_be_elsewhere |=
-                sides.iter().any(|side| has_failed(comparison, side)) || sides.iter().any(has_figure);
+            // The log of a side that passed shows whether the test has the figure.
+            self.may_be_elsewhere |= if sides.iter().any(|side| side.availability == Availability::Measured) {
+                sides.iter().any(has_figure)
+            } else {
+                sides.iter().any(|side| has_failed(comparison, side))
+            };
             return;
         }
         self.is_compared = true;
