@@ -3,6 +3,7 @@
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
+use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::unfinished;
 use memprof_plan::cells::{CellStatus, cells};
 use memprof_plan::listing::{DiscoveredTest, ListedRevision, NotMeasured};
@@ -175,6 +176,24 @@ fn a_threshold_may_be_about_a_test_that_cannot_be_compared() {
     let with_read = done.clone().checkpoint("read", &[("heap.peak", 1 << 20)]);
     let added = both().passed("u", 0, 0, &done).passed("u", 1, 0, &with_read);
     assert_eq!(judged(added, "read"), (1, text("only pr/1 has a figure for it")));
+}
+
+#[test]
+fn a_threshold_of_a_removed_checkpoint_was_not_checked_although_tests_did_not_run() {
+    let done = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let with_mid = Log::new().checkpoint("mid", &[("heap.peak", 1 << 20)]);
+    let with_mid = with_mid.checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let unchecked = |logs: [&Log; 2]| {
+        let rules = vec![values::threshold("heap.peak=5%,checkpoint=mid").unwrap()];
+        let synthetic = Synthetic::new(&["main", "pr/1"]).judging(Judging { rules, ..Judging::default() });
+        let synthetic = synthetic.passed("t", 0, 0, logs[0]).passed("t", 1, 0, logs[1]);
+        let mut results = synthetic.results();
+        results.same_code = vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
+        compare(&results).unchecked
+    };
+    assert_eq!(unchecked([&with_mid, &done]), 1, "the baseline has it");
+    assert_eq!(unchecked([&done, &with_mid]), 0, "a new checkpoint");
+    assert_eq!(unchecked([&done, &done]), 0, "a test that did not run may have it");
 }
 
 #[test]

@@ -10,13 +10,14 @@ use memprof_support::labels;
 
 /// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
 /// compared test. It does not if a test that failed and passed at no side, or that only one side has, may have the
-/// figure. None counts if tests have no run, as those with the same code: these may have the figures. The same is true
-/// of the tests of other shards: the merged run judges all of them.
+/// figure. None counts if tests have no run, as those with the same code: these may have the figures. But it counts
+/// if the baseline has a figure that the candidate lacks. A shard leaves all of them to the merged run, as the tests of
+/// other shards may have the figures, too.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
     if comparison.is_shard {
         return (0, Vec::new());
     }
-    let mut rules: Vec<(&Rule, Coverage<'_>)> = Vec::new();
+    let mut rules: Vec<(&Rule, Coverage)> = Vec::new();
     for view in comparison.pairs() {
         let test = format!("{} {}", view.cell.id.test, view.cell.id.title);
         for rule in limits.must_check(&test) {
@@ -27,26 +28,28 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<Str
             rules[at].1.add(comparison, rule, &view);
         }
     }
-    let unchecked = rules.iter().filter(|(_, coverage)| coverage.is_unchecked());
-    let notes: Vec<String> = unchecked.map(|(rule, coverage)| note(rule, coverage)).collect();
-    (if comparison.has_all_tests() { notes.len() } else { 0 }, notes)
+    rules.retain(|(_, coverage)| coverage.is_unchecked());
+    let counts =
+        |coverage: &Coverage| comparison.has_all_tests() || coverage.one_sided.contains(&comparison.baseline);
+    let count = rules.iter().filter(|(_, coverage)| counts(coverage)).count();
+    (count, rules.iter().map(|(rule, coverage)| note(comparison, rule, coverage)).collect())
 }
 
 /// What the tests of a rule have.
 #[derive(Default)]
-struct Coverage<'a> {
+struct Coverage {
     /// Whether the rule covers a compared test.
     is_compared: bool,
     /// Whether both sides of a compared test have a figure.
     is_checked: bool,
     /// Whether a test that is not compared has a figure, or failed and passed at no side.
     may_be_elsewhere: bool,
-    /// The refs that have a figure in a compared test whose other side lacks it.
-    one_sided: Vec<&'a str>,
+    /// The revisions that have a figure in a compared test whose other side lacks it.
+    one_sided: Vec<usize>,
 }
 
-impl<'a> Coverage<'a> {
-    fn add(&mut self, comparison: &Comparison, rule: &Rule, view: &PairView<'a>) {
+impl Coverage {
+    fn add(&mut self, comparison: &Comparison, rule: &Rule, view: &PairView<'_>) {
         if !view.is_compared() {
             let sides = [view.baseline, view.candidate];
             let has_figure = |side: &&Aggregate| has_figure(rule, view, side);
@@ -61,9 +64,10 @@ impl<'a> Coverage<'a> {
         self.is_compared = true;
         let [of_baseline, of_candidate, of_both] = figures(rule, view);
         self.is_checked |= of_both;
-        for (has_figure, name) in [(of_baseline, &view.old.name), (of_candidate, &view.new.name)] {
-            if has_figure && !of_both && !self.one_sided.contains(&&**name) {
-                self.one_sided.push(name);
+        let sides = [(of_baseline, comparison.baseline), (of_candidate, view.pair.candidate)];
+        for (has_figure, revision) in sides {
+            if has_figure && !of_both && !self.one_sided.contains(&revision) {
+                self.one_sided.push(revision);
             }
         }
     }
@@ -74,11 +78,13 @@ impl<'a> Coverage<'a> {
 }
 
 /// `the threshold of gpu.0.peak was not checked: no compared test has a figure for it`.
-fn note(rule: &Rule, coverage: &Coverage<'_>) -> String {
+fn note(comparison: &Comparison, rule: &Rule, coverage: &Coverage) -> String {
     let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
     let reason = match &coverage.one_sided[..] {
         [] => "no compared test has a figure for it".to_owned(),
-        [only] => format!("only {} has a figure for it", labels::one_line(only)),
+        [only] => {
+            format!("only {} has a figure for it", labels::one_line(&comparison.revisions[*only].name))
+        }
         _ => "no compared test has a figure for it on both sides".to_owned(),
     };
     format!("the threshold of {}{checkpoint} was not checked: {reason}", rule.metric)
