@@ -197,6 +197,27 @@ fn a_threshold_of_a_removed_checkpoint_was_not_checked_although_tests_did_not_ru
 }
 
 #[test]
+fn a_threshold_is_checked_at_each_candidate() {
+    let done = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let with_mid = Log::new().checkpoint("mid", &[("heap.peak", 1 << 20)]);
+    let with_mid = with_mid.checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let judged = |candidates: [&Log; 2]| {
+        let rules = vec![values::threshold("heap.peak=5%,checkpoint=mid").unwrap()];
+        let refs = Synthetic::new(&["main", "pr/1", "pr/2"]).judging(Judging { rules, ..Judging::default() });
+        let main = refs.passed("t", 0, 0, &with_mid);
+        let all = main.passed("t", 1, 0, candidates[0]).passed("t", 2, 0, candidates[1]);
+        let comparison = compare(&all.results());
+        (comparison.unchecked, comparison.notes.concat())
+    };
+    let text = |place: &str| {
+        format!("the threshold of heap.peak at 'mid' was not checked{place}: only main has a figure for it")
+    };
+    assert_eq!(judged([&with_mid, &with_mid]), (0, String::new()));
+    assert_eq!(judged([&with_mid, &done]), (1, text(" in pr/2")));
+    assert_eq!(judged([&done, &done]), (1, text("")), "one note for both");
+}
+
+#[test]
 fn a_shard_leaves_thresholds_and_limits_to_the_merged_run() {
     let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
     let all = AllTests::from_cells([&synthetic::cell("t", &[]), &synthetic::cell("on_gpu", &[])].into_iter());

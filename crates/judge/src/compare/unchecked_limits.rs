@@ -13,13 +13,9 @@ use memprof_support::labels;
 /// checked in none. A rule whose tests were not selected, did not run or failed gets no note. With several revisions,
 /// the same holds for a rule that may have no figure, unless the baseline has one.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
-    let checked = match comparison.revisions.len() {
-        1 => vec![0],
-        _ => comparison.candidates().collect(),
-    };
     // By rule: the revisions where it was not checked.
     let mut unchecked: Vec<(&Rule, Vec<usize>)> = Vec::new();
-    for &revision in &checked {
+    for revision in checked(comparison) {
         for rule in unchecked_at(comparison, limits, revision) {
             match unchecked.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
                 Some((_, revisions)) => revisions.push(revision),
@@ -27,13 +23,25 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
             }
         }
     }
-    let note = |(rule, revisions): (&Rule, Vec<usize>)| {
-        let name = |revision: &usize| labels::one_line(&comparison.revisions[*revision].name).into_owned();
-        let some = || format!(" in {}", revisions.iter().map(name).collect::<Vec<_>>().join(", "));
-        let place = if revisions.len() == checked.len() { String::new() } else { some() };
-        note(rule, &place)
-    };
+    let note = |(rule, revisions): (&Rule, Vec<usize>)| note(rule, &place(comparison, &revisions));
     unchecked.into_iter().map(note).collect()
+}
+
+/// Returns the revisions whose figures are checked: the candidates, or the only one.
+fn checked(comparison: &Comparison) -> Vec<usize> {
+    match comparison.revisions.len() {
+        1 => vec![0],
+        _ => comparison.candidates().collect(),
+    }
+}
+
+/// Returns where a rule was not checked, ` in pr/1, pr/2`; empty if it was checked in none.
+pub(crate) fn place(comparison: &Comparison, revisions: &[usize]) -> String {
+    if revisions.len() == checked(comparison).len() {
+        return String::new();
+    }
+    let name = |revision: &usize| labels::one_line(&comparison.revisions[*revision].name).into_owned();
+    format!(" in {}", revisions.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
 /// Where a rule's figures are, the best of all tests that it covers.

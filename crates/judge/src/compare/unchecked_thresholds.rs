@@ -3,12 +3,13 @@
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::unchecked_limits;
 use crate::results::outcome::Status;
 use crate::verdict::limits::{self, Limits};
 use memprof_plan::rule::Rule;
 use memprof_support::labels;
 
-/// Returns how many thresholds were not checked, and a note for each. A threshold counts if it covers a
+/// Returns how many thresholds were not checked at a candidate, and a note for each. A threshold counts if it covers a
 /// compared test. It does not if a test that failed and passed at no side, or that only one side has, may have the
 /// figure. None counts if tests have no run, as those with the same code: these may have the figures. But it counts
 /// if the baseline has a figure that the candidate lacks. A shard leaves all of them to the merged run, as the tests of
@@ -17,8 +18,40 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<Str
     if comparison.is_shard {
         return (0, Vec::new());
     }
+    // By rule: the candidates where it was not checked, and the revisions that have a figure.
+    let mut unchecked: Vec<(&Rule, Vec<usize>, Vec<usize>)> = Vec::new();
+    for candidate in comparison.candidates() {
+        for (rule, one_sided) in unchecked_at(comparison, limits, candidate) {
+            match unchecked.iter_mut().find(|(known, ..)| std::ptr::eq(*known, rule)) {
+                Some((_, candidates, with_figure)) => {
+                    candidates.push(candidate);
+                    with_figure.extend(one_sided);
+                }
+                None => unchecked.push((rule, vec![candidate], one_sided)),
+            }
+        }
+    }
+    for (_, _, with_figure) in &mut unchecked {
+        with_figure.sort_unstable();
+        with_figure.dedup();
+    }
+    let counts =
+        |with_figure: &[usize]| comparison.has_all_tests() || with_figure.contains(&comparison.baseline);
+    let count = unchecked.iter().filter(|(_, _, with_figure)| counts(with_figure)).count();
+    let note = |(rule, candidates, with_figure): &(&Rule, Vec<usize>, Vec<usize>)| {
+        note(comparison, rule, &unchecked_limits::place(comparison, candidates), with_figure)
+    };
+    (count, unchecked.iter().map(note).collect())
+}
+
+/// Returns the rules that were not checked at a candidate, each with the revisions that have a figure.
+fn unchecked_at<'a>(
+    comparison: &Comparison,
+    limits: &'a Limits,
+    candidate: usize,
+) -> Vec<(&'a Rule, Vec<usize>)> {
     let mut rules: Vec<(&Rule, Coverage)> = Vec::new();
-    for view in comparison.pairs() {
+    for view in comparison.pairs().filter(|view| view.pair.candidate == candidate) {
         let test = format!("{} {}", view.cell.id.test, view.cell.id.title);
         for rule in limits.must_check(&test) {
             let at = rules.iter().position(|(known, _)| std::ptr::eq(*known, rule)).unwrap_or_else(|| {
@@ -28,14 +61,11 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<Str
             rules[at].1.add(comparison, rule, &view);
         }
     }
-    rules.retain(|(_, coverage)| coverage.is_unchecked());
-    let counts =
-        |coverage: &Coverage| comparison.has_all_tests() || coverage.one_sided.contains(&comparison.baseline);
-    let count = rules.iter().filter(|(_, coverage)| counts(coverage)).count();
-    (count, rules.iter().map(|(rule, coverage)| note(comparison, rule, coverage)).collect())
+    let unchecked = rules.into_iter().filter(|(_, coverage)| coverage.is_unchecked());
+    unchecked.map(|(rule, coverage)| (rule, coverage.one_sided)).collect()
 }
 
-/// What the tests of a rule have.
+/// What the tests of a rule have, at the baseline and one candidate.
 #[derive(Default)]
 struct Coverage {
     /// Whether the rule covers a compared test.
@@ -78,16 +108,16 @@ impl Coverage {
 }
 
 /// `the threshold of gpu.0.peak was not checked: no compared test has a figure for it`.
-fn note(comparison: &Comparison, rule: &Rule, coverage: &Coverage) -> String {
+fn note(comparison: &Comparison, rule: &Rule, place: &str, with_figure: &[usize]) -> String {
     let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
-    let reason = match &coverage.one_sided[..] {
+    let reason = match with_figure {
         [] => "no compared test has a figure for it".to_owned(),
         [only] => {
             format!("only {} has a figure for it", labels::one_line(&comparison.revisions[*only].name))
         }
         _ => "no compared test has a figure for it on both sides".to_owned(),
     };
-    format!("the threshold of {}{checkpoint} was not checked: {reason}", rule.metric)
+    format!("the threshold of {}{checkpoint} was not checked{place}: {reason}", rule.metric)
 }
 
 /// Whether the baseline, the candidate, and both at one row have a figure at a checkpoint of the rule.
