@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::results::live_sizes::{self, LiveSizes};
 
 /// The call stacks of one run.
@@ -190,16 +193,17 @@ pub struct Released {
     pub at_end: i64,
 }
 
-/// The figures of a site, or of several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The figures of sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyFigures")]
 pub struct Figures {
     /// Live bytes in the moment of the interval's peak.
     pub at_peak: i64,
-    /// Live bytes at its end.
+    /// Live bytes at the checkpoint.
     pub live: i64,
-    /// Bytes allocated in it.
+    /// Bytes allocated since the last checkpoint.
     pub allocated: i64,
-    /// Allocations in it.
+    /// Allocations since the last checkpoint.
     pub count: i64,
 }
 

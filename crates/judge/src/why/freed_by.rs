@@ -3,12 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Bytes of a thread's blocks, by who freed them. What a thread reallocates larger belongs to that thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Freed bytes by the thread that freed them. What a thread reallocates larger belongs to that thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyFreed")]
 pub struct FreedBy {
     /// By the thread itself.
     pub itself: i64,
-    /// By other threads, by their names: also by another thread with the same one.
+    /// By each other thread, by name; also by another one of the same name.
     pub others: BTreeMap<String, i64>,
     /// By threads of the same name that are not told apart.
     pub perhaps_itself: i64,

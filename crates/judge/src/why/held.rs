@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::why::frame::Frame;
@@ -27,13 +28,16 @@ pub struct HeldMemory {
 }
 
 /// How much of one side's memory has an owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyHeldSide")]
 pub struct HeldSide {
-    /// Live bytes, and those that are reached from outside of the heap.
+    /// Live bytes.
     pub bytes: u64,
+    /// Those that are reached from statics, thread-locals and stacks.
     pub reached: u64,
-    /// Pointers, and how many of them are expected by chance.
+    /// Words that point into a block.
     pub pointers: u64,
+    /// How many of them are expected by chance.
     pub by_chance: u64,
 }
 

@@ -4,6 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::results::stack_log::{Figures, RecordedThread, Released, StackLog, ThreadKind, Way};
 use crate::why::difference::{Group, GroupKind, Measure};
 use crate::why::frame::Frame;
@@ -12,14 +15,15 @@ use crate::why::grouping::{Grouping, line};
 use crate::why::hunks::{Changes, SIDES};
 use crate::why::stacks::Stacks;
 
-/// What one thread, or all of one name, did in a whole run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A thread, or all of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyThread")]
 pub struct ThreadOfRun {
-    /// The name: `main`, `test`, `worker-*`.
+    /// `main`, `test`, a name, `worker-*` for names that differ in a number, `unnamed`, or `others`.
     pub name: String,
-    /// At the run's highest peak, at its end, and allocated from its start to its end.
+    /// Live at the run's highest peak and at its end, and allocated in the whole run.
     pub figures: Figures,
-    /// Who freed what it had allocated; `None` if that is not known.
+    /// Who freed what it had allocated; `null` if that is not known.
     pub freed: Option<FreedBy>,
 }
 

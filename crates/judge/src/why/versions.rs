@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::why::frame::{Frame, Place};
 use crate::why::hunks::Side;
 use memprof_plan::lock_differences;
@@ -21,13 +24,14 @@ pub struct Versions {
 }
 
 /// A dependency whose version differs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyDependency")]
 pub struct ChangedDependency {
     /// The package.
     pub name: String,
-    /// The version at the baseline; `None` if it has none.
+    /// The version at the baseline; `null` if it has none.
     pub old: Option<String>,
-    /// The version at the candidate; `None` if it has none.
+    /// The version at the candidate; `null` if it has none.
     pub new: Option<String>,
 }
 

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::causes::entry::Entry;
 use crate::causes::sheet::CauseSheet;
-use crate::why::json::{WhyClass, WhyDependency, WhyHunk};
+use crate::why::json::{WhyClass, WhyHunk};
 use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
 use memprof_judge::why::difference::Resized;
 use memprof_judge::why::reasons::Reason;
+use memprof_judge::why::versions::ChangedDependency;
 use memprof_support::labels::one_line;
 
 /// The version of this format. Within a version, fields may be added, but not removed or changed.
@@ -52,7 +53,7 @@ pub struct CauseEntry {
     pub hunk: Option<WhyHunk>,
     /// The dependency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dependency: Option<WhyDependency>,
+    pub dependency: Option<ChangedDependency>,
     /// The type that became larger or smaller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resized: Option<ResizedEntry>,
@@ -128,7 +129,7 @@ impl CauseEntry {
         let cause = entry.cause;
         let (kind, hunk, dependency) = match &cause.reason {
             Reason::Hunk(at) => ("hunk", Some(WhyHunk::from(at)), None),
-            Reason::Dependency(changed) => ("dependency", None, Some(WhyDependency::from(changed))),
+            Reason::Dependency(changed) => ("dependency", None, Some(changed.clone())),
             Reason::Type(_) => ("type", None, None),
             Reason::Code(_) => ("code", None, None),
         };

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
-use crate::why::figures::WhyFigures;
 use crate::why::json::WhyRow;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::results::stack_log::Figures;
 use memprof_judge::why::difference::Measure;
 
 /// The columns.
@@ -76,7 +76,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 /// Returns the row's figure of a side.
-fn figure(row: &WhyRow, figures: WhyFigures) -> String {
+fn figure(row: &WhyRow, figures: Figures) -> String {
     let figure = match Measure::of_metric(&row.metric) {
         Some((_, Measure::AtPeak)) => figures.at_peak,
         Some((_, Measure::Live)) => figures.live,

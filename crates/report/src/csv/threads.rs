@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
-use crate::why::figures::WhyFigures;
 use crate::why::threads::WhyThreads;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::results::stack_log::Figures;
 
 /// The columns.
 const HEADINGS: [&str; 11] = [
@@ -39,8 +39,8 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
 }
 
 fn rows(run: &WhyThreads) -> Vec<[String; 9]> {
-    let of = |kind: &str, thread: &str, figures: WhyFigures, problem: Option<&String>| {
-        let WhyFigures { at_peak, live, allocated, count } = figures;
+    let of = |kind: &str, thread: &str, figures: Figures, problem: Option<&String>| {
+        let Figures { at_peak, live, allocated, count } = figures;
         let [allocated, count, at_peak, live] =
             [allocated, count, at_peak, live].map(|figure| figure.to_string());
         let problem = problem.cloned().unwrap_or_default();

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::why::figures::WhyFigures;
 use crate::why::threads::WhyThreads;
+use memprof_judge::results::stack_log::Figures;
 use memprof_judge::why::agreement::Agreement;
 use memprof_judge::why::class::{ChangedEnd, Class, Ended};
 use memprof_judge::why::difference::{CheckpointName, Difference, Group, GroupKind};
@@ -65,27 +65,14 @@ pub struct WhyHeld {
     /// The 1-based occurrence of this label.
     pub occurrence: u32,
     /// How much of the baseline's bytes has an owner; `null` without a baseline.
-    pub baseline: Option<WhyHeldSide>,
+    pub baseline: Option<HeldSide>,
     /// The same of the candidate, or of the only revision.
-    pub candidate: Option<WhyHeldSide>,
+    pub candidate: Option<HeldSide>,
     /// The owners, those with the largest difference first.
     pub owners: Vec<WhyOwner>,
     /// What limits the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-}
-
-/// How much of one side's memory has an owner.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WhyHeldSide {
-    /// Live bytes.
-    pub bytes: u64,
-    /// Those that are reached from statics, thread-locals and stacks.
-    pub reached: u64,
-    /// Words that point into a block.
-    pub pointers: u64,
-    /// How many of them are expected by chance.
-    pub by_chance: u64,
 }
 
 /// Blocks of one type, made at one place, and what they hold.
@@ -176,19 +163,14 @@ impl From<Room> for WhyUse {
 impl WhyHeld {
     /// Takes the owners of a test.
     pub fn new(test: &str, name: &str, held: &HeldMemory) -> Self {
-        let side = |side: &HeldSide| {
-            let HeldSide { bytes, reached, pointers, by_chance } = *side;
-            WhyHeldSide { bytes, reached, pointers, by_chance }
-        };
-        let [baseline, candidate] = held.sides.each_ref().map(|of| of.as_ref().map(side));
         Self {
             test: test.to_owned(),
             r#ref: name.to_owned(),
             metric: held.metric.clone(),
             checkpoint: held.checkpoint.0.clone(),
             occurrence: held.checkpoint.1,
-            baseline,
-            candidate,
+            baseline: held.sides[0],
+            candidate: held.sides[1],
             owners: held.owners.iter().map(WhyOwner::from).collect(),
             remarks: held.remarks.clone(),
         }
@@ -292,7 +274,7 @@ pub struct WhySide {
     /// The 1-based occurrence of this label.
     pub occurrence: u32,
     /// The figures of the run with call stacks.
-    pub figures: WhyFigures,
+    pub figures: Figures,
     /// How its figure compares with the plain runs: `equal`, `within_range`, `differs`, `unknown`.
     pub agreement: String,
     /// What it has more than the nearest plain run.
@@ -326,9 +308,9 @@ pub struct WhyGroup {
     /// What the diff has to do with it; `null` without a diff, without line tables, and by thread.
     pub class: Option<WhyClass>,
     /// The figures at the baseline.
-    pub baseline: WhyFigures,
+    pub baseline: Figures,
     /// The figures at the candidate.
-    pub candidate: WhyFigures,
+    pub candidate: Figures,
     /// Candidate minus baseline of the row's figure.
     pub difference: i64,
     /// Whether both sides allocated as many blocks since the last checkpoint, with other bytes.
@@ -354,7 +336,7 @@ pub struct WhyClass {
     pub caller: Option<WhyFrame>,
     /// The changed dependency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dependency: Option<WhyDependency>,
+    pub dependency: Option<ChangedDependency>,
     /// Where one side ends blocks that live on, on the other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<WhyEnded>,
@@ -390,17 +372,6 @@ pub struct WhyHunk {
     pub old: [u32; 2],
     /// The first line after, and the number of lines.
     pub new: [u32; 2],
-}
-
-/// A dependency whose version differs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WhyDependency {
-    /// The package.
-    pub name: String,
-    /// The version at the baseline.
-    pub old: Option<String>,
-    /// The version at the candidate.
-    pub new: Option<String>,
 }
 
 /// A frame of a call stack.
@@ -449,7 +420,7 @@ impl WhyRow {
                 r#ref: refs[run].to_owned(),
                 checkpoint: label.clone(),
                 occurrence: *occurrence,
-                figures: difference.totals[side].unwrap_or_default().into(),
+                figures: difference.totals[side].unwrap_or_default(),
                 agreement: word(agreement).to_owned(),
                 differs_by,
                 typed: difference.typed().map(|sides| sides[side]),
@@ -508,8 +479,8 @@ fn entry<'a>(difference: &Difference, group: &'a Group, frames: &mut FrameTable<
         capacity: Some(difference.room(group)).filter(|room| *room != [None; 2]),
         location: group.location().map(str::to_owned),
         class: group.class.as_ref().map(WhyClass::from),
-        baseline: group.figures[0].into(),
-        candidate: group.figures[1].into(),
+        baseline: group.figures[0],
+        candidate: group.figures[1],
         difference: difference.of_group(group),
         has_other_sizes: group.has_other_sizes(),
         stacks: group.stacks,
@@ -520,13 +491,6 @@ fn entry<'a>(difference: &Difference, group: &'a Group, frames: &mut FrameTable<
 impl From<&Frame> for WhyFrame {
     fn from(frame: &Frame) -> Self {
         Self { function: frame.name(), location: frame.location(), is_inlined: frame.is_inlined }
-    }
-}
-
-impl From<&ChangedDependency> for WhyDependency {
-    fn from(changed: &ChangedDependency) -> Self {
-        let ChangedDependency { name, old, new } = changed.clone();
-        Self { name, old, new }
     }
 }
 
@@ -576,7 +540,7 @@ impl From<&Class> for WhyClass {
             kind: class.kind().to_owned(),
             hunk: class.hunk().map(WhyHunk::from),
             caller,
-            dependency: class.dependency().map(WhyDependency::from),
+            dependency: class.dependency().cloned(),
             ended,
         }
     }

@@ -4,7 +4,6 @@
 pub mod dhat;
 pub(crate) mod explained;
 pub mod exports;
-pub(crate) mod figures;
 pub mod folded;
 pub(crate) mod held;
 pub(crate) mod hunk_lines;

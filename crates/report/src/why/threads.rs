@@ -1,12 +1,10 @@
 //! Threads that allocate, and those that free: in words, and for JSON.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::figure;
-use crate::why::figures::WhyFigures;
+use memprof_judge::results::stack_log::Figures;
 use memprof_judge::why::difference::{Difference, Group, GroupKind};
 use memprof_judge::why::freed_by::FreedBy;
 use memprof_judge::why::threads::{ThreadOfRun, ThreadsOfRun};
@@ -25,34 +23,12 @@ pub struct WhyThreads {
     pub r#ref: String,
     /// The threads by name, the one that allocated most first. With `without_stack`, they add up to the run's
     /// figures.
-    pub threads: Vec<WhyThread>,
+    pub threads: Vec<ThreadOfRun>,
     /// Memory of no known thread.
-    pub without_stack: WhyFigures,
+    pub without_stack: Figures,
     /// Why it is not known who frees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-}
-
-/// A thread, or all of one name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WhyThread {
-    /// `main`, `test`, a name, `worker-*` for names that differ in a number, `unnamed`, or `others`.
-    pub name: String,
-    /// Live at the run's highest peak and at its end, and allocated in the whole run.
-    pub figures: WhyFigures,
-    /// Who freed what it had allocated; `null` if that is not known.
-    pub freed: Option<WhyFreed>,
-}
-
-/// Freed bytes by the thread that freed them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WhyFreed {
-    /// By the thread itself.
-    pub itself: i64,
-    /// By each other thread, by name; also by another one of the same name.
-    pub others: BTreeMap<String, i64>,
-    /// By threads of the same name that are not told apart.
-    pub perhaps_itself: i64,
 }
 
 impl WhyThreads {
@@ -61,23 +37,9 @@ impl WhyThreads {
         Self {
             test: test.to_owned(),
             r#ref: name.to_owned(),
-            threads: run.threads.iter().map(WhyThread::from).collect(),
-            without_stack: run.without_stack.into(),
+            threads: run.threads.clone(),
+            without_stack: run.without_stack,
             problem: run.problem.clone(),
-        }
-    }
-}
-
-impl From<&ThreadOfRun> for WhyThread {
-    fn from(thread: &ThreadOfRun) -> Self {
-        let freed = |freed: &FreedBy| {
-            let FreedBy { itself, others, perhaps_itself } = freed.clone();
-            WhyFreed { itself, others, perhaps_itself }
-        };
-        Self {
-            name: thread.name.clone(),
-            figures: thread.figures.into(),
-            freed: thread.freed.as_ref().map(freed),
         }
     }
 }
