@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::semver::Version;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 
 use memprof_support::counted::counted;
@@ -18,13 +19,14 @@ pub struct LockedPackage {
 }
 
 /// A package that differs between two lock files.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Dependency")]
 pub struct MovedDependency {
     /// The package.
     pub name: String,
-    /// The version in the old lock file; `None` if that lacks it.
+    /// The version in the old lock file, or the baseline's; `null` if that lacks it.
     pub from: Option<String>,
-    /// The version in the new lock file; `None` if that lacks it.
+    /// The version in the new lock file, or this ref's; `null` if that lacks it.
     pub to: Option<String>,
 }
 

@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::results::measurement::{Kind, Names};
 use memprof_support::labels::label;
@@ -37,16 +39,18 @@ impl Key {
 }
 
 /// How a checkpoint changed from the baseline to the candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Change")]
 pub enum RowChange {
     /// On both sides under the same label.
     Matched,
-    /// On both sides, at the same place, under another label.
-    Renamed,
     /// In the candidate only.
     Added,
     /// In the baseline only.
     Removed,
+    /// On both sides, at the same place, under different labels.
+    Renamed,
 }
 
 /// One row: a checkpoint of one side, or a matched pair.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::results::layer_record::LayerRecord;
 use crate::results::tensor_record::TensorRecord;
@@ -89,14 +91,15 @@ pub struct Nesting {
     pub depth: u32,
 }
 
-/// What a checkpoint's readings are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a checkpoint's figures describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The state at a point.
     Point,
-    /// The change from the beginning to the end of a piece of code. It may be negative.
+    /// The change over a scope. It may be negative.
     Scope,
-    /// The change during a call of a traced function. It gets no verdict.
+    /// The change over a call of a traced function. It gets no verdict.
     Call,
 }
 

@@ -1,14 +1,16 @@
 //! The tests that did not run because they cannot differ between the revisions.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use memprof_support::counted::{counted, grouped};
 
-/// The tests of a package whose code is the same at all revisions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The tests of a package that did not run because their code is the same at all refs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SameCode {
+    /// The package.
     pub package: String,
-    /// How many tests did not run.
+    /// The number of its tests that did not run.
     pub tests: usize,
 }
 

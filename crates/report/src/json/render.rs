@@ -12,8 +12,8 @@ use crate::causes::json::CausesReport;
 use crate::causes::sheet::CauseSheet;
 use crate::json::rows::CellRows;
 use crate::json::schema::{
-    Answer, BreachEntry, CellRun, DependencyEntry, FailedBuildEntry, Identity, NotMeasuredEntry, Ref,
-    RunRecordParts, SameCodeEntry, TestCounts, VERSION, reason,
+    Answer, BreachEntry, CellRun, FailedBuildEntry, Identity, NotMeasuredEntry, Ref, RunRecordParts,
+    TestCounts, VERSION, reason,
 };
 use crate::notes;
 use crate::options::Options;
@@ -25,11 +25,9 @@ use memprof_judge::compare::comparison::{Breach, BreachKind, Comparison};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::side_differences::SideDifference;
 use memprof_judge::compare::standing::Standing;
-use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::stored::Run;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::why::explanations::Explanations;
-use memprof_plan::lock_differences::MovedDependency;
 use memprof_plan::resolved::CellId;
 use memprof_run::bisect::parts::proof::ProofReport;
 
@@ -71,7 +69,7 @@ pub fn render(
     }
     if !comparison.same_code.is_empty() {
         write!(out, "\n\"same_code\":")?;
-        serde_json::to_writer(&mut *out, &same_code(comparison))?;
+        serde_json::to_writer(&mut *out, &comparison.same_code)?;
         write!(out, ",")?;
     }
     if !comparison.failed_builds.is_empty() {
@@ -147,7 +145,11 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         commit: (&revision.commit).into(),
         tree: (&revision.tree).into(),
         differs: comparison.differs.get(index).and_then(SideDifference::words),
-        dependencies: comparison.differs.get(index).map(dependencies).unwrap_or_default(),
+        dependencies: comparison
+            .differs
+            .get(index)
+            .map(|differs| differs.dependencies.clone())
+            .unwrap_or_default(),
         settings: (comparison.differs.get(index).into_iter())
             .flat_map(|differs| differs.settings.iter().map(Cow::from))
             .collect(),
@@ -161,15 +163,6 @@ fn identity(comparison: &Comparison) -> Identity<'_> {
         random: comparison.random,
         axes: comparison.axes.clone(),
     }
-}
-
-fn dependencies(differs: &SideDifference) -> Vec<DependencyEntry<'_>> {
-    let entry = |moved: &'_ MovedDependency| DependencyEntry {
-        name: Cow::from(moved.name.clone()),
-        from: moved.from.clone().map(Cow::from),
-        to: moved.to.clone().map(Cow::from),
-    };
-    differs.dependencies.iter().map(entry).collect()
 }
 
 fn failed_builds(comparison: &Comparison) -> Vec<FailedBuildEntry<'_>> {
@@ -189,11 +182,6 @@ fn not_measured(comparison: &Comparison) -> Vec<NotMeasuredEntry<'_>> {
         reason: (&executable.reason).into(),
     });
     entries.collect()
-}
-
-fn same_code(comparison: &Comparison) -> Vec<SameCodeEntry<'_>> {
-    let entry = |one: &'_ SameCode| SameCodeEntry { package: one.package.clone().into(), tests: one.tests };
-    comparison.same_code.iter().map(entry).collect()
 }
 
 /// The breaches, serialized one by one: there may be one for each row.

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use crate::json::schema::{
-    ByRef, ChangeName, JudgementEntry, ReadingEntry, RowEntry, RunRecordParts, reason,
-};
+use crate::json::schema::{ByRef, JudgementEntry, ReadingEntry, RowEntry, RunRecordParts, reason};
 use memprof_judge::compare::aggregate::{Aggregate, Availability, Column};
 use memprof_judge::compare::comparison::{
     Cell, Comparison, Metric, PairColumn, PairView, RowFigures, Ruling, previous_points,
@@ -151,8 +149,8 @@ impl<'a> CellRows<'a> {
             params: self.parts.params.clone(),
             checkpoint: self.label(checkpoint.key),
             occurrence: checkpoint.key.occurrence,
-            kind: checkpoint.key.kind.into(),
-            change: checkpoint.change.map(ChangeName::from),
+            kind: checkpoint.key.kind,
+            change: checkpoint.change,
             renamed: ByRef::default(),
             metric: (&columns.metric.name).into(),
             unit: columns.metric.unit,

@@ -16,11 +16,13 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::matching::RowChange;
 use memprof_judge::results::measurement::Kind;
+use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::trace_facts::TraceFacts;
 use memprof_judge::results::trace_record::TraceRecord;
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_judge::verdict::limits::Expected;
 use memprof_plan::axis_labels::AxisLabels;
+use memprof_plan::lock_differences::MovedDependency;
 use memprof_plan::metric::Unit;
 use memprof_plan::program::ProgramCall;
 use memprof_plan::random_numbers::RandomNumbers;
@@ -57,7 +59,7 @@ pub struct Report<'a> {
     /// The tests that did not run because their code is the same at all refs, by package. They count as
     /// unchanged for the exit code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub same_code: Vec<SameCodeEntry<'a>>,
+    pub same_code: Vec<SameCode>,
     /// The refs that did not build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_builds: Vec<FailedBuildEntry<'a>>,
@@ -79,16 +81,6 @@ pub struct Report<'a> {
     /// What `--why proven` found of the worst change, in the format of `prove`; absent if nothing was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<serde_json::Value>,
-}
-
-/// The tests of a package that did not run because their code is the same at all refs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SameCode")]
-pub struct SameCodeEntry<'a> {
-    /// The package.
-    pub package: Cow<'a, str>,
-    /// The number of its tests that did not run.
-    pub tests: usize,
 }
 
 /// What was compared.
@@ -297,22 +289,10 @@ pub struct Ref<'a> {
     pub differs: Option<String>,
     /// The packages of its lock file that differ from the baseline's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dependencies: Vec<DependencyEntry<'a>>,
+    pub dependencies: Vec<MovedDependency>,
     /// The settings that differ from the baseline's, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Cow<'a, str>>,
-}
-
-/// A package that differs from the baseline's lock file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Dependency")]
-pub struct DependencyEntry<'a> {
-    /// The package.
-    pub name: Cow<'a, str>,
-    /// The version at the baseline; `null` if that lacks it.
-    pub from: Option<Cow<'a, str>>,
-    /// The version at this ref; `null` if it lacks it.
-    pub to: Option<Cow<'a, str>>,
 }
 
 /// One metric at one checkpoint.
@@ -331,10 +311,10 @@ pub struct RowEntry<'a> {
     /// 1-based occurrence of this label.
     pub occurrence: u32,
     /// What the figures describe: the state at a point, or the change over a scope or a call.
-    pub kind: KindName,
+    pub kind: Kind,
     /// How the checkpoint changed, in the first candidate that has it; `null` without complete
     /// runs.
-    pub change: Option<ChangeName>,
+    pub change: Option<RowChange>,
     /// By ref: its label, if it differs from the row's.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub renamed: ByRef<'a, Cow<'a, str>>,
@@ -425,55 +405,6 @@ pub struct CellRun<'a> {
     /// The forward passes, layer by layer, equal ones once; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forwards: Vec<ForwardEntry>,
-}
-
-/// How a checkpoint changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Change")]
-pub enum ChangeName {
-    /// On both sides.
-    Matched,
-    /// In the candidate only.
-    Added,
-    /// In the baseline only.
-    Removed,
-    /// On both sides, under different labels.
-    Renamed,
-}
-
-/// What a checkpoint's figures describe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "Kind")]
-pub enum KindName {
-    /// The state at a point.
-    Point,
-    /// The change over a scope.
-    Scope,
-    /// The change over a call of a traced function.
-    Call,
-}
-
-impl From<RowChange> for ChangeName {
-    fn from(change: RowChange) -> Self {
-        match change {
-            RowChange::Matched => Self::Matched,
-            RowChange::Added => Self::Added,
-            RowChange::Removed => Self::Removed,
-            RowChange::Renamed => Self::Renamed,
-        }
-    }
-}
-
-impl From<Kind> for KindName {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Point => Self::Point,
-            Kind::Scope => Self::Scope,
-            Kind::Call => Self::Call,
-        }
-    }
 }
 
 /// Returns the JSON Schema of the report.
