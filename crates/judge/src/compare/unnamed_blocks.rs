@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::shared_storage::Shares;
 use crate::results::live_sizes::LiveSizes;
@@ -28,11 +30,11 @@ pub struct UnnamedBlocks {
 }
 
 /// Blocks of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnnamedSize {
     /// Bytes of each block.
     pub bytes: u64,
-    /// The number of unnamed blocks.
+    /// The number of blocks without a name.
     pub count: u64,
     /// The number of all blocks of this size.
     pub of: u64,

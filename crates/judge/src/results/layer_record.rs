@@ -3,7 +3,8 @@
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use memprof_support::labels;
 
@@ -38,11 +39,12 @@ pub struct Passes {
     pub count: u64,
 }
 
-/// A layer's own figures in a pass, in bytes of one kind of memory. Bytes count for the innermost
-/// layer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+/// A layer's own figures in a forward pass, in bytes of one kind of memory. Bytes count for the
+/// innermost layer, so the rows add up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LayerOfForward")]
 pub struct LayerFigures {
-    /// The name. `None` is the code of the pass outside its layers.
+    /// The name; `null` is the code of the pass outside its layers.
     pub name: Option<Box<str>>,
     /// `heap`, `malloc`, `gpu.0`.
     pub memory: Box<str>,
@@ -50,13 +52,13 @@ pub struct LayerFigures {
     pub calls: u64,
     /// How many layers were around its first call.
     pub depth: u64,
-    /// Bytes allocated, if they are counted.
+    /// Bytes allocated; `null` if they are not counted, as on GPUs.
     pub allocated: Option<u64>,
-    /// Bytes freed inside: those allocated that did not remain.
+    /// Bytes freed inside: those allocated that did not remain; `null` if bytes allocated are not counted.
     pub freed: Option<i64>,
     /// Bytes of outputs that were freed after the call, and before the end of the pass.
     pub freed_later: u64,
-    /// Bytes that remained at the end of the pass.
+    /// Bytes that were alive at the end of the pass.
     pub retained: i64,
     /// The highest point above its beginning, with the layers inside.
     pub peak: u64,

@@ -43,23 +43,11 @@ pub struct UnnamedEntry {
     /// The bytes.
     pub bytes: u64,
     /// The sizes, those with most bytes first.
-    pub sizes: Vec<UnnamedSizeEntry>,
+    pub sizes: Vec<UnnamedSize>,
     /// Named storages for which there is no block of their size. Blocks of theirs may be listed here.
     pub named_without_block: u64,
     /// Whether all blocks of at least that size were counted.
     pub is_complete: bool,
-}
-
-/// Blocks of one size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "UnnamedSize")]
-pub struct UnnamedSizeEntry {
-    /// Bytes of each block.
-    pub bytes: u64,
-    /// The number of blocks without a name.
-    pub count: u64,
-    /// The number of all blocks of this size.
-    pub of: u64,
 }
 
 /// A tensor that was alive, once or repeatedly.
@@ -312,18 +300,13 @@ impl NamingRun<'_> {
         let Some(&index) = points.max_by_key(|index| side.height(**index)) else { return Vec::new() };
         let of_device = |device: &TensorDevice| {
             let found = side.unnamed_at(index, device)?;
-            let sizes = found.sizes.iter().map(|&UnnamedSize { bytes, count, of }| UnnamedSizeEntry {
-                bytes,
-                count,
-                of,
-            });
             Some(UnnamedEntry {
                 place: self.checkpoint_name(index),
                 device: device.to_string(),
                 least: found.least,
                 count: found.count,
                 bytes: found.bytes,
-                sizes: sizes.collect(),
+                sizes: found.sizes,
                 named_without_block: found.without_block,
                 is_complete: !found.is_incomplete,
             })
