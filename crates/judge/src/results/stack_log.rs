@@ -83,7 +83,7 @@ impl ThreadKind {
 }
 
 /// How stacks were recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Recording {
     /// Where the site of a block is kept: `headers` or `table`.
     pub blocks: String,
@@ -96,7 +96,7 @@ pub struct Recording {
 }
 
 /// The executable or a shared library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Module {
     /// The number in frames; 0 is the executable.
     pub number: u32,
@@ -126,8 +126,6 @@ pub struct Node {
 pub struct Family {
     /// The name: `heap`, `gpu.0`.
     pub name: String,
-    /// Whether only a sample of the allocations has sites.
-    pub is_sampled: bool,
     /// The intervals, in order. Each ends at a checkpoint.
     pub intervals: Vec<Interval>,
 }

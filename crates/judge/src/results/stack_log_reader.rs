@@ -93,23 +93,6 @@ struct Head<'a> {
 }
 
 #[derive(Deserialize)]
-struct StacksLine {
-    blocks: String,
-    walker: String,
-    reason: Option<String>,
-    sample: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct ModuleLine {
-    number: u32,
-    path: String,
-    bias: u64,
-    begin: u64,
-    end: u64,
-}
-
-#[derive(Deserialize)]
 struct FramesLine {
     first: usize,
     frames: Vec<Integer>,
@@ -238,20 +221,18 @@ impl StackLogReader {
         Ok(())
     }
 
-    fn take_stacks(&mut self, line: StacksLine) -> Result<(), LineError> {
-        let StacksLine { blocks, walker, reason, sample } = line;
-        if self.log.recording.replace(Recording { blocks, walker, reason, sample }).is_some() {
+    fn take_stacks(&mut self, recording: Recording) -> Result<(), LineError> {
+        if self.log.recording.replace(recording).is_some() {
             return Err(malformed("there is an earlier line of this kind"));
         }
         Ok(())
     }
 
-    fn take_module(&mut self, line: ModuleLine) -> Result<(), LineError> {
-        let ModuleLine { number, path, bias, begin, end } = line;
-        if self.log.module(number).is_some() {
-            return Err(malformed(&format!("there is an earlier module {number}")));
+    fn take_module(&mut self, module: Module) -> Result<(), LineError> {
+        if self.log.module(module.number).is_some() {
+            return Err(malformed(&format!("there is an earlier module {}", module.number)));
         }
-        self.log.modules.push(Module { number, path, bias, begin, end });
+        self.log.modules.push(module);
         Ok(())
     }
 
@@ -451,7 +432,7 @@ impl StackLogReader {
             let interval = Interval { label, occurrence, nanoseconds, total, peak_event, changes, releases };
             match self.log.families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.intervals.push(interval),
-                None => self.log.families.push(Family { name, is_sampled, intervals: vec![interval] }),
+                None => self.log.families.push(Family { name, intervals: vec![interval] }),
             }
         }
         Ok(self.log)

@@ -108,7 +108,7 @@ mod tests {
     fn the_peak_of_an_assertion_is_that_of_a_scope() {
         let intervals =
             vec![interval("start", 0, 0), interval("measured", 3_000_100, 1), interval("done", 4_000_000, 9)];
-        let family = Family { name: "heap".to_owned(), is_sampled: false, intervals };
+        let family = Family { name: "heap".to_owned(), intervals };
         let log = StackLog { families: vec![family], ..StackLog::default() };
         let found = |metric: &str, peaks: &[i64]| {
             let at = Where::Scope(peaks.to_vec());
