@@ -12,6 +12,7 @@ use memprof_build::git::repository::Repository;
 use memprof_judge::why::chosen::Why;
 use memprof_report::options::Format;
 use memprof_run::bisect::history as sample;
+use memprof_run::bisect::merge_search::Merges;
 use memprof_run::bisect::record::Task;
 use memprof_support::counted::counted;
 use memprof_support::event::Sink;
@@ -59,10 +60,10 @@ fn task(
     (good, bad): (&str, &str),
 ) -> anyhow::Result<Task> {
     let lineage = &range.lineage;
-    let mut listed = if arguments.first_parent {
-        lineage.suspects(lineage.good, lineage.bad)
-    } else {
-        lineage.all_suspects()
+    let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
+    let mut listed = match merges {
+        Merges::Name => lineage.suspects(lineage.good, lineage.bad),
+        Merges::Enter => lineage.all_suspects(),
     };
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
     if arguments.tags {
@@ -89,7 +90,7 @@ fn task(
         _ => listed,
     };
     commits.dedup();
-    Ok(Task::History { commits, tags: tags.into_iter().collect() })
+    Ok(Task::History { commits, tags: tags.into_iter().collect(), merges })
 }
 
 #[cfg(test)]

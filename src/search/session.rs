@@ -20,7 +20,7 @@ use memprof_run::attribution::{self, Attribution};
 use memprof_run::bisect::commit_runner::{BuildNotes, CommitRunner};
 use memprof_run::bisect::history;
 use memprof_run::bisect::linear_search::{NextMeasurement, Remaining};
-use memprof_run::bisect::merge_search::MergeSearch;
+use memprof_run::bisect::merge_search::{MergeSearch, Merges};
 use memprof_run::bisect::observations::{ChangeRule, Observations};
 use memprof_run::bisect::record::Task;
 use memprof_run::bisect::report_builder::{ReportBuilder, SearchOutcome};
@@ -50,12 +50,12 @@ fn answer(
             let found = search.answer(observations)?;
             Ok(SearchOutcome::of_bisection(found, lineage, observations))
         }
-        Task::History { commits, .. } => {
-            let changes = history::steps(lineage, commits, observations, rule)?;
-            Ok(SearchOutcome::of_history(commits, &changes, lineage, observations))
+        Task::History { commits, merges, .. } => {
+            let changes = history::steps(lineage, commits, *merges, observations, rule)?;
+            Ok(SearchOutcome::of_history(commits, &changes, lineage, *merges, observations))
         }
         // `prove` has an answer of its own.
-        Task::Prove(_) => Ok(SearchOutcome::of_history(&[], &[], lineage, observations)),
+        Task::Prove(_) => Ok(SearchOutcome::of_history(&[], &[], lineage, Merges::default(), observations)),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::support::TestRepository;
 use cargo_memprof::arguments::command::CommandArguments;
 use cargo_memprof::arguments::command_line;
 use cargo_memprof::search::plan::{SearchPlan, SearchRequest, ends};
+use memprof_run::bisect::merge_search::Merges;
 use memprof_run::bisect::record::Task;
 use memprof_support::advice::help;
 use memprof_support::event::Event;
@@ -27,7 +28,7 @@ fn planned(repository: &TestRepository, arguments: &[&str]) -> anyhow::Result<(S
             warnings.borrow_mut().push(message);
         }
     };
-    let task = |_: &_| Ok(Task::History { commits: Vec::new(), tags: Vec::new() });
+    let task = |_: &_| Ok(Task::History { commits: Vec::new(), tags: Vec::new(), merges: Merges::default() });
     let plan = request.plan(&repository.open(), &collect, task)?;
     Ok((plan, warnings.into_inner()))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::bisect::linear_search::{NextMeasurement, Remaining};
+use crate::bisect::merge_search::Merges;
 use crate::bisect::observations::{ChangeRule, HasChanged, Observations};
 use memprof_build::git::lineage::Lineage;
 
@@ -34,21 +35,30 @@ pub(crate) struct Predecessor {
 ///
 /// A merge is compared with the side whose figure is nearest to its own, because the branch's own
 /// commits already show what the branch changed. If a parent has no figure, the nearest measured
-/// commit before it stands for its side.
+/// commit before it stands for its side. With [`Merges::Name`], only the line from the good commit to
+/// the bad one counts.
 pub(crate) fn predecessors(
     lineage: &Lineage,
     commits: &[usize],
+    merges: Merges,
     observations: &Observations,
 ) -> Vec<Option<Predecessor>> {
     let measured: BTreeSet<usize> =
         commits.iter().copied().filter(|&commit| observations.samples(commit).is_some()).collect();
     let after_good = lineage.descendants(lineage.good);
-    let parents = |commit: usize| lineage.parents[commit].iter().rev().filter(|&&parent| after_good[parent]);
+    let parents = |commit: usize| -> Vec<usize> {
+        match merges {
+            Merges::Enter => {
+                lineage.parents[commit].iter().rev().copied().filter(|&parent| after_good[parent]).collect()
+            }
+            Merges::Name => lineage.parent_on_way(commit, &after_good).into_iter().collect(),
+        }
+    };
     let figure = |commit: usize| i128::from(observations.median(commit).unwrap_or_default());
     let before = |commit: usize| {
         // The sides, that of the first parent first.
         let (mut sides, mut gap) = (Vec::new(), BTreeSet::new());
-        let mut open: Vec<usize> = parents(commit).copied().collect();
+        let mut open = parents(commit);
         while let Some(at) = open.pop() {
             if measured.contains(&at) {
                 sides.push(at);
@@ -65,10 +75,7 @@ pub(crate) fn predecessors(
         });
         let nearest = candidates.min_by_key(|&side| (figure(side) - figure(commit)).abs())?;
         let known = lineage.ancestors(nearest);
-        let mut between = lineage.between(nearest, commit);
-        between.extend(gap.into_iter().filter(|&at| !known[at] && observations.get(at).is_some()));
-        between.sort_unstable();
-        between.dedup();
+        let between = gap.into_iter().filter(|&at| !known[at]).collect();
         Some(Predecessor { commit: nearest, between })
     };
     commits.iter().map(|commit| measured.get(commit).and_then(|&commit| before(commit))).collect()
@@ -82,6 +89,7 @@ pub(crate) fn predecessors(
 pub fn steps(
     lineage: &Lineage,
     commits: &[usize],
+    merges: Merges,
     observations: &Observations,
     rule: &ChangeRule,
 ) -> Result<Vec<Option<HasChanged>>, NextMeasurement> {
@@ -90,7 +98,7 @@ pub fn steps(
         let count = commits.iter().filter(is_unmeasured).count();
         return Err(NextMeasurement::Measure(next, Remaining { commits: count, steps: count }));
     }
-    let predecessors = predecessors(lineage, commits, observations);
+    let predecessors = predecessors(lineage, commits, merges, observations);
     let mut changes = Vec::new();
     for (&commit, predecessor) in commits.iter().zip(predecessors) {
         let Some(Predecessor { commit: before, .. }) = predecessor else {
@@ -141,7 +149,7 @@ mod tests {
         }
         let commits: Vec<usize> = (0..8).collect();
         let before = [None, Some(0), Some(1), Some(1), Some(2), Some(4), None, Some(5)];
-        let found = predecessors(&lineage, &commits, &observations);
+        let found = predecessors(&lineage, &commits, Merges::Enter, &observations);
         assert_eq!(
             found.into_iter().map(|found| found.map(|found| found.commit)).collect::<Vec<_>>(),
             before
@@ -149,7 +157,7 @@ mod tests {
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
         let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
-        let steps = steps(&lineage, &commits, &observations, &rule).unwrap();
+        let steps = steps(&lineage, &commits, Merges::Enter, &observations, &rule).unwrap();
         let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(HasChanged::Yes)).collect();
         assert_eq!(changed, [2], "4 has it by merging 2");
     }
@@ -162,7 +170,7 @@ mod tests {
             observations.record(commit, samples.unwrap_or(Observation::Skipped));
         }
         let commits: Vec<usize> = (0..figures.len()).collect();
-        let found = predecessors(lineage, &commits, &observations);
+        let found = predecessors(lineage, &commits, Merges::Enter, &observations);
         found.into_iter().map(|found| found.map(|found| (found.commit, found.between))).collect()
     }
 
@@ -180,14 +188,45 @@ mod tests {
         // The merge, or a commit of its branch.
         let found = gaps(&lineage, &[Some(10), Some(10), None, None, Some(90), Some(90)]);
         assert_eq!(found[4], Some((1, vec![2, 3])));
-        // A commit that the history does not list is no candidate: `--first-parent`.
+        // The commits of a branch are no candidates with `--first-parent`.
         let mut observations = Observations::new(6);
         for commit in [0, 1, 4, 5] {
             observations.record(commit, Observation::Samples(vec![figures[commit].unwrap_or_default()]));
         }
-        let found = predecessors(&lineage, &[0, 1, 4, 5], &observations);
+        let found = predecessors(&lineage, &[0, 1, 4, 5], Merges::Name, &observations);
         let found: Vec<_> = found.into_iter().flatten().map(|found| (found.commit, found.between)).collect();
         assert_eq!(found, [(0, vec![]), (1, vec![]), (4, vec![])]);
+    }
+
+    /// The predecessor of each of some commits, and the commits between them. No other commit was tried.
+    fn gaps_of_some(
+        lineage: &Lineage,
+        merges: Merges,
+        figures: &[(usize, i64)],
+    ) -> Vec<Option<(usize, Vec<usize>)>> {
+        let mut observations = Observations::new(lineage.parents.len());
+        for &(commit, figure) in figures {
+            observations.record(commit, Observation::Samples(vec![figure]));
+        }
+        let commits: Vec<usize> = figures.iter().map(|(commit, _)| *commit).collect();
+        let found = predecessors(lineage, &commits, merges, &observations);
+        found.into_iter().map(|found| found.map(|found| (found.commit, found.between))).collect()
+    }
+
+    #[test]
+    fn a_commit_of_the_other_side_of_a_merge_is_a_candidate_even_if_it_was_not_tried() {
+        // `--tags`: 1 is a release of a maintenance branch, which 5 merges. 3 made the difference.
+        let tagged = lineage(&[&[], &[0], &[0], &[2], &[3], &[4, 1], &[5]]);
+        let found = gaps_of_some(&tagged, Merges::Enter, &[(0, 10), (1, 10), (6, 90)]);
+        assert_eq!(found, [None, Some((0, vec![])), Some((1, vec![2, 3, 4, 5]))]);
+        let found = gaps_of_some(&tagged, Merges::Enter, &[(0, 10), (1, 10), (5, 90)]);
+        assert_eq!(found[2], Some((1, vec![2, 3, 4])));
+        let found = gaps_of_some(&tagged, Merges::Name, &[(0, 10), (6, 90)]);
+        assert_eq!(found, [None, Some((0, vec![2, 3, 4, 5]))]);
+        // `--every`: 2 of the main line was left out, and made +50.
+        let sampled = lineage(&[&[], &[0], &[1], &[0], &[2, 3]]);
+        let found = gaps_of_some(&sampled, Merges::Enter, &[(0, 10), (1, 10), (3, 40), (4, 90)]);
+        assert_eq!(found[3], Some((3, vec![2])));
     }
 
     #[test]

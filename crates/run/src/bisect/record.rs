@@ -93,6 +93,9 @@ pub enum Task {
         commits: Vec<usize>,
         /// Commits that have a tag, with the tag's name.
         tags: Vec<(usize, String)>,
+        /// Whether the commits of merged branches belong to the history.
+        #[serde(default)]
+        merges: Merges,
     },
     /// Measure the parts of a diff by leaving them out.
     Prove(PartsSearch),

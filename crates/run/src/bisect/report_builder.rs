@@ -67,9 +67,10 @@ impl SearchOutcome {
         commits: &[usize],
         changes: &[Option<HasChanged>],
         lineage: &Lineage,
+        merges: Merges,
         observations: &Observations,
     ) -> Self {
-        let predecessors = history::predecessors(lineage, commits, observations);
+        let predecessors = history::predecessors(lineage, commits, merges, observations);
         let mut steps = Vec::new();
         let mut compared_with = BTreeMap::new();
         for ((&after, change), before) in commits.iter().zip(changes).zip(predecessors) {
@@ -303,7 +304,8 @@ mod tests {
         observations.record(4, Observation::Samples(vec![50]));
         // Not even tried: 2, as with `--every`.
         let changes = [None, None, Some(HasChanged::Yes), Some(HasChanged::Yes)];
-        let outcome = SearchOutcome::of_history(&[0, 1, 3, 4], &changes, &lineage, &observations);
+        let outcome =
+            SearchOutcome::of_history(&[0, 1, 3, 4], &changes, &lineage, Merges::Enter, &observations);
         let steps: Vec<_> = outcome
             .steps
             .into_iter()
@@ -326,7 +328,8 @@ mod tests {
             }
             let commits: Vec<usize> = figures.iter().map(|(commit, _)| *commit).collect();
             let changes = vec![Some(HasChanged::Yes); commits.len()];
-            let outcome = SearchOutcome::of_history(&commits, &changes, lineage, &observations);
+            let outcome =
+                SearchOutcome::of_history(&commits, &changes, lineage, Merges::Enter, &observations);
             let steps = outcome.steps.into_iter();
             steps.map(|step| (step.before, step.between, step.after, step.kind)).collect::<Vec<_>>()
         };
