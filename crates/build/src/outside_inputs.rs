@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages::{self, Messages};
@@ -111,21 +111,31 @@ fn outside(files: impl Iterator<Item = Utf8PathBuf>, own: [&Utf8Path; 3]) -> BTr
     let real = own.map(Utf8Path::canonicalize_utf8);
     let own: Vec<&Utf8Path> =
         own.into_iter().chain(real.iter().flatten().map(Utf8PathBuf::as_path)).collect();
-    let is_own = |path: &Utf8PathBuf| own.iter().any(|own| path.starts_with(own));
+    let is_own = |path: &Utf8Path| own.iter().any(|own| path.starts_with(own));
     let outside = files.filter_map(|path| {
-        // A link of the checkout may lead outside.
-        let real = path.canonicalize_utf8().ok().filter(|real| real.is_file() && !is_own(real))?;
-        let path = if is_own(&path) { without_parents(&path)? } else { path };
-        Some(if is_own(&path) { real } else { path })
+        let real = path.canonicalize_utf8().ok()?;
+        // A link of the checkout is not there at another revision.
+        if real.is_file() && !is_own(&real) { without_own_links(&path, is_own) } else { None }
     });
     outside.collect()
 }
 
-/// Returns the path with its part up to the last `..` resolved.
-fn without_parents(path: &Utf8Path) -> Option<Utf8PathBuf> {
-    let is_up = |folder: &&Utf8Path| folder.components().next_back() == Some(Utf8Component::ParentDir);
-    let Some(up) = path.ancestors().find(is_up) else { return Some(path.to_owned()) };
-    Some(up.canonicalize_utf8().ok()?.join(path.strip_prefix(up).ok()?))
+/// Returns the path with the links in own folders resolved, and no others.
+fn without_own_links(path: &Utf8Path, is_own: impl Fn(&Utf8Path) -> bool) -> Option<Utf8PathBuf> {
+    let reversed = |path: &Utf8Path| path.components().rev().map(|part| part.to_string()).collect::<Vec<_>>();
+    let mut walked = Utf8PathBuf::new();
+    let mut rest = reversed(path);
+    while let Some(part) = rest.pop() {
+        let next = walked.join(&part);
+        if part == ".." && !walked.is_symlink() && !walked.ends_with("..") {
+            walked.pop();
+        } else if next.is_symlink() && walked.canonicalize_utf8().is_ok_and(|folder| is_own(&folder)) {
+            rest.extend(reversed(&next.read_link_utf8().ok()?));
+        } else {
+            walked = next;
+        }
+    }
+    Some(walked)
 }
 
 /// Returns the variables that a build script names in its output.
@@ -214,6 +224,40 @@ mod tests {
         let inputs = OutsideInputs::now(files, BTreeSet::new(), &BTreeMap::new(), &known);
         assert!(inputs.are_current(&BTreeMap::new(), &known));
         link("cuda-2");
+        assert!(!inputs.are_current(&BTreeMap::new(), &known));
+    }
+
+    #[test]
+    fn a_file_differs_if_a_link_of_the_checkout_leads_to_a_switched_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        for file in ["cuda-1/include/cuda.h", "cuda-2/include/cuda.h", "checkout/app/a"] {
+            fs_err::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs_err::write(root.join(file), file).unwrap();
+        }
+        let link = |to: &str, from: &str| {
+            _ = std::fs::remove_file(root.join(from));
+            fs_err::os::unix::fs::symlink(to, root.join(from)).unwrap();
+        };
+        link("cuda-1", "cuda");
+        link("checkout", "to-checkout");
+        link(root.join("cuda").as_str(), "checkout/absolute");
+        link("../../cuda/include", "checkout/app/relative");
+        link("app/relative", "checkout/two");
+        let own = [
+            "../absolute/include/cuda.h",
+            "relative/cuda.h",
+            "../two/cuda.h",
+            "relative/../include/cuda.h",
+            "ROOT/to-checkout/two/cuda.h",
+        ];
+        let named = ["cuda/include/cuda.h", "to-checkout/../cuda/include/cuda.h"];
+        assert_eq!(counted(&root, &own, &[]), named);
+        let (checkout, known) = (root.join("checkout"), KnownFiles::default());
+        let files = outside([checkout.join("two/cuda.h")].into_iter(), [&checkout; 3]);
+        let inputs = OutsideInputs::now(files, BTreeSet::new(), &BTreeMap::new(), &known);
+        assert!(inputs.are_current(&BTreeMap::new(), &known));
+        link("cuda-2", "cuda");
         assert!(!inputs.are_current(&BTreeMap::new(), &known));
     }
 
