@@ -103,6 +103,11 @@ impl KnownFiles {
         self.note(path, || hash_file(path))
     }
 
+    /// Returns the hash of the file that a path leads to, perhaps through links.
+    pub fn hash_followed(&self, path: &Utf8Path) -> io::Result<String> {
+        self.hash(&path.canonicalize_utf8()?)
+    }
+
     /// Reads a file, and notes the hash that this returns.
     pub fn note<E>(&self, path: &Utf8Path, read: impl FnOnce() -> Result<String, E>) -> Result<String, E> {
         let (before, began) = (regular(path), since_epoch());
@@ -257,6 +262,17 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         std::fs::hard_link(folder.join("a"), folder.join("c")).unwrap();
         assert_eq!(files.known(&folder.join("a")), None, "somebody else made a link");
+    }
+
+    #[test]
+    fn a_file_that_a_link_leads_to_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::write(folder.join("a"), "one").unwrap();
+        let files = known(folder, "a", "as noted");
+        std::os::unix::fs::symlink("a", folder.join("link")).unwrap();
+        assert_eq!(files.hash_followed(&folder.join("link")).unwrap(), "as noted");
+        assert!(files.hash_followed(&folder.join("absent")).is_err());
     }
 
     #[test]

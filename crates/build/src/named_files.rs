@@ -52,7 +52,7 @@ impl NamedFiles {
 }
 
 fn hashes_of(files: impl IntoIterator<Item = Utf8PathBuf>, known: &KnownFiles) -> Hashes {
-    files.into_iter().map(|file| (file.clone(), known.hash(&file).ok())).collect()
+    files.into_iter().map(|file| (file.clone(), known.hash_followed(&file).ok())).collect()
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl OutsideInputs {
         // A value may be a secret.
         let hash = |value: &String| redaction::of_process().keyed_hash(value.as_bytes());
         Self {
-            files: files.into_iter().map(|path| (path.clone(), known.hash(&path).ok())).collect(),
+            files: files.into_iter().map(|path| (path.clone(), known.hash_followed(&path).ok())).collect(),
             variables: names
                 .into_iter()
                 .map(|name| (name.clone(), environment.get(&name).map(hash)))
