@@ -163,7 +163,7 @@ impl Resolution<'_> {
                 return Ok(Some(requirement));
             }
             let Some(conflict) = error.conflict() else { break };
-            let manifest = Self::package_with(&conflict, &[], &folder.join(format!("conflict-{depth}")))?;
+            let manifest = Self::package_with(&conflict, &folder.join(format!("conflict-{depth}")))?;
             let alone = Resolution { manifest: &manifest, ..*self };
             match alone.lock(toolchain, when)? {
                 Ok(_) => {}
@@ -184,15 +184,11 @@ impl Resolution<'_> {
     }
 
     /// Writes a package that depends on a requirement alone, and returns its manifest.
-    fn package_with(
-        requirement: &Requirement,
-        features: &[String],
-        folder: &Utf8Path,
-    ) -> anyhow::Result<Utf8PathBuf> {
+    fn package_with(requirement: &Requirement, folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         fs_err::create_dir_all(folder)?;
         fs_err::write(folder.join("lib.rs"), "")?;
         let manifest = folder.join("Cargo.toml");
-        fs_err::write(&manifest, requirement.manifest(features))?;
+        fs_err::write(&manifest, requirement.manifest(&[]))?;
         Ok(manifest)
     }
 
@@ -205,7 +201,7 @@ impl Resolution<'_> {
         requirement: Requirement,
         folder: &Utf8Path,
     ) -> Attempt<Option<Found<MovedPackage>>> {
-        let manifest = Self::package_with(&requirement, &[], folder)?;
+        let manifest = Self::package_with(&requirement, folder)?;
         let alone = Resolution { manifest: &manifest, ..*self };
         let is_of_moment = alone.lock(toolchain, &When::from_moment(moment))?;
         let (Err(before), Ok(text)) = (is_of_moment, alone.lock(toolchain, &When::today())?) else {

@@ -56,8 +56,8 @@ fn difference(checkpoint: &CheckpointAt, plan: &Plan, repository: &Repository) -
     let [line, other_line] = [line, other_line].map(|line| beginning(line));
     let message = format!(
         "{place} is `{line}` in {} and `{other_line}` in {}: the checkpoint '{}' stands at different code",
-        shown(first),
-        shown(other),
+        first.named(),
+        other.named(),
         checkpoint.label
     );
     let help = format!(
@@ -91,9 +91,9 @@ fn other_version(
     let message = format!(
         "{name} is {} in {} and {} in {}: the checkpoint '{}' at {file}:{} may stand at different code",
         version.join(", "),
-        shown(first),
+        first.named(),
         other_version.join(", "),
-        shown(other),
+        other.named(),
         checkpoint.label,
         checkpoint.line
     );
@@ -120,10 +120,6 @@ fn versions(lock: &str, name: &str) -> Vec<String> {
         (found == name.replace('-', "_")).then(|| Some(package.get("version")?.as_str()?.to_owned()))?
     };
     packages.filter_map(of).collect()
-}
-
-fn shown(revision: &Revision) -> String {
-    format!("{} ({})", revision.name, revision.short())
 }
 
 #[cfg(test)]

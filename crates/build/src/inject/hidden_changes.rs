@@ -87,8 +87,8 @@ fn hidden_change(
     }
     let path = versions.iter().find_map(|(_, version)| Some(version.as_ref()?.path.to_string()));
     let path = path.context("a file that differs exists in a revision")?;
-    let candidates: Vec<String> = differing.iter().map(|(revision, _)| shown(revision)).collect();
-    Ok(Some((path, format!("{} and {}", shown(baseline), joined(&candidates)))))
+    let candidates: Vec<String> = differing.iter().map(|(revision, _)| revision.named()).collect();
+    Ok(Some((path, format!("{} and {}", baseline.named(), joined(&candidates)))))
 }
 
 /// A file as a revision has it.
@@ -154,14 +154,6 @@ impl PackageFolders<'_> {
     fn manifest(&self, folder: &Utf8Path, commit: &str) -> anyhow::Result<Option<(u32, String)>> {
         self.repository.tree_entry(commit, folder.join("Cargo.toml").as_str())
     }
-}
-
-fn shown(revision: &Revision) -> String {
-    // A commit between the ends of a search has no other name.
-    if revision.name.starts_with(&revision.short()) {
-        return revision.name.clone();
-    }
-    format!("{} ({})", revision.name, revision.short())
 }
 
 /// `pr/7`, `pr/7 and pr/8`, `pr/7, pr/8 and 2 more`.

@@ -95,7 +95,7 @@ fn copy_file(
     let Ok(metadata) = file.symlink_metadata() else { return Ok(()) };
     if !metadata.is_file() {
         let message =
-            format!("the patch {} changes {path}, which is no regular file at {}", name, shown(revision));
+            format!("the patch {} changes {path}, which is no regular file at {}", name, revision.named());
         return Err(UserError::new(message).help("patch the file itself, by its own path").into());
     }
     fs_err::create_dir_all(copy.parent().context("a file has a folder")?)?;
@@ -107,10 +107,6 @@ fn copy_file(
 fn git_apply(folder: &Utf8Path) -> Command {
     let command = searching_git(folder).env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder));
     command.args(["-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn"])
-}
-
-fn shown(revision: &Revision) -> String {
-    format!("{} ({})", revision.name, revision.short())
 }
 
 impl Patch {
@@ -169,7 +165,7 @@ impl Patch {
             first.unwrap_or_else(|| message.trim()).to_owned()
         };
         let commit = revision.commit.get(..12).unwrap_or(&revision.commit);
-        UserError::new(format!("the patch {} does not apply at {}: {place}", self.name, shown(revision))).help(
+        UserError::new(format!("the patch {} does not apply at {}: {place}", self.name, revision.named())).help(
             format!(
                 "see what it would meet: git show {commit}:PATH; a patch with less context fits more revisions: \
                  git diff -U1 > {}",
