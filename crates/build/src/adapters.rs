@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use memprof_plan::lock_differences::locked;
 use memprof_support::regular_file::followed;
 use serde::{Deserialize, Serialize};
-use toml_edit::DocumentMut;
 
 /// An adapter for a framework.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,11 +143,8 @@ pub(crate) fn of_lock(lock: &str) -> Vec<String> {
     if !ADAPTERS.iter().any(|adapter| lock.contains(adapter.package)) {
         return Vec::new();
     }
-    let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
-    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
-    let names: Vec<&str> =
-        packages.into_iter().flatten().filter_map(|package| package.get("name")?.as_str()).collect();
-    let has = |adapter: &&Adapter| names.contains(&adapter.package);
+    let packages = locked(lock.as_bytes());
+    let has = |adapter: &&Adapter| packages.iter().any(|package| package.name == adapter.package);
     ADAPTERS.iter().filter(has).map(|adapter| adapter.name.to_owned()).collect()
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use toml_edit::{DocumentMut, Table};
 
 use crate::git::workspace_folder;
+use memprof_plan::lock_differences::tables;
 use memprof_support::regular_file::followed;
 
 /// The name of an item in the crate, and so a text in its metadata. A crate of the same name that
@@ -44,9 +45,7 @@ pub(crate) fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> 
     if !lock.contains("\"memprof") {
         return false;
     }
-    let (Ok(lock), Ok(manifest)) = (lock.parse::<DocumentMut>(), manifest.parse::<DocumentMut>()) else {
-        return false;
-    };
+    let Ok(manifest) = manifest.parse::<DocumentMut>() else { return false };
     let root = workspace_folder::package_name(&manifest);
     let is_member = |package: &Table| {
         let name = package.get("name").and_then(|name| name.as_str());
@@ -54,8 +53,7 @@ pub(crate) fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> 
             && !package.contains_key("source")
             && (manifest.contains_key("workspace") || name == root.as_deref())
     };
-    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
-    packages.into_iter().flatten().filter(|package| !is_member(package)).any(|package| {
+    tables(lock.as_bytes()).iter().filter(|package| !is_member(package)).any(|package| {
         let dependencies = package.get("dependencies").and_then(|dependencies| dependencies.as_array());
         let names = dependencies.into_iter().flatten().filter_map(|dependency| dependency.as_str());
         // With several versions in the lock file, the version follows the name.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::semver::Version;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toml_edit::{DocumentMut, Item, Table};
+use toml_edit::{ArrayOfTables, DocumentMut, Table};
 
 use memprof_support::counted::counted;
 
@@ -46,14 +46,18 @@ impl MovedDependency {
 /// Returns the packages of a lock file, in its order. Empty if it cannot be parsed: cargo reports
 /// that.
 pub fn locked(text: &[u8]) -> Vec<LockedPackage> {
-    let document = String::from_utf8_lossy(text).parse::<DocumentMut>().unwrap_or_default();
-    let tables = document.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
-    let text = |table: &Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
+    let value = |table: &Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
     let package = |table: &Table| {
-        let (name, version) = (text(table, "name")?, text(table, "version")?);
-        Some(LockedPackage { name, version, source: text(table, "source") })
+        let (name, version) = (value(table, "name")?, value(table, "version")?);
+        Some(LockedPackage { name, version, source: value(table, "source") })
     };
-    tables.filter_map(package).collect()
+    tables(text).iter().filter_map(package).collect()
+}
+
+/// Returns the tables of a lock file's packages, with all that cargo writes. Empty if it cannot be parsed.
+pub fn tables(text: &[u8]) -> ArrayOfTables {
+    let mut document = String::from_utf8_lossy(text).parse::<DocumentMut>().unwrap_or_default();
+    document.remove("package").and_then(|packages| packages.into_array_of_tables().ok()).unwrap_or_default()
 }
 
 /// Whether two versions meet the same usual requirement, so that one replaces the other: they agree up

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use toml_edit::{DocumentMut, Item, Table};
 
 use crate::cargo::patched_packages;
 use crate::git::links::{self, Linked};
 use crate::git::repository::{Lookup, Repository};
+use memprof_plan::lock_differences::locked;
 use memprof_plan::request::LockfileRequest;
 use memprof_plan::resolved::{Plan, Revision};
 use memprof_support::event::{Event, Sink};
@@ -69,10 +69,7 @@ impl Fallback {
 /// Returns the packages of a lock file, `serde 1.0.219`, in its order. Empty if it cannot be parsed:
 /// cargo reports that.
 pub(crate) fn packages(text: &[u8]) -> Vec<String> {
-    let document = String::from_utf8_lossy(text).parse::<DocumentMut>().unwrap_or_default();
-    let tables = document.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
-    let text = |table: &Table, key: &str| Some(table.get(key)?.as_str()?.to_owned());
-    tables.filter_map(|table| Some(format!("{} {}", text(table, "name")?, text(table, "version")?))).collect()
+    locked(text).into_iter().map(|package| format!("{} {}", package.name, package.version)).collect()
 }
 
 /// Returns the path of the workspace's lock file in a revision's tree.

@@ -1,9 +1,8 @@
 //! Warns of `--checkpoint-at` places that are different code in different revisions.
 
-use toml_edit::{DocumentMut, Item, Table};
-
 use crate::git::repository::Repository;
 use memprof_plan::checkpoint_at::CheckpointAt;
+use memprof_plan::lock_differences::{LockedPackage, locked};
 use memprof_plan::resolved::{Plan, Revision};
 use memprof_support::event::{Event, Sink};
 use memprof_support::user_error::UserError;
@@ -83,7 +82,7 @@ fn other_version(
             return None;
         }
         let lock = repository.show(&revision.commit, plan.workspace.join("Cargo.lock").as_str()).ok()??;
-        let versions = versions(&String::from_utf8_lossy(&lock), name);
+        let versions = versions(&lock, name);
         (!versions.is_empty()).then_some((revision, versions))
     });
     let (first, version) = locked.next()?;
@@ -112,14 +111,9 @@ fn beginning(line: &str) -> String {
 }
 
 /// Returns the versions of a crate in a lock file.
-fn versions(lock: &str, name: &str) -> Vec<String> {
-    let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
-    let packages = lock.get("package").and_then(Item::as_array_of_tables).into_iter().flatten();
-    let of = |package: &Table| {
-        let found = package.get("name")?.as_str()?.replace('-', "_");
-        (found == name.replace('-', "_")).then(|| Some(package.get("version")?.as_str()?.to_owned()))?
-    };
-    packages.filter_map(of).collect()
+fn versions(lock: &[u8], name: &str) -> Vec<String> {
+    let is_of = |package: &LockedPackage| package.name.replace('-', "_") == name.replace('-', "_");
+    locked(lock).into_iter().filter(is_of).map(|package| package.version).collect()
 }
 
 #[cfg(test)]
@@ -134,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_versions_of_a_crate_are_those_of_the_lock_file() {
-        let lock = "version = 4\n\n[[package]]\nname = \"serde-json\"\nversion = \"1.0.1\"\n\n[[package]]\nname = \"serde-json\"\nversion = \"2.0.0\"\n";
+        let lock = b"version = 4\n\n[[package]]\nname = \"serde-json\"\nversion = \"1.0.1\"\n\n[[package]]\nname = \"serde-json\"\nversion = \"2.0.0\"\n";
         assert_eq!(versions(lock, "serde_json"), ["1.0.1", "2.0.0"]);
         assert!(versions(lock, "serde").is_empty());
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Metadata, Package};
-use toml_edit::DocumentMut;
 
 use crate::trace::crates::{self, Crate};
 use crate::trace::originals;
+use memprof_plan::lock_differences::tables;
 use memprof_support::user_error::UserError;
 
 /// A crate outside of the repository.
@@ -66,11 +66,8 @@ pub(crate) fn named_in(lock: &str, names: &BTreeSet<&str>, has_folders: bool) ->
     if names.is_empty() {
         return Vec::new();
     }
-    let Ok(lock) = lock.parse::<DocumentMut>() else { return Vec::new() };
-    let packages = lock.get("package").and_then(|packages| packages.as_array_of_tables());
-    let mut found: Vec<LockedPackage> = packages
-        .into_iter()
-        .flatten()
+    let mut found: Vec<LockedPackage> = tables(lock.as_bytes())
+        .iter()
         .filter_map(|package| {
             let text = |key: &str| package.get(key).and_then(|value| value.as_str()).map(str::to_owned);
             let name = text("name").filter(|name| names.contains(name.replace('-', "_").as_str()))?;
