@@ -14,7 +14,7 @@ use crate::inject::own_allocator::{self, OwnAllocators};
 use crate::key_stamp::Unproven;
 use crate::known_files::{self, KnownFiles};
 use crate::libraries;
-use crate::library_listing::{self, Start};
+use crate::library_listing;
 use crate::noting_runner;
 use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget, ListedTest};
@@ -22,7 +22,7 @@ use crate::reached_code;
 use crate::shared_files::SharedFiles;
 use crate::stand_in;
 use crate::store::{self, Content, Draft};
-use crate::test_listing::{self, Listing};
+use crate::test_listing::{self, Listing, Start};
 use crate::texts::{Texts, Traits};
 use memprof_judge::symbols::test_body::TestBody;
 use memprof_plan::clean_env::CleanEnv;
@@ -183,18 +183,19 @@ impl Artifacts<'_> {
             ),
         };
         let known = same.and_then(|same| same.tests(runner, &directory, &invocation.environment));
+        let start = Start {
+            executable: built,
+            runner,
+            directory: &directory,
+            environment: &invocation.environment,
+            clean_env: self.clean_env,
+        };
         let listing = if let Some(tests) = known.filter(|_| harness) {
             Listing { tests, ..Listing::default() }
         } else if harness {
-            test_listing::list(built, runner, &directory, &invocation.environment, self.clean_env)
+            test_listing::list(start)
         } else {
-            let found = library_listing::list(Start {
-                executable: built,
-                runner,
-                directory: &directory,
-                environment: &invocation.environment,
-                clean_env: self.clean_env,
-            });
+            let found = library_listing::list(start);
             library = found.as_ref().map(|found| found.library);
             Listing { tests: found.map(|found| found.tests).unwrap_or_default(), ..Listing::default() }
         };

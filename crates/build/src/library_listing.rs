@@ -3,15 +3,11 @@
 //! The library is found by its symbols in the executable. Any question would run a program that is not
 //! known, so it is not asked.
 
-use std::collections::BTreeMap;
-
-use camino::Utf8Path;
 use memchr::memmem;
 
 use crate::harness_library::HarnessLibrary;
 use crate::provenance::ListedTest;
-use crate::test_listing::as_cargo_would_run;
-use memprof_plan::clean_env::CleanEnv;
+use crate::test_listing::{Start, as_cargo_would_run};
 use memprof_support::child_output::Limits;
 use memprof_support::regular_file::followed;
 
@@ -22,20 +18,6 @@ const SYMBOLS: [(&str, HarnessLibrary); 3] = [
     ("5divan", HarnessLibrary::Divan),
     ("13libtest_mimic", HarnessLibrary::LibtestMimic),
 ];
-
-/// How the programs of a target are started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start<'a> {
-    pub executable: &'a Utf8Path,
-    /// The user's runner in front of it.
-    pub runner: &'a [String],
-    /// The working folder.
-    pub directory: &'a Utf8Path,
-    /// What cargo adds to the environment.
-    pub environment: &'a BTreeMap<String, String>,
-    /// What tests inherit.
-    pub clean_env: Option<&'a CleanEnv>,
-}
 
 /// The benchmarks or tests of an executable with such a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +70,7 @@ fn listing(library: HarnessLibrary, names: &[String], ignored: &[String]) -> Opt
 
 /// What the program prints, if it succeeds.
 fn answer(start: Start<'_>, arguments: &[&str], variables: &[(&str, &str)]) -> Option<String> {
-    let Start { executable, runner, directory, environment, clean_env } = start;
-    let command = as_cargo_would_run(executable, runner, directory, environment, clean_env).args(arguments);
+    let command = as_cargo_would_run(start).args(arguments);
     let command = variables.iter().fold(command, |command, (name, value)| command.env(name, value));
     Some(command.within(Limits::ANSWER).run_supervised().ok()?.text())
 }
@@ -106,6 +87,10 @@ fn names(text: &str, kind: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use camino::Utf8Path;
+
     use super::*;
 
     #[test]

@@ -16,6 +16,21 @@ use memprof_support::process_error::ProcessError;
 /// The message of Linux's loader for a missing library.
 pub(crate) const LOADER_ERROR: &str = "error while loading shared libraries";
 
+/// How the programs of a target are started.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The program.
+    pub executable: &'a Utf8Path,
+    /// The user's runner in front of it.
+    pub runner: &'a [String],
+    /// The working folder.
+    pub directory: &'a Utf8Path,
+    /// What cargo adds to the environment.
+    pub environment: &'a BTreeMap<String, String>,
+    /// What tests inherit.
+    pub clean_env: Option<&'a CleanEnv>,
+}
+
 /// The tests of an executable with libtest's harness.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
@@ -27,14 +42,8 @@ pub(crate) struct Listing {
 }
 
 /// Returns the tests of an executable, or why they could not be listed.
-pub(crate) fn list(
-    executable: &Utf8Path,
-    runner: &[String],
-    directory: &Utf8Path,
-    environment: &BTreeMap<String, String>,
-    clean_env: Option<&CleanEnv>,
-) -> Listing {
-    let refused = match ask(executable, runner, directory, environment, clean_env) {
+pub(crate) fn list(start: Start<'_>) -> Listing {
+    let refused = match ask(start) {
         Ok(tests) => return Listing { tests, ..Listing::default() },
         Err(error) => error,
     };
@@ -42,34 +51,27 @@ pub(crate) fn list(
     if !refused.stderr().contains(LOADER_ERROR) {
         return unlisted(refused.to_string());
     }
-    let command = as_cargo_would_run(executable, &[], directory, environment, clean_env);
-    let empty = match EmptyLibraries::for_program(executable, command) {
+    let command = as_cargo_would_run(Start { runner: &[], ..start });
+    let empty = match EmptyLibraries::for_program(start.executable, command) {
         Ok(Some(empty)) => empty,
         Ok(None) => return unlisted(refused.to_string()),
         Err(error) => {
             return unlisted(format!("{refused}\nand creating empty libraries instead failed: {error:#}"));
         }
     };
-    let mut environment = environment.clone();
+    let mut environment = start.environment.clone();
     let path = environment.entry("LD_LIBRARY_PATH".to_owned()).or_default();
     // The folder of empty libraries comes last, so that existing libraries win.
     *path = if path.is_empty() { empty.folder().to_string() } else { format!("{path}:{}", empty.folder()) };
-    match ask(executable, runner, directory, &environment, clean_env) {
+    match ask(Start { environment: &environment, ..start }) {
         Ok(tests) => Listing { tests, absent_libraries: empty.names, unlisted: None },
         Err(error) => unlisted(format!("{refused}\nwith empty libraries instead: {error}")),
     }
 }
 
-fn ask(
-    executable: &Utf8Path,
-    runner: &[String],
-    directory: &Utf8Path,
-    environment: &BTreeMap<String, String>,
-    clean_env: Option<&CleanEnv>,
-) -> Result<Vec<ListedTest>, ProcessError> {
+fn ask(start: Start<'_>) -> Result<Vec<ListedTest>, ProcessError> {
     let names = |arguments: &[&str]| -> Result<Vec<String>, ProcessError> {
-        let command = as_cargo_would_run(executable, runner, directory, environment, clean_env);
-        let command = command.args(arguments);
+        let command = as_cargo_would_run(start).args(arguments);
         Ok(parse(&command.within(Limits::ANSWER).run_supervised()?.text()))
     };
     let all = names(&["--list", "--format", "terse"])?;
@@ -80,13 +82,8 @@ fn ask(
 
 /// Returns the command that runs an executable as `cargo test` would: with its runner, folder and
 /// environment. With `--clean-env`, it inherits only what tests need.
-pub fn as_cargo_would_run(
-    executable: &Utf8Path,
-    runner: &[String],
-    directory: &Utf8Path,
-    environment: &BTreeMap<String, String>,
-    clean_env: Option<&CleanEnv>,
-) -> Command {
+pub fn as_cargo_would_run(start: Start<'_>) -> Command {
+    let Start { executable, runner, directory, environment, clean_env } = start;
     let command = match runner.split_first() {
         Some((program, arguments)) => Command::new(program).args(arguments).arg(executable),
         None => Command::new(executable),
@@ -147,7 +144,13 @@ mod tests {
         for library in ["libabsent.so", "libdeeper.so"] {
             fs_err::remove_file(folder.join(library)).unwrap();
         }
-        let listing = list(&folder.join("program"), &[], folder, &BTreeMap::new(), None);
+        let listing = list(Start {
+            executable: &folder.join("program"),
+            runner: &[],
+            directory: folder,
+            environment: &BTreeMap::new(),
+            clean_env: None,
+        });
         assert_eq!(listing.unlisted, None);
         assert_eq!(listing.absent_libraries[0], "libabsent.so");
         let names: Vec<_> = listing.tests.iter().map(|test| (test.name.as_str(), test.ignored)).collect();

@@ -11,7 +11,7 @@ use crate::stdin_files;
 use crate::temporary_folder::{self, TemporaryFolder};
 use memprof_build::provenance::Executable;
 use memprof_build::store::Entry;
-use memprof_build::test_listing::as_cargo_would_run;
+use memprof_build::test_listing::{Start, as_cargo_would_run};
 use memprof_gpu::visible_devices;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::symbols::test_body::TestBody;
@@ -146,10 +146,13 @@ fn test_command(
     request: &Request,
     log: &Utf8Path,
 ) -> Command {
-    let path = entry.folder.join(&executable.file);
-    let runner = &entry.provenance.runner;
-    let (directory, environment) = (&executable.directory, &executable.environment);
-    let mut command = as_cargo_would_run(&path, runner, directory, environment, request.clean_env.as_ref());
+    let mut command = as_cargo_would_run(Start {
+        executable: &entry.folder.join(&executable.file),
+        runner: &entry.provenance.runner,
+        directory: &executable.directory,
+        environment: &executable.environment,
+        clean_env: request.clean_env.as_ref(),
+    });
     let trace = trace_variables(&request.trace);
     if executable.is_program {
         command = command.args(&planned.args);
