@@ -26,14 +26,6 @@ pub(crate) const CONFIGURED_OUT: &str = "memprof-configured-out";
 /// notebook is a part of one function. Only what is used takes memory.
 const STACK: (&str, &str) = ("RUST_MIN_STACK", "1073741824");
 
-/// Removes a file that an earlier build may have left.
-fn remove_left(file: &Path) -> std::io::Result<()> {
-    match fs_err::remove_file(file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
 /// Says what is at a path, unless it is a regular file or nothing.
 fn irregular_at(path: &Path) -> Option<&'static str> {
     path.symlink_metadata().ok().and_then(|found| regular_file::irregular(&found))
@@ -84,11 +76,11 @@ pub(crate) fn compile(
         if name.is_some_and(|name| unselected.contains(name)) {
             remove_irregular(executable)?;
             // Its file may have other names.
-            remove_left(executable)?;
+            regular_file::remove_file_if_there(executable)?;
             stand_in::leave_out(executable, &mark)?;
             return Ok(0);
         }
-        remove_left(&mark)?;
+        regular_file::remove_file_if_there(&mark)?;
     }
     let call_compiler = |heap: bool| {
         if let Some(executable) = &executable {
@@ -116,10 +108,10 @@ pub(crate) fn compile(
             fs_err::write(mark, owner)?;
         }
     } else if let Some(mark) = mark {
-        remove_left(&mark)?;
+        regular_file::remove_file_if_there(&mark)?;
     }
     if let Some(mark) = self::mark(call, stand_in::NOT_COMPILED).filter(|_| !is_program) {
-        remove_left(&mark)?;
+        regular_file::remove_file_if_there(&mark)?;
         // A signal stopped a compiler without an exit code. Such a build must fail.
         let has_errors = output.status.code().is_some_and(|code| code != 0);
         if has_errors && stand_in::compile(argv, &mark.with_extension(""))? {
@@ -134,7 +126,7 @@ pub(crate) fn compile(
         if output.status.success() && configured_out::is_configured_out(argv)? {
             fs_err::write(mark, "")?;
         } else {
-            remove_left(&mark)?;
+            regular_file::remove_file_if_there(&mark)?;
         }
     }
     std::io::stderr().lock().write_all(&output.stderr)?;

@@ -11,7 +11,7 @@ use crate::prepared_source;
 use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_support::process::Command;
 use memprof_support::redaction;
-use memprof_support::regular_file::followed;
+use memprof_support::regular_file::{followed, remove_file_if_there};
 
 /// The checkout of a revision, in which cargo resolves one lock file after the other.
 pub struct LockfileResolver<'a> {
@@ -73,10 +73,7 @@ impl<'a> LockfileResolver<'a> {
 
     /// Removes the lock file. An ignored one would survive checkouts.
     pub fn finish(self) -> anyhow::Result<()> {
-        match fs_err::remove_file(self.path()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        Ok(remove_file_if_there(self.path())?)
     }
 
     /// Returns a call of cargo in the checkout.

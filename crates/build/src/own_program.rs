@@ -17,6 +17,7 @@ use crate::shim;
 use crate::store;
 use crate::wrapper;
 use memprof_support::paths;
+use memprof_support::regular_file;
 
 /// Returns the folder with the names under which cargo calls this program.
 ///
@@ -124,11 +125,11 @@ impl OwnProgram<'_> {
         let name = format!("{COPY}{}", &self.hash[..16]);
         let place = folder.join(&name);
         if !self.is_in(&place) {
-            store::remove(&place)?;
+            regular_file::remove(&place)?;
             // A file system without hard links, or another process that has just removed the copy.
             if self.known.link(&self.shared_copy(&name)?, &place).is_err() {
                 let partial = folder.join("partial");
-                store::remove(&partial)?;
+                regular_file::remove(&partial)?;
                 self.copy_to(&partial)?;
                 fs_err::rename(&partial, &place)?;
             }
@@ -187,7 +188,7 @@ fn place_link(folder: &Utf8Path, name: &str, copy: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let partial = folder.join("partial");
-    store::remove(&partial)?;
+    regular_file::remove(&partial)?;
     fs_err::os::unix::fs::symlink(copy, &partial)?;
     fs_err::rename(&partial, &link)?;
     Ok(())
@@ -197,7 +198,7 @@ fn remove_others(folder: &Utf8Path, is_kept: impl Fn(&str) -> bool) -> anyhow::R
     for entry in folder.read_dir_utf8()? {
         let entry = entry?;
         if !is_kept(entry.file_name()) {
-            store::remove(entry.path())?;
+            regular_file::remove(entry.path())?;
         }
     }
     Ok(())

@@ -20,6 +20,7 @@ use memprof_plan::dependency_change::Replacement;
 use memprof_plan::request::OverlayMode;
 use memprof_plan::resolved::Plan;
 use memprof_plan::side;
+use memprof_support::regular_file::remove_file_if_there;
 
 /// The lock file that all revisions without a committed one share.
 pub(crate) struct SharedLockfile {
@@ -215,10 +216,8 @@ impl SharedLockfile {
             None => resolution.today()?,
         };
         // An ignored file would survive checkouts. Each revision gets this lock file by injection.
-        match fs_err::remove_file(manifest.with_file_name("Cargo.lock")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            Ok(()) | Err(_) => Ok(resolved),
-        }
+        remove_file_if_there(manifest.with_file_name("Cargo.lock"))?;
+        Ok(resolved)
     }
 
     /// Returns the folders that sides of the request put in the places of packages, the first of each

@@ -19,10 +19,9 @@ use crate::wrong_build::UnreadableArtifact;
 pub use crate::wrong_build::WrongBuild;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::resolved::Revision;
-use memprof_support::folder_removal::remove_folder;
 use memprof_support::parallel;
 use memprof_support::redaction;
-use memprof_support::regular_file::followed;
+use memprof_support::regular_file::{self, followed};
 use memprof_support::sealed;
 
 /// One build in the store.
@@ -168,7 +167,7 @@ impl Draft {
     pub fn new(store: &Utf8Path, key: &str) -> anyhow::Result<Self> {
         let folder = folder(store, key);
         let partial = folder.with_extension("partial");
-        remove(&partial)?;
+        regular_file::remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
         Ok(Self { partial, folder })
     }
@@ -264,7 +263,7 @@ impl Draft {
             }
         });
         fs_err::write(self.partial.join(PROVENANCE), sealed::sealed(&provenance.redacted())?)?;
-        remove(&self.folder)?;
+        regular_file::remove(&self.folder)?;
         fs_err::rename(&self.partial, &self.folder)?;
         Ok(Entry { folder: self.folder, provenance, unselected: BTreeSet::new(), hints: Vec::new() })
     }
@@ -395,7 +394,7 @@ impl Entry {
             if is_placed? {
                 continue;
             }
-            remove(&companion.path)?;
+            regular_file::remove(&companion.path)?;
             if let Some(folder) = companion.path.parent() {
                 fs_err::create_dir_all(folder)?;
             }
@@ -413,16 +412,6 @@ pub(crate) fn hash_of_injected(files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> String
         hasher.update(blake3::hash(content).as_bytes());
     }
     hasher.finalize().to_hex().to_string()
-}
-
-/// Removes a file or a folder, if there is one.
-pub fn remove(path: &Utf8Path) -> std::io::Result<()> {
-    match path.symlink_metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(remove_folder(path)?),
-        Ok(_) => fs_err::remove_file(path),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

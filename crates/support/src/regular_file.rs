@@ -240,13 +240,24 @@ fn replacement(path: &Utf8Path, content: &[u8]) -> io::Result<WholeFile> {
     Ok(file)
 }
 
-/// Removes whatever is there. Does not follow links.
+/// Removes whatever is there, if anything is. Does not follow links.
 pub fn remove(path: &Utf8Path) -> io::Result<()> {
     match path.symlink_metadata() {
+        Err(error) => unless_missing(Err(error)),
+        Ok(metadata) if metadata.is_dir() => unless_missing(remove_folder(path)),
+        Ok(_) => remove_file_if_there(path),
+    }
+}
+
+/// Removes a file or a link, if there is one. The error names the path.
+pub fn remove_file_if_there(path: impl AsRef<Path>) -> io::Result<()> {
+    unless_missing(fs_err::remove_file(path.as_ref()))
+}
+
+fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(metadata) if metadata.is_dir() => remove_folder(path),
-        Ok(_) => std::fs::remove_file(path),
+        removed => removed,
     }
 }
 
@@ -365,6 +376,20 @@ mod tests {
             std::fs::remove_file(&path).unwrap();
         }
         assert_eq!(std::fs::read(&target).unwrap(), b"untouched");
+    }
+
+    #[test]
+    fn a_missing_file_is_removed_without_an_error_and_other_errors_name_the_path() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(home.path()).unwrap();
+        let file = folder.join("file");
+        for remove in [remove, |path: &Utf8Path| remove_file_if_there(path)] {
+            std::fs::write(&file, "").unwrap();
+            remove(&file).unwrap();
+            assert!(!file.exists());
+            remove(&file).unwrap();
+        }
+        assert!(remove_file_if_there(folder).unwrap_err().to_string().contains(folder.as_str()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use camino::Utf8Path;
 
 use crate::checkout::cache::Cache;
-use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
+use crate::checkout::removal::remove_whatever_is_at;
 use memprof_support::regular_file;
 
 /// A difference that is waited for. Clocks are set back by a little all the time.
@@ -32,7 +32,7 @@ pub(crate) fn forget_builds_of_the_future(cache: &Cache) -> anyhow::Result<()> {
             remove_whatever_is_at(entry.path())?;
         }
     }
-    remove_file_if_there(&cache.sources())
+    Ok(regular_file::remove_file_if_there(cache.sources())?)
 }
 
 fn modified(path: &Utf8Path) -> Option<SystemTime> {

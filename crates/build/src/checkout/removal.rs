@@ -4,6 +4,7 @@ use anyhow::Context;
 use camino::Utf8Path;
 
 use memprof_support::folder_removal::remove_folder;
+use memprof_support::regular_file::remove_file_if_there;
 
 /// Removes a file, a link, or a folder with everything in it, if there is one.
 pub(crate) fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
@@ -12,15 +13,7 @@ pub(crate) fn remove_whatever_is_at(path: &Utf8Path) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.with_context(|| format!("cannot remove {path}")),
         },
-        Ok(_) => remove_file_if_there(path),
+        Ok(_) => Ok(remove_file_if_there(path)?),
         Err(_) => Ok(()),
-    }
-}
-
-/// Removes a file or a link, if there is one.
-pub(crate) fn remove_file_if_there(path: &Utf8Path) -> anyhow::Result<()> {
-    match fs_err::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use crate::checkout::conversion::Conversion;
 use crate::checkout::declared_submodules::{Declared, Refusal, declared, first_link};
 use crate::checkout::error::CheckoutError;
 use crate::checkout::missing_submodules::MissingSubmodules;
-use crate::checkout::removal::{remove_file_if_there, remove_whatever_is_at};
+use crate::checkout::removal::remove_whatever_is_at;
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::Repository;
 use memprof_support::advice::Advice;
@@ -205,7 +205,7 @@ impl Level<'_> {
         }
         // A killed git leaves its locks behind, and this process holds the cache's lock.
         for lock in ["index.lock", "HEAD.lock", "config.lock"] {
-            remove_file_if_there(&ours.join(lock))?;
+            regular_file::remove_file_if_there(ours.join(lock))?;
         }
         let folder = self.work_tree.join(&submodule.path);
         let link = folder.join(".git");

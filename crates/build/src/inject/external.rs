@@ -17,7 +17,7 @@ use crate::inject::overlay::OverlayFile;
 use memprof_plan::request::{BuildOptions, OverlayMode, OverlayRequest};
 use memprof_plan::settings::BuildSettings;
 use memprof_support::paths;
-use memprof_support::regular_file::followed;
+use memprof_support::regular_file::{followed, remove_file_if_there};
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
@@ -252,11 +252,8 @@ pub(crate) fn restore(folder: &Utf8Path, files: &[OverlayFile]) -> anyhow::Resul
     for file in files {
         let (path, content) = (folder.join(&file.destination), content_of(file));
         if path.is_symlink() || !followed::read(&path).is_ok_and(|found| found == *content) {
-            match fs_err::remove_file(&path) {
-                // A link must be gone, because the file would be written through it.
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                Ok(()) | Err(_) => {}
-            }
+            // The file would be written through a link.
+            remove_file_if_there(&path)?;
             fs_err::create_dir_all(path.parent().unwrap_or(folder))?;
             fs_err::write(&path, content)?;
         }

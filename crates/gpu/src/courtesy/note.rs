@@ -174,11 +174,8 @@ impl Notes {
 
     /// Removes the note of a process that runs again.
     pub fn remove(&self, note: &Note) -> anyhow::Result<()> {
-        match fs_err::remove_file(self.path(note)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            // Another `restore` removed it.
-            Ok(()) | Err(_) => Ok(()),
-        }
+        // Another `restore` may have removed it.
+        Ok(regular_file::remove_file_if_there(self.path(note))?)
     }
 
     /// Returns the notes of this user's living processes, by process. Removes those of processes

@@ -23,10 +23,7 @@ pub fn note(folder: &RunFolder, what: &str) -> anyhow::Result<()> {
 
 /// Notes that a comparison has finished.
 pub fn forget(folder: &RunFolder) -> std::io::Result<()> {
-    match regular_file::remove(&folder.unfinished()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    regular_file::remove(&folder.unfinished())
 }
 
 /// Returns the remark of a report about a comparison that has not finished.

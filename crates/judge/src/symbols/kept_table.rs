@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::symbols::frame_section::{FrameSection, Reason};
 use crate::symbols::unwind_table::{self, UnwindTable};
-use memprof_support::regular_file::followed;
+use memprof_support::regular_file::{followed, remove_file_if_there};
 
 /// Rises when the same executable gets other rules, so that kept tables are made again.
 const GENERATION: u32 = 1;
@@ -33,10 +33,8 @@ pub fn keep(executable: &Utf8Path, target: &Utf8Path) -> anyhow::Result<Result<(
         Ok(Some(table)) => table.write(target)?,
         Ok(None) => {}
         Err(reason) => {
-            return match fs_err::remove_file(target) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-                Ok(()) | Err(_) => Ok(Err(reason)),
-            };
+            remove_file_if_there(target)?;
+            return Ok(Err(reason));
         }
     }
     Ok(Ok(()))

@@ -163,7 +163,7 @@ impl<'a> ExtractedTree<'a> {
             match placed {
                 Placed::File { blake3, executable } => self.extract_file(path, blake3, *executable)?,
                 Placed::Link(target) => {
-                    remove_file(&path)?;
+                    regular_file::remove_file_if_there(&path)?;
                     fs_err::os::unix::fs::symlink(target, &path)?;
                 }
             }
@@ -187,7 +187,7 @@ impl<'a> ExtractedTree<'a> {
         }
         let same = !path.is_symlink() && hash_file(&path).is_ok_and(|found| found == *blake3);
         if !same {
-            remove_file(&path)?;
+            regular_file::remove_file_if_there(&path)?;
             fs_err::copy(self.unpacked.data(blake3), &path)?;
         }
         if executable {
@@ -343,14 +343,6 @@ fn locked(mark: &Utf8Path) -> Result<File, String> {
         Ok(()) if is_at(&file, mark) => Ok(file),
         Ok(()) | Err(TryLockError::WouldBlock) => Err(IN_USE.to_owned()),
         Err(TryLockError::Error(error)) => Err(format!("it cannot be locked ({error})")),
-    }
-}
-
-/// Removes a file or a link, if there is one.
-fn remove_file(path: &Utf8Path) -> std::io::Result<()> {
-    match fs_err::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 

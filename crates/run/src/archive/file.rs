@@ -28,7 +28,7 @@ use memprof_build::store;
 use memprof_support::advice::Advice;
 use memprof_support::bytes::Bytes;
 use memprof_support::event::{Event, Sink};
-use memprof_support::regular_file::followed;
+use memprof_support::regular_file::{self, followed};
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 
@@ -166,8 +166,8 @@ impl Archive {
             }
         }
         let partial = folder.with_extension("partial");
-        store::remove(&folder)?;
-        store::remove(&partial)?;
+        regular_file::remove(&folder)?;
+        regular_file::remove(&partial)?;
         fs_err::create_dir_all(&partial)?;
         let unpacked = self.unpack_to(&partial).and_then(|()| self.unpacked(&partial)).and_then(|unpacked| {
             unpacked.check_machine(&self.file)?;
@@ -176,7 +176,7 @@ impl Archive {
         });
         if unpacked.is_err() {
             // The partial copy may be what filled the disk.
-            let _ = store::remove(&partial);
+            let _ = regular_file::remove(&partial);
         }
         unpacked
     }
