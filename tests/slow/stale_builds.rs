@@ -215,30 +215,63 @@ fn a_build_is_made_again_if_a_file_changed_that_its_script_names() {
     assert_eq!(peak(&printed), Some(6), "{}", printed.everything());
 }
 
-#[test]
-fn a_script_writes_its_committed_file_again_after_a_checkout() {
-    let mut repository = TestRepository::new();
+/// Writes a package whose only test keeps as many KiB as the committed `src/size.rs` says, if its script does not write
+/// it: then 64.
+fn write_table(repository: &TestRepository, script: &str) {
     repository.write("Cargo.toml", MANIFEST.replace("NAME", "table"));
-    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"table\"\nversion = \"0.1.0\"\n");
     repository.write(
         "build.rs",
-        "fn main() { println!(\"cargo:rerun-if-changed=size.txt\"); std::fs::write(\"src/size.rs\", std::fs::read(\"size.txt\").unwrap()).unwrap(); }\n",
+        format!("fn main() {{ println!(\"cargo:rerun-if-changed=size.txt\"); let wanted = std::fs::read(\"size.txt\").unwrap(); {script} }}\n"),
     );
     repository.write("size.txt", "pub const SIZE: usize = 64;\n");
     repository.write("src/size.rs", "pub const SIZE: usize = 1;\n");
-    let code = format!("pub mod size;\n{}", test("table", "crate::size::SIZE"));
-    repository.write("src/lib.rs", &code);
-    repository.write(".gitignore", "target\n");
-    repository.commit("old");
-    repository.write("src/lib.rs", code + "pub fn unused() {}\n");
-    repository.commit("new");
-    let home = home();
-    let refs = ["--refs", "HEAD~1,HEAD", "--offline", "--repeat", "1", "--format", "csv"];
-    let printed = memprof(repository.root(), home.path(), &refs);
+    repository.write("src/lib.rs", format!("pub mod size;\n{}", test("table", "crate::size::SIZE")));
+}
+
+const WRITES: &str = "std::fs::write(\"src/size.rs\", wanted).unwrap();";
+
+/// A lock file with packages of this repository.
+fn lockfile(packages: &[&str]) -> String {
+    let package = |name: &&str| format!("\n[[package]]\nname = \"{name}\"\nversion = \"0.1.0\"\n");
+    packages.iter().map(package).fold("version = 3\n".to_owned(), |text, package| text + &package)
+}
+
+/// Checks that the only test keeps 64 KiB at each of these revisions.
+fn assert_all_keep_64(repository: &TestRepository, refs: &str) {
+    let usual = ["--offline", "--workspace", "--run-all", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(repository.root(), home().path(), &[&["--refs", refs], &usual[..]].concat());
     let values = values(&printed);
     let of_heap = values.iter().filter(|value| value.metric == "heap.peak" && value.checkpoint == "done");
     let peaks: Vec<_> = of_heap.filter_map(|value| value.value).map(|bytes| bytes / 1024).collect();
-    assert_eq!(peaks, [64, 64], "{}", printed.everything());
+    assert_eq!(peaks, vec![64; refs.split(',').count()], "{}", printed.everything());
+}
+
+#[test]
+fn a_script_writes_its_committed_file_again_after_a_checkout() {
+    let mut repository = TestRepository::new();
+    write_table(&repository, WRITES);
+    repository.write("Cargo.lock", lockfile(&["table"]));
+    repository.write(".gitignore", "target\n");
+    repository.commit("old");
+    repository.write("src/lib.rs", repository.read("src/lib.rs") + "pub fn unused() {}\n");
+    repository.commit("new");
+    assert_all_keep_64(&repository, "HEAD~1,HEAD");
+}
+
+#[test]
+fn a_script_that_writes_only_what_differs_runs_again_for_each_revision() {
+    let mut repository = TestRepository::new();
+    write_table(&repository, &format!("if std::fs::read(\"src/size.rs\").unwrap() != wanted {{ {WRITES} }}"));
+    repository.write("Cargo.lock", lockfile(&["table"]));
+    repository.write(".gitignore", "target\n");
+    repository.commit("stale");
+    let stale = repository.read("src/size.rs");
+    repository.write("src/size.rs", repository.read("size.txt"));
+    repository.commit("written");
+    repository.write("src/size.rs", stale);
+    repository.write("src/lib.rs", repository.read("src/lib.rs") + "pub fn unused() {}\n");
+    repository.commit("stale again");
+    assert_all_keep_64(&repository, "HEAD~2,HEAD~1,HEAD");
 }
 
 /// Declares an allocator that does not compile when it is wrapped.

@@ -31,6 +31,10 @@ pub(crate) struct SourceRecords {
     /// The files outside of the checkout that build scripts name.
     #[serde(default)]
     pub named: NamedFiles,
+    /// Whether a build script ever wrote into the checkout, where the next checkout undoes it. A script that writes only
+    /// what differs may write nothing at the next revision, and has to write at the one after it.
+    #[serde(default)]
+    do_scripts_write: bool,
 }
 
 /// What a crate was compiled from.
@@ -43,9 +47,6 @@ struct Compiled {
     reader: Reader,
     /// The hash of what it may have read, and at which cargo does not look.
     unwatched: String,
-    /// Whether it is a build script that may have written into the checkout, where the next checkout undoes it.
-    #[serde(default)]
-    is_undone: bool,
     /// Content hashes of the sources; empty for a vendored crate, whose files are all in `unwatched`.
     sources: BTreeMap<Utf8PathBuf, String>,
 }
@@ -100,7 +101,8 @@ impl SourceRecords {
         let (mut outdated, mut has_changed) = (Vec::new(), false);
         for (dep_info, compiled) in self.compiled.iter_mut().filter(|(path, _)| is_of_build(path)) {
             let unwatched = files.hash(compiled.reader, &compiled.package);
-            if compiled.unwatched == unwatched && !compiled.is_undone {
+            let is_undone = self.do_scripts_write && compiled.reader.is_script();
+            if compiled.unwatched == unwatched && !is_undone {
                 continue;
             }
             has_changed = true;
@@ -118,12 +120,10 @@ impl SourceRecords {
         Ok(has_changed)
     }
 
-    /// Marks all build scripts after one of them wrote into the checkout, so that the next build runs them again. A
-    /// script may write into any package.
+    /// Notes that a build script wrote into the checkout, so that each build runs all of them again. A script may write
+    /// into any package.
     pub fn mark_scripts(&mut self) {
-        for script in self.compiled.values_mut().filter(|one| one.reader.is_script()) {
-            script.is_undone = true;
-        }
+        self.do_scripts_write = true;
     }
 
     /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
@@ -183,7 +183,7 @@ impl SourceRecords {
                 all.insert(file.strip_prefix(root).unwrap_or(file).to_owned(), hash.clone());
             }
             let file = file.unwrap_or_else(|| dep_info.with_extension(""));
-            let compiled = Compiled { file, package, reader, unwatched, is_undone: false, sources };
+            let compiled = Compiled { file, package, reader, unwatched, sources };
             // A script may have told less when its record was made, so that it could have read more.
             let is_proven = |known: &Compiled| {
                 known.reader >= reader
@@ -414,26 +414,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap();
         let files = UnwatchedFiles::from_files(root, &BTreeMap::new());
-        let mut records = SourceRecords::default();
-        for (package, reader) in
-            [("app", Reader::NamingScript), ("db", Reader::VariableScript), ("plain", Reader::Crate)]
-        {
-            let (target, package) = (root.join("target").join(package), root.join(package));
-            fs_err::create_dir_all(&target).unwrap();
-            let file = target.join("compiled-1");
-            fs_err::write(&file, "").unwrap();
-            let unwatched = files.hash(reader, &package);
-            let sources = BTreeMap::new();
-            let compiled = Compiled { file, package, reader, unwatched, is_undone: false, sources };
-            records.compiled.insert(target.join("compiled-1.d"), compiled);
-        }
+        let build = |records: &mut SourceRecords| {
+            for (package, reader) in
+                [("app", Reader::NamingScript), ("db", Reader::VariableScript), ("plain", Reader::Crate)]
+            {
+                let (target, package) = (root.join("target").join(package), root.join(package));
+                fs_err::create_dir_all(&target).unwrap();
+                let file = target.join("compiled-1");
+                fs_err::write(&file, "").unwrap();
+                let unwatched = files.hash(reader, &package);
+                let compiled = Compiled { file, package, reader, unwatched, sources: BTreeMap::new() };
+                records.compiled.insert(target.join("compiled-1.d"), compiled);
+            }
+        };
         let remaining = |records: &mut SourceRecords| {
             records.remove_outdated(&files, &root.join("target"), root).unwrap();
             let is_there = |package: &&&str| root.join("target").join(package).join("compiled-1").exists();
             ["app", "db", "plain"].iter().filter(is_there).copied().collect::<Vec<_>>()
         };
+        let mut records = SourceRecords::default();
+        build(&mut records);
         assert_eq!(remaining(&mut records), ["app", "db", "plain"]);
         records.mark_scripts();
+        assert_eq!(remaining(&mut records), ["plain"]);
+        // None of them writes here.
+        build(&mut records);
+        records.save(&root.join("sources.json")).unwrap();
+        let mut records = SourceRecords::load(&root.join("sources.json"));
         assert_eq!(remaining(&mut records), ["plain"]);
     }
 
