@@ -153,8 +153,7 @@ impl<'repository> Worktree<'repository> {
     /// Returns git's list of differences from the revision. Files that git ignores are not in it.
     pub fn status(&self) -> anyhow::Result<Vec<u8>> {
         self.restore_link()?;
-        let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
-        Ok(self.git().args(status).arg("--ignore-submodules=none").run()?.stdout)
+        Ok(status(self.git(), "none")?)
     }
 
     /// Returns the files that differ from the revision or were written again, relative to the root, although a build
@@ -166,11 +165,10 @@ impl<'repository> Worktree<'repository> {
         }
         // The next checkout repairs what keeps git from telling.
         self.entry.repair(None).and_then(|()| self.restore_link()).ok()?;
-        // First, because the status notes the times of files that were written again with the same content.
         let touched = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
         let touched = nul_separated(&self.git().args(touched).run().ok()?.stdout);
         // Two letters and a space are before each path.
-        let lines = nul_separated(&self.status().ok()?);
+        let lines = nul_separated(&status(self.reading(), "none").ok()?);
         let changed = lines.iter().filter_map(|line| line.get(3..)).map(Utf8PathBuf::from);
         Some(changed.chain(touched.into_iter().map(Utf8PathBuf::from)).collect())
     }
@@ -222,6 +220,11 @@ impl<'repository> Worktree<'repository> {
         self.lfs.applied_to(git_without_lfs(self.repository, &self.entry.folder, &self.path))
     }
 
+    /// Returns git for reading only. It does not note the times of files that were written again with the same content.
+    fn reading(&self) -> Command {
+        self.git().arg("--no-optional-locks")
+    }
+
     /// Finds the files that made a checkout fail.
     fn explained(&self, revision: &Revision, source: ProcessError) -> anyhow::Result<CheckoutError> {
         let name = revision.name.clone();
@@ -261,6 +264,12 @@ impl<'repository> Worktree<'repository> {
         let lacks = |facts: &str| facts.split(' ').next_back().is_some_and(|hash| missing.contains(hash));
         Ok(facts.filter(|(facts, _)| lacks(facts)).map(|(_, path)| path.to_owned()).collect())
     }
+}
+
+/// Returns git's list of changed files, each once. Of submodules, it ignores these changes.
+fn status(git: Command, of_submodules: &str) -> Result<Vec<u8>, ProcessError> {
+    let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
+    Ok(git.args(status).arg(format!("--ignore-submodules={of_submodules}")).run()?.stdout)
 }
 
 /// Whether a new checkout may help. It does not where the revision, its files or the user's settings
@@ -428,7 +437,9 @@ mod tests {
         // The clock of files may not have moved on.
         let file = fs_err::OpenOptions::new().write(true).open(&made).unwrap();
         file.file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(worktree.changed_files(), Some(BTreeSet::from(["made.rs".into()])));
+        for time in ["first", "second"] {
+            assert_eq!(worktree.changed_files(), Some(BTreeSet::from(["made.rs".into()])), "{time}");
+        }
         worktree.check_out(&revision).unwrap();
         assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
     }
