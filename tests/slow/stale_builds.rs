@@ -274,6 +274,32 @@ fn a_script_that_writes_only_what_differs_runs_again_for_each_revision() {
     assert_all_keep_64(&repository, "HEAD~2,HEAD~1,HEAD");
 }
 
+#[test]
+fn a_script_in_a_submodule_writes_its_committed_file_again_after_a_checkout() {
+    let mut member = TestRepository::new();
+    write_table(&member, WRITES);
+    member.commit("a member");
+    let mut repository = TestRepository::new();
+    let manifest = MANIFEST.replace("NAME", "app") + "[workspace]\nmembers = [\"member\"]\n";
+    repository.write("Cargo.toml", manifest);
+    repository.write("Cargo.lock", lockfile(&["app", "table"]));
+    repository.write("src/lib.rs", "");
+    repository.write(".gitignore", "target\n");
+    repository.git([
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        &member.url(),
+        "member",
+    ]);
+    repository.commit("old");
+    repository.write("src/lib.rs", "pub fn unused() {}\n");
+    repository.commit("new");
+    assert_all_keep_64(&repository, "HEAD~1,HEAD");
+}
+
 /// Declares an allocator that does not compile when it is wrapped.
 const PARTICULAR: &str = "use std::alloc::{GlobalAlloc, Layout, System};
 struct Own;

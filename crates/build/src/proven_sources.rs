@@ -7,12 +7,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use crate::build_tree::BuildTree;
 use crate::cargo::messages::Messages;
 use crate::freshness::{Check, SourceRecords};
+use crate::git::changed_submodules::is_submodule;
 use crate::git::program::nul_separated;
 use crate::job::Job;
 use crate::outside_inputs;
 use crate::prepared_source::PreparedSource;
 use crate::traced_sources;
-use crate::unwatched_files::{self, UnwatchedFiles};
+use crate::unwatched_files::UnwatchedFiles;
 
 /// Removes what a build must compile again although cargo does not see it. Returns the files that cargo does not look at.
 pub(crate) fn remove_outdated(
@@ -70,18 +71,14 @@ fn have_scripts_written(
     has_others(checkout, &changed, ours)
 }
 
-/// Whether git reports a file that is not one of these. It names a file behind a link of a folder by its own place, and
-/// of a submodule only the folder.
+/// Whether git reports a file that is not one of these. It names a file behind a link of a folder by its own place.
 fn has_others<'a>(
     checkout: &Utf8Path,
     reported: &BTreeSet<Utf8PathBuf>,
     ours: impl Iterator<Item = &'a Utf8PathBuf>,
 ) -> bool {
     let ours: BTreeSet<_> = ours.map(|path| place(checkout, path)).collect();
-    reported.iter().map(|path| place(checkout, path)).any(|path| {
-        let is_changed_submodule = || path.is_dir() && ours.iter().any(|ours| ours.starts_with(&path));
-        !ours.contains(&path) && !is_changed_submodule()
-    })
+    reported.iter().any(|path| !ours.contains(&place(checkout, path)))
 }
 
 /// Returns where a file of the checkout is, without links of folders. The file itself may be absent.
@@ -127,7 +124,7 @@ fn present(
     let mut files = BTreeMap::new();
     for (facts, path) in listed.iter().filter_map(|line| line.split_once('\t')) {
         let (path, place) = (Utf8PathBuf::from(path), checkout.join(path));
-        let is_submodule = unwatched_files::is_submodule(facts);
+        let is_submodule = is_submodule(facts);
         // A submodule that was not checked out is an empty folder.
         let is_absent = is_submodule && is_empty(&place) || has_excluded && place.symlink_metadata().is_err();
         if is_absent {
@@ -149,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_tool_wrote_is_known_behind_links_and_in_submodules() {
+    fn what_the_tool_wrote_is_known_behind_links() {
         let folder = tempfile::tempdir().unwrap();
         let checkout = Utf8Path::from_path(folder.path()).unwrap();
         for folder in ["shared/src", "member/src", "nested"] {
@@ -160,9 +157,9 @@ mod tests {
         let has_others = |reported: &[&str]| {
             has_others(checkout, &reported.iter().map(Utf8PathBuf::from).collect(), ours.iter())
         };
-        assert!(!has_others(&["shared/src/lib.rs", "member", "gone/src/lib.rs"]));
-        for other in ["shared/src/made.rs", "nested", "member/src/made.rs", "member.rs"] {
-            assert!(has_others(&["member", other]), "{other}");
+        assert!(!has_others(&["shared/src/lib.rs", "member/src/lib.rs", "gone/src/lib.rs"]));
+        for other in ["shared/src/made.rs", "nested", "member", "member/src/made.rs", "member.rs"] {
+            assert!(has_others(&["member/src/lib.rs", other]), "{other}");
         }
     }
 

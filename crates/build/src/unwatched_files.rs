@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::messages::{self, LocalScript, Messages};
 use crate::documentation::is_documentation;
+use crate::git::changed_submodules::is_submodule;
 use crate::watched::{self, Told};
 
 /// Who may read files that cargo does not look at.
@@ -148,11 +149,6 @@ impl UnwatchedFiles {
         }
         hash.finalize().to_hex().to_string()
     }
-}
-
-/// Whether git says that a path is a submodule.
-pub(crate) fn is_submodule(facts: &str) -> bool {
-    facts.starts_with("160000 ")
 }
 
 #[cfg(test)]

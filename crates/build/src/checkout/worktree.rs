@@ -23,6 +23,7 @@ use crate::checkout::registry::{registered, registry};
 use crate::checkout::removal::remove_whatever_is_at;
 use crate::checkout::submodules::Level;
 use crate::checkout::unusable;
+use crate::git::changed_submodules::is_submodule;
 use crate::git::program::{Place, nul_separated};
 use crate::git::repository::{Lookup, Repository};
 use memprof_plan::resolved::Revision;
@@ -165,12 +166,41 @@ impl<'repository> Worktree<'repository> {
         }
         // The next checkout repairs what keeps git from telling.
         self.entry.repair(None).and_then(|()| self.restore_link()).ok()?;
-        let touched = ["diff-files", "--name-only", "-z", "--ignore-submodules=all"];
-        let touched = nul_separated(&self.git().args(touched).run().ok()?.stdout);
+        let mut changed = BTreeSet::new();
+        self.add_changed_files(&self.git(), Utf8Path::new(""), &mut changed)?;
+        Some(changed)
+    }
+
+    /// Adds the changed files of the checkout or of one of its submodules, and of the submodules inside.
+    fn add_changed_files(
+        &self,
+        git: &Command,
+        inside: &Utf8Path,
+        changed: &mut BTreeSet<Utf8PathBuf>,
+    ) -> Option<()> {
+        // Git must not note the times of files that were written again with the same content.
+        let reading = git.clone().arg("--no-optional-locks");
+        let touched = reading.clone().args(["diff-files", "--name-only", "-z", "--ignore-submodules=all"]);
+        let touched = nul_separated(&touched.run().ok()?.stdout);
+        // A submodule is reported if it has another commit.
+        let lines = nul_separated(&status(reading.clone(), "dirty").ok()?);
         // Two letters and a space are before each path.
-        let lines = nul_separated(&status(self.reading(), "none").ok()?);
-        let changed = lines.iter().filter_map(|line| line.get(3..)).map(Utf8PathBuf::from);
-        Some(changed.chain(touched.into_iter().map(Utf8PathBuf::from)).collect())
+        let paths = lines.iter().filter_map(|line| line.get(3..));
+        changed.extend(paths.chain(touched.iter().map(String::as_str)).map(|path| inside.join(path)));
+        if !self.path.join(inside).join(".gitmodules").is_file() {
+            return Some(());
+        }
+        for entry in nul_separated(&reading.args(["ls-files", "--stage", "-z"]).run().ok()?.stdout) {
+            let Some((facts, path)) = entry.split_once('\t') else { continue };
+            let (inside, folder) = (inside.join(path), self.path.join(inside).join(path));
+            // A submodule that was not checked out is an empty folder.
+            let is_empty = || folder.read_dir_utf8().map_or(true, |mut entries| entries.next().is_none());
+            if is_submodule(facts) && !is_empty() {
+                let git = git_without_lfs(self.repository, &folder.join(".git"), &folder);
+                self.add_changed_files(&git, &inside, changed)?;
+            }
+        }
+        Some(())
     }
 
     /// Makes the checkout's `.git` name its entry in the user's repository, if a test or a build
@@ -218,11 +248,6 @@ impl<'repository> Worktree<'repository> {
     /// Returns git in the checkout.
     pub fn git(&self) -> Command {
         self.lfs.applied_to(git_without_lfs(self.repository, &self.entry.folder, &self.path))
-    }
-
-    /// Returns git for reading only. It does not note the times of files that were written again with the same content.
-    fn reading(&self) -> Command {
-        self.git().arg("--no-optional-locks")
     }
 
     /// Finds the files that made a checkout fail.
@@ -401,46 +426,95 @@ mod tests {
     use super::*;
     use crate::git::program::searching_git;
 
+    fn git(folder: &Utf8Path, arguments: &[&str]) -> String {
+        let settings = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"];
+        searching_git(folder).args(settings).args(arguments).run().unwrap().text()
+    }
+
+    /// Commits these files in a new repository.
+    fn commit(folder: &Utf8Path, files: &[&str]) {
+        fs_err::create_dir(folder).unwrap();
+        git(folder, &["init", "-q"]);
+        for file in files {
+            fs_err::write(folder.join(file), "1").unwrap();
+        }
+        git(folder, &["add", "."]);
+        git(folder, &["commit", "-q", "-m", "one"]);
+    }
+
+    fn head(folder: &Utf8Path) -> Revision {
+        Revision {
+            name: "HEAD".to_owned(),
+            spec: "HEAD".to_owned(),
+            commit: git(folder, &["rev-parse", "HEAD"]),
+            tree: git(folder, &["rev-parse", "HEAD^{tree}"]),
+            subject: String::new(),
+            time: 0,
+            found: None,
+            working_tree: false,
+        }
+    }
+
+    /// Writes a file again with the same content.
+    fn write_again(path: &Utf8Path) {
+        fs_err::write(path, "1").unwrap();
+        // The clock of files may not have moved on.
+        let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
+        file.file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+
     #[test]
     fn a_file_that_is_written_again_with_the_same_content_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
         let user = root.join("user");
-        fs_err::create_dir(&user).unwrap();
-        let git = |arguments: &[&str]| {
-            let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
-            searching_git(&user).args(identity).args(arguments).run().unwrap().text()
-        };
-        git(&["init", "-q"]);
-        for file in ["made.rs", "other.rs"] {
-            fs_err::write(user.join(file), "1").unwrap();
-        }
-        git(&["add", "."]);
-        git(&["commit", "-q", "-m", "one"]);
+        commit(&user, &["made.rs", "other.rs"]);
         let repository = Repository::discover(&user).unwrap();
         let cache = Cache::open(&root.join("home"), &repository).unwrap();
         let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
-        let revision = Revision {
-            name: "HEAD".to_owned(),
-            spec: "HEAD".to_owned(),
-            commit: git(&["rev-parse", "HEAD"]),
-            tree: git(&["rev-parse", "HEAD^{tree}"]),
-            subject: String::new(),
-            time: 0,
-            found: None,
-            working_tree: false,
-        };
+        let revision = head(&user);
         worktree.check_out(&revision).unwrap();
         assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
-        let made = worktree.path().join("made.rs");
-        fs_err::write(&made, "1").unwrap();
-        // The clock of files may not have moved on.
-        let file = fs_err::OpenOptions::new().write(true).open(&made).unwrap();
-        file.file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        write_again(&worktree.path().join("made.rs"));
         for time in ["first", "second"] {
             assert_eq!(worktree.changed_files(), Some(BTreeSet::from(["made.rs".into()])), "{time}");
         }
         worktree.check_out(&revision).unwrap();
         assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
+    }
+
+    #[test]
+    fn the_changed_files_of_submodules_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
+        let (inner, outer, user) = (root.join("inner"), root.join("outer"), root.join("user"));
+        for folder in [&inner, &outer, &user] {
+            commit(folder, &["made.rs", "again.rs"]);
+        }
+        for (folder, submodule) in [(&outer, &inner), (&user, &outer)] {
+            git(folder, &["submodule", "--quiet", "add", submodule.as_str()]);
+            git(folder, &["commit", "-q", "-m", "two"]);
+        }
+        git(&user, &["submodule", "--quiet", "update", "--init", "--recursive"]);
+        let repository = Repository::discover(&user).unwrap();
+        let cache = Cache::open(&root.join("home"), &repository).unwrap();
+        let worktree = Worktree::open(&cache, &repository, &[]).unwrap();
+        let revision = head(&user);
+        worktree.check_out(&revision).unwrap();
+        assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
+        for submodule in ["outer", "outer/inner"] {
+            let place = worktree.path().join(submodule);
+            fs_err::write(place.join("made.rs"), "12").unwrap();
+            fs_err::write(place.join("new.rs"), "1").unwrap();
+            write_again(&place.join("again.rs"));
+        }
+        let files = ["outer", "outer/inner"].map(|submodule| {
+            ["again.rs", "made.rs", "new.rs"].map(|file| Utf8Path::new(submodule).join(file))
+        });
+        assert_eq!(worktree.changed_files(), Some(files.into_iter().flatten().collect()));
+        worktree.check_out(&revision).unwrap();
+        assert_eq!(worktree.changed_files(), Some(BTreeSet::new()));
+        git(&worktree.path().join("outer"), &["checkout", "-q", "HEAD~1"]);
+        assert!(worktree.changed_files().is_some_and(|changed| changed.contains(Utf8Path::new("outer"))));
     }
 }

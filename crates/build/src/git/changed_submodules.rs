@@ -17,6 +17,11 @@ const ABSENT: &str = "000000";
 /// The modes of files with a text. A link has none.
 const REGULAR: [&str; 2] = ["100644", "100755"];
 
+/// Whether git says in a list of files that a path is a submodule: `160000 commit …`.
+pub(crate) fn is_submodule(facts: &str) -> bool {
+    facts.split(' ').next() == Some(SUBMODULE)
+}
+
 /// What differs in the submodules of two commits.
 #[derive(Default)]
 pub struct ChangedSubmodules {
