@@ -300,6 +300,32 @@ fn a_script_in_a_submodule_writes_its_committed_file_again_after_a_checkout() {
     assert_all_keep_64(&repository, "HEAD~1,HEAD");
 }
 
+#[test]
+fn a_script_is_fresh_although_git_calls_the_checkout_changed() {
+    let mut repository = sized_by_script(
+        "fn main() { println!(\"cargo:rerun-if-changed=build.rs\\ncargo:rustc-env=SIZE=6\"); }\n",
+    );
+    repository.write("lines.txt", "one\r\ntwo\r\n");
+    repository.commit("CRLF");
+    // Not normalised by `git add`, as after a commit of another tool.
+    repository.write(".gitattributes", "*.txt text eol=lf\n");
+    repository.git(["add", ".gitattributes"]);
+    repository.git(["commit", "--quiet", "-m", "old"]);
+    for name in ["one", "two"] {
+        repository.write("src/lib.rs", repository.read("src/lib.rs") + &format!("pub fn {name}() {{}}\n"));
+        repository.git(["add", "src/lib.rs"]);
+        repository.git(["commit", "--quiet", "-m", name]);
+    }
+    let home = home();
+    let arguments = ["--refs", "HEAD~1,HEAD", "--offline", "--repeat", "1"];
+    let printed = memprof(repository.root(), home.path(), &arguments);
+    let records = walkdir::WalkDir::new(home.path()).into_iter().flatten();
+    let records: Vec<_> = records.filter(|file| file.file_name() == "sources.json").collect();
+    assert_eq!(records.len(), 1, "{}", printed.everything());
+    let records = std::fs::read_to_string(records[0].path()).expect("records");
+    assert!(records.contains("\"do_scripts_write\":false"), "{records}\n{}", printed.everything());
+}
+
 /// Declares an allocator that does not compile when it is wrapped.
 const PARTICULAR: &str = "use std::alloc::{GlobalAlloc, Layout, System};
 struct Own;

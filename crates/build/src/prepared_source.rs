@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::CompilerMessage;
@@ -23,6 +24,7 @@ use crate::trace::instrument::{Blame, Dropped, Tracing};
 use crate::traced_sources::{self, NamedDependencies};
 use memprof_plan::request::OverlayMode;
 use memprof_support::counted::counted;
+use memprof_support::stamp::Stamp;
 use memprof_support::user_error::UserError;
 
 /// A checkout with everything that its build needs.
@@ -44,6 +46,8 @@ pub(crate) struct PreparedSource {
     pub beyond_members: bool,
     /// What the caller changed of the revision's own files.
     pub changes: Vec<ChangedSource>,
+    /// When all of this was written, by the clock of the file system; `None` if this is unknown.
+    pub written: Option<SystemTime>,
 }
 
 /// Edits that are skipped because a build failed with them.
@@ -89,7 +93,8 @@ pub(crate) fn prepare_changed(
     let prepare = if is_external { prepare_external_crate } else { prepare_workspace };
     let prepared = prepare(job, skipped, injection, &mut injected)?;
     injected.save()?;
-    Ok(PreparedSource { changes: changes.to_vec(), ..prepared })
+    let written = Stamp::read(inputs.cache.injected()).map(Stamp::time);
+    Ok(PreparedSource { changes: changes.to_vec(), written, ..prepared })
 }
 
 /// Changes files of the checkout. A file may take the place of a folder, so what goes comes first.
@@ -191,6 +196,7 @@ fn prepare_workspace(
         copies,
         beyond_members,
         changes: Vec::new(),
+        written: None,
     })
 }
 
@@ -249,6 +255,7 @@ fn prepare_external_crate(
         copies,
         beyond_members,
         changes: Vec::new(),
+        written: None,
     })
 }
 

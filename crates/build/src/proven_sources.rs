@@ -1,6 +1,7 @@
 //! Lets cargo compile again what it would wrongly take for fresh, and compares what it built with the checkout.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -14,6 +15,7 @@ use crate::outside_inputs;
 use crate::prepared_source::PreparedSource;
 use crate::traced_sources;
 use crate::unwatched_files::UnwatchedFiles;
+use memprof_support::stamp::Stamp;
 
 /// Removes what a build must compile again although cargo does not see it. Returns the files that cargo does not look at.
 pub(crate) fn remove_outdated(
@@ -68,17 +70,25 @@ fn have_scripts_written(
     // Cargo writes lock files.
     changed.retain(|path| path.file_name() != Some("Cargo.lock"));
     let ours = prepared.injection.keys().chain(prepared.changes.iter().map(|(path, _)| path));
-    has_others(checkout, &changed, ours)
+    has_others(checkout, &changed, ours, prepared.written)
 }
 
-/// Whether git reports a file that is not one of these. It names a file behind a link of a folder by its own place.
+/// Whether git reports a file that is not one of these, and that changed since they were written. Git names a file behind
+/// a link of a folder by its own place. It may report a file after each checkout, such as one with CRLF for which
+/// `.gitattributes` wants LF.
 fn has_others<'a>(
     checkout: &Utf8Path,
     reported: &BTreeSet<Utf8PathBuf>,
     ours: impl Iterator<Item = &'a Utf8PathBuf>,
+    written: Option<SystemTime>,
 ) -> bool {
     let ours: BTreeSet<_> = ours.map(|path| place(checkout, path)).collect();
-    reported.iter().any(|path| !ours.contains(&place(checkout, path)))
+    // A folder is a repository with another commit.
+    let is_older = |path: &Utf8Path| {
+        !path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+            && Stamp::read(path).is_some_and(|stamp| written.is_some_and(|written| stamp.time() < written))
+    };
+    reported.iter().map(|path| place(checkout, path)).any(|path| !ours.contains(&path) && !is_older(&path))
 }
 
 /// Returns where a file of the checkout is, without links of folders. The file itself may be absent.
@@ -143,6 +153,8 @@ fn is_empty(folder: &Utf8Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -155,12 +167,37 @@ mod tests {
         fs_err::os::unix::fs::symlink("shared", checkout.join("linked")).unwrap();
         let ours = ["linked/src/lib.rs", "member/src/lib.rs", "gone/src/lib.rs"].map(Utf8PathBuf::from);
         let has_others = |reported: &[&str]| {
-            has_others(checkout, &reported.iter().map(Utf8PathBuf::from).collect(), ours.iter())
+            has_others(checkout, &reported.iter().map(Utf8PathBuf::from).collect(), ours.iter(), None)
         };
         assert!(!has_others(&["shared/src/lib.rs", "member/src/lib.rs", "gone/src/lib.rs"]));
         for other in ["shared/src/made.rs", "nested", "member", "member/src/made.rs", "member.rs"] {
             assert!(has_others(&["member/src/lib.rs", other]), "{other}");
         }
+    }
+
+    #[test]
+    fn what_git_reports_after_each_checkout_is_not_of_a_script() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = Utf8Path::from_path(folder.path()).unwrap();
+        fs_err::create_dir(checkout.join("submodule")).unwrap();
+        let write = |file: &str| {
+            // The clock of files moves on every few milliseconds.
+            std::thread::sleep(Duration::from_millis(30));
+            fs_err::write(checkout.join(file), "").unwrap();
+        };
+        for file in ["crlf.txt", "injected.json", "made.rs"] {
+            write(file);
+        }
+        let written = Stamp::read(checkout.join("injected.json")).map(Stamp::time);
+        let has_others = |reported: &str| {
+            has_others(checkout, &BTreeSet::from([reported.into()]), std::iter::empty(), written)
+        };
+        assert!(!has_others("crlf.txt"));
+        for other in ["made.rs", "removed.rs", "submodule"] {
+            assert!(has_others(other), "{other}");
+        }
+        write("crlf.txt");
+        assert!(has_others("crlf.txt"), "a script wrote it, too");
     }
 
     #[test]
