@@ -275,6 +275,35 @@ fn a_gpu_that_is_not_in_use_yet_holds_nothing_of_the_process() {
 }
 
 #[test]
+fn failed_and_unmeasured_tests_of_one_revision_are_annotated() {
+    let cut = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(3 * MIB, 7)).without_end();
+    let failed = || Status::Failed { exit_code: 101 };
+    let held = "tests/a.rs:5:9: too much memory";
+    let mut synthetic = Synthetic::new(&["main"])
+        .passed("exits", 0, 0, &cut)
+        .passed("whole", 0, 0, &at_done())
+        .failed("is_ignored", 0, Status::Ignored, "", None)
+        .failed("holds", 0, Status::OverLimit, held, None)
+        .failed("breaks", 0, failed(), "assertion failed: a == b", None)
+        .failed("breaks_too", 0, failed(), "assertion failed: a == b", None);
+    let annotations =
+        |synthetic: &Synthetic| github::annotations(&compare(&synthetic.results()), &Options::default());
+    assert_eq!(
+        annotations(&synthetic),
+        [
+            "::error title=Memory not measured::main failed (exit code 101): breaks, breaks_too%0Aassertion failed: a == b",
+            "::error title=Memory not measured::main: passed, but its log has no end, so checkpoints may be lost; did it call _exit or exec?: exits",
+            &format!("::error title=Memory over its limit::main is over its limit: holds%0A{held}"),
+        ]
+    );
+    for number in 0..20 {
+        let name = format!("fails_{number}");
+        synthetic = synthetic.failed(&name, 0, failed(), &format!("no file {number}"), None);
+    }
+    assert_eq!(annotations(&synthetic).len(), 10);
+}
+
+#[test]
 fn a_test_that_passed_without_the_end_of_its_log_is_not_checked() {
     let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(64 * MIB, 7));
     let code = |log: &Log| {

@@ -2,17 +2,21 @@
 //!
 //! <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands>
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use indexmap::IndexMap;
 
 use crate::answer::Answer;
 use crate::causes::entry::{Entry, Notice};
 use crate::causes::sheet::CauseSheet;
 use crate::finding::Finding;
 use crate::options::{Format, Options};
+use crate::single::Single;
 use crate::source_path::{from_root, inside};
-use crate::troubles::{self, MOST_NAMES};
+use crate::titles;
+use crate::troubles::{self, MOST_NAMES, Trouble};
 use crate::unpaired_limits::UnpairedLimit;
 use crate::why::limits;
 use memprof_judge::compare::comparison::Comparison;
@@ -76,17 +80,16 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
             .take(MOST_ANNOTATIONS)
             .filter_map(|finding| annotation(comparison, &causes, &finding, options, "")),
     );
+    commands.extend(of_tests_alone(comparison).take(MOST_ANNOTATIONS));
     for answer in Answer::of_all(comparison) {
         let of = if comparison.revisions.len() > 2 {
             format!(" in {}", labels::one_line(&comparison.revisions[answer.candidate].name))
         } else {
             String::new()
         };
-        for (trouble, tests) in answer.troubles().iter().take(MOST_ANNOTATIONS) {
-            let text = [&trouble.headline, &some(tests, MOST_NAMES)].map(String::as_str).join(": ");
-            let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
-            commands.push(format!("::error title=Memory not compared::{}", escape(&text.join("\n"))));
-        }
+        let troubles = answer.troubles();
+        let troubles = troubles.iter().take(MOST_ANNOTATIONS);
+        commands.extend(troubles.map(|(trouble, tests)| of_trouble("Memory not compared", trouble, tests)));
         let entries = causes
             .causes_of(answer.candidate)
             .filter_map(|entry| of_cause(&entry, &of))
@@ -99,6 +102,31 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
         }
     }
     commands
+}
+
+/// Returns the annotations of what went wrong with the tests of a single revision.
+fn of_tests_alone(comparison: &Comparison) -> impl Iterator<Item = String> {
+    let mut tests: IndexMap<(&str, Trouble), Vec<String>> = IndexMap::new();
+    if let [revision] = &comparison.revisions[..] {
+        for (cell, side) in (Single { comparison, revision }).sides() {
+            let title = if side.is_over_limit { "Memory over its limit" } else { "Memory not measured" };
+            let troubles = troubles::side_troubles(comparison, revision, side);
+            for trouble in troubles.into_iter().filter(|trouble| trouble.is_failure) {
+                // They say what is compared, which is nothing here.
+                let trouble = Trouble { figures: None, ..trouble };
+                tests.entry((title, trouble)).or_default().push(titles::distinct_title(cell));
+            }
+        }
+    }
+    tests.sort_by_key(|_, tests| Reverse(tests.len()));
+    tests.into_iter().map(|((title, trouble), tests)| of_trouble(title, &trouble, &tests))
+}
+
+/// Returns the annotation of what went wrong, with the tests that have it.
+fn of_trouble(title: &str, trouble: &Trouble, tests: &[String]) -> String {
+    let text = format!("{}: {}", trouble.headline, some(tests, MOST_NAMES));
+    let text = std::iter::once(text).chain(trouble.details.iter().cloned()).collect::<Vec<_>>();
+    format!("::error title={title}::{}", escape(&text.join("\n")))
 }
 
 /// Returns the annotation of a cause, at its line; `None` for what a reviewer need not look at.
