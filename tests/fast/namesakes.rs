@@ -124,3 +124,26 @@ fn the_noise_of_one_kind_is_not_that_of_the_other() {
     let note = "the noise of bart::tests::t is not used: there are tests of that name in lib and bin, and the noise file";
     assert!(judged.notes.iter().any(|known| known.contains(note)), "{:?}", judged.notes);
 }
+
+/// One run a side of the test `t` of one kind, as with `--lib` or `--bins`.
+fn of_kind(kind: TargetKind, peaks: [i64; 2], judging: Judging) -> Comparison {
+    let mut synthetic = Synthetic::new(&["main", "pr/7"]).judging(judging);
+    for (revision, peak) in peaks.into_iter().enumerate() {
+        synthetic = synthetic.passed_in(kind, "t", revision, 0, &log("cpu.peak", &[("done", peak)]));
+    }
+    compare(&synthetic.results())
+}
+
+#[test]
+fn noise_that_is_recorded_with_one_kind_alone_is_not_that_of_the_other() {
+    let quiet = [100 * MIB, 100 * MIB + 4 * KIB];
+    let noise = noise::measured(&of_kind(TargetKind::Lib, quiet, Judging::default())).figures;
+    let judging = || Judging { noise: noise.clone(), ..Judging::default() };
+    let grown = [100 * MIB, 110 * MIB];
+    assert_eq!(verdicts(&of_kind(TargetKind::Lib, grown, judging())), ["lib regressed"]);
+    assert_eq!(verdicts(&of_kind(TargetKind::Bin, grown, judging())), ["bin inconclusive"]);
+    let of_both = compared([&[grown]; 2], judging());
+    assert_eq!(verdicts(&of_both), ["lib regressed", "bin inconclusive"]);
+    let is_about_noise = |note: &String| note.contains("the noise of");
+    assert!(!of_both.notes.iter().any(is_about_noise), "{:?}", of_both.notes);
+}

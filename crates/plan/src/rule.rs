@@ -90,7 +90,7 @@ pub struct Allowance {
 pub struct NoiseFigure {
     /// `package::binary::test`.
     pub test: String,
-    /// The target's kind, if targets of several kinds have the test.
+    /// The target's kind. Older files state it only if targets of several kinds have the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<TargetKind>,
     /// The cell's title, which has the parameters.

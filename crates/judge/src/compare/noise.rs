@@ -48,7 +48,6 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
         created: comparison.created.clone(),
         figures: Vec::new(),
     };
-    let kinds = kinds(comparison);
     for view in comparison.pairs().filter(PairView::is_compared) {
         for metric in &comparison.metrics {
             let column = view.column(&metric.name);
@@ -60,10 +59,9 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
                 samples.extend(of_side(column.candidate, row.candidate));
                 let Some(&most) = samples.iter().max() else { continue };
                 let key = view.key(row);
-                let test = view.cell.id.test.to_string();
                 record.figures.push(NoiseFigure {
-                    kind: kinds.stated(&test, view.cell.id.test.kind),
-                    test,
+                    test: view.cell.id.test.to_string(),
+                    kind: Some(view.cell.id.test.kind),
                     title: view.cell.id.title.clone(),
                     metric: metric.name.clone(),
                     source: view.baseline.source(&metric.name).map(str::to_owned),
@@ -106,12 +104,15 @@ pub fn known_at(
     checkpoint: Option<&str>,
 ) -> Option<u64> {
     let test = cell.test.to_string();
+    // If the file states kinds for this test, an entry without one fits none of them for certain.
+    let is_stated = figures.iter().any(|figure| figure.test == test && figure.kind.is_some());
+    let stated = is_stated.then_some(cell.test.kind);
     let is_meant = |figure: &&NoiseFigure| {
         let kind = if figure.scope { Kind::Scope } else { Kind::Point };
         let labels = || Names::from_iter([Box::from(figure.checkpoint.as_str())]);
         let shown = || Key { label: 0, occurrence: figure.occurrence, kind }.shown(&labels());
         figure.test == test
-            && figure.kind.is_none_or(|kind| kind == cell.test.kind)
+            && figure.kind == stated
             && figure.title == cell.title
             && figure.metric == metric
             && figure.source.as_deref() == source
@@ -227,5 +228,12 @@ mod tests {
         assert_eq!(known("cpu.peak", "status", Some("row (scope)")), Some(90));
         assert_eq!(known("cpu.peak", "rusage", None), None);
         assert_eq!(known("cpu.now", "status", None), None);
+
+        let of_kind = |kind, spread| NoiseFigure { kind: Some(kind), ..figure("row", 1, false, spread) };
+        let without = figure("row", 1, false, 50);
+        let known = |figures: &[NoiseFigure]| known_at(figures, &cell, "cpu.peak", Some("status"), None);
+        let of_both = [of_kind(TargetKind::Lib, 4), of_kind(TargetKind::Bin, 60), without.clone()];
+        assert_eq!(known(&of_both), Some(4));
+        assert_eq!(known(&[of_kind(TargetKind::Bin, 60), without]), None);
     }
 }
