@@ -12,7 +12,7 @@ use memprof_build::store::Entry;
 use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::StackLog;
-use memprof_judge::symbols::code_place::{Paths, Place};
+use memprof_judge::symbols::code_place::Paths;
 use memprof_judge::symbols::resolver;
 use memprof_judge::symbols::resolver::{Detail, Resolver};
 use memprof_judge::why::explanations::read_log;
@@ -167,21 +167,9 @@ fn missing(resolver: &Resolver) -> Option<String> {
 fn stored_frame(frame: &resolver::Frame) -> Arc<frame::Frame> {
     Arc::new(frame::Frame {
         function: frame.function.clone(),
-        place: frame.place.clone().map(place),
+        place: frame.place.clone(),
         line: frame.line,
         is_inlined: frame.is_inlined,
         address: None,
     })
-}
-
-fn place(place: Place) -> frame::Place {
-    match place {
-        Place::Checkout(path) => frame::Place::Checkout(path.into_string()),
-        Place::Registry { name, version, path } => {
-            frame::Place::Registry { name, version, path: path.into_string() }
-        }
-        Place::Git { name, rev, path } => frame::Place::Git { name, rev, path: path.into_string() },
-        Place::Std(path) => frame::Place::Std(path.into_string()),
-        Place::Other(path) => frame::Place::Other(path.into_string()),
-    }
 }

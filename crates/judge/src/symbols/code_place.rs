@@ -4,19 +4,20 @@
 use std::fmt;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
 
-/// A source file, as its owner names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A source file, as its owner names it. Paths are relative to the owner's folder and have slashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// A file of the checkout, relative to its root.
-    Checkout(Utf8PathBuf),
+    Checkout(String),
     /// A file of a crate from a registry.
     Registry {
         /// The crate.
         name: String,
         version: String,
         /// Relative to the crate's root.
-        path: Utf8PathBuf,
+        path: String,
     },
     /// A file of a git dependency.
     Git {
@@ -25,12 +26,12 @@ pub enum Place {
         /// The first digits of the commit.
         rev: String,
         /// Relative to the repository's root.
-        path: Utf8PathBuf,
+        path: String,
     },
     /// A file of the toolchain's libraries, such as `alloc/src/vec/mod.rs`.
-    Std(Utf8PathBuf),
+    Std(String),
     /// Any other file, such as generated code, or a C library's.
-    Other(Utf8PathBuf),
+    Other(String),
 }
 
 impl Place {
@@ -38,27 +39,39 @@ impl Place {
     /// the library says otherwise with `mod` blocks or `#[path]`.
     pub fn module(&self) -> Option<String> {
         let (library, path) = match self {
-            Self::Std(path) => {
-                let mut parts = path.components();
-                (parts.next()?.as_str(), parts.as_path())
-            }
-            Self::Registry { name, path, .. } => (name.as_str(), path.as_path()),
+            Self::Std(path) => path.split_once('/')?,
+            Self::Registry { name, path, .. } => (name.as_str(), path.as_str()),
             Self::Checkout(_) | Self::Git { .. } | Self::Other(_) => return None,
         };
-        let module = path.strip_prefix("src").ok().filter(|path| path.extension() == Some("rs"))?;
+        let module =
+            Utf8Path::new(path).strip_prefix("src").ok().filter(|path| path.extension() == Some("rs"))?;
         let module = module.with_extension("");
         let library = library.replace('-', "_");
         let parts = module.iter().filter(|part| !matches!(*part, "mod" | "lib"));
         Some(std::iter::once(library.as_str()).chain(parts).collect::<Vec<_>>().join("::"))
     }
+
+    /// Returns what is the same in both revisions: the file, without the version.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Checkout(path) => path.clone(),
+            Self::Registry { name, path, .. } | Self::Git { name, path, .. } => format!("{name} {path}"),
+            Self::Std(path) => format!("std {path}"),
+            Self::Other(path) => format!("other {path}"),
+        }
+    }
 }
 
+/// `src/lib.rs`, `serde 1.0.2 src/de.rs`, `std alloc/src/vec/mod.rs`.
 impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Checkout(path) | Self::Std(path) | Self::Other(path) => write!(out, "{path}"),
-            Self::Registry { name, version, path } => write!(out, "{name}-{version}/{path}"),
-            Self::Git { name, rev, path } => write!(out, "{name}/{rev}/{path}"),
+            Self::Checkout(path) | Self::Other(path) => formatter.write_str(path),
+            Self::Registry { name, version, path } => write!(formatter, "{name} {version} {path}"),
+            Self::Git { name, rev, path } => {
+                write!(formatter, "{name} {} {path}", rev.get(..9).unwrap_or(rev))
+            }
+            Self::Std(path) => write!(formatter, "std {path}"),
         }
     }
 }
@@ -91,12 +104,12 @@ impl Paths {
             .or_else(|| in_git_dependency(&parts))
             .or_else(|| self.in_checkout(&path))
             .or_else(|| in_std(&parts))
-            .unwrap_or(Place::Other(path))
+            .unwrap_or(Place::Other(path.into_string()))
     }
 
     fn in_checkout(&self, path: &Utf8Path) -> Option<Place> {
         let relative = self.checkouts.iter().find_map(|root| path.strip_prefix(root).ok())?;
-        Some(Place::Checkout(relative.to_owned()))
+        Some(Place::Checkout(relative.to_string()))
     }
 }
 
@@ -108,7 +121,7 @@ fn in_registry(parts: &[&str]) -> Option<Place> {
     (!path.is_empty()).then(|| Place::Registry {
         name: name.to_owned(),
         version: version.to_owned(),
-        path: path.iter().collect(),
+        path: path.join("/"),
     })
 }
 
@@ -136,7 +149,7 @@ fn in_git_dependency(parts: &[&str]) -> Option<Place> {
     let (name, hash) = repository.rsplit_once('-')?;
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_one = hash.len() == 16 && is_hex(hash) && is_hex(rev) && !path.is_empty();
-    is_one.then(|| Place::Git { name: name.to_owned(), rev: (*rev).to_owned(), path: path.iter().collect() })
+    is_one.then(|| Place::Git { name: name.to_owned(), rev: (*rev).to_owned(), path: path.join("/") })
 }
 
 /// `/rustc/HASH/library/…`, the same below a toolchain's `lib/rustlib/src/rust`, and the crates that
@@ -151,7 +164,7 @@ fn in_std(parts: &[&str]) -> Option<Place> {
         let at = parts.windows(source.len()).position(|part| part == source)?;
         &parts[at + source.len()..]
     };
-    (!rest.is_empty()).then(|| Place::Std(rest.iter().collect()))
+    (!rest.is_empty()).then(|| Place::Std(rest.join("/")))
 }
 
 /// Removes `.` and `..` from a path without looking at files.
@@ -230,8 +243,8 @@ mod tests {
         let rev = "6f0b7e2".to_owned();
         let expected = Place::Git { name: "candle".to_owned(), rev, path: "candle-core/src/lib.rs".into() };
         assert_eq!(place(git), expected);
-        assert_eq!(expected.to_string(), "candle/6f0b7e2/candle-core/src/lib.rs");
-        assert_eq!(registry("serde", "1.0.2", "src/lib.rs").to_string(), "serde-1.0.2/src/lib.rs");
+        assert_eq!(expected.to_string(), "candle 6f0b7e2 candle-core/src/lib.rs");
+        assert_eq!(registry("serde", "1.0.2", "src/lib.rs").to_string(), "serde 1.0.2 src/lib.rs");
         let vendored = "/home/me/checkout/vendor/serde-1.0.2/src/lib.rs";
         assert_eq!(place(vendored), Place::Checkout("vendor/serde-1.0.2/src/lib.rs".into()));
     }

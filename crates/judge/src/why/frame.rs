@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::symbols::code_place::Place;
 use crate::why::function_path::{crate_name, normalised, readable};
 
 /// A function on a call stack.
@@ -22,34 +23,6 @@ pub struct Frame {
     /// The address, if there is no function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
-}
-
-/// Where a source file comes from. Paths are relative to it and have slashes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Place {
-    /// The user's repository.
-    Checkout(String),
-    /// A package of a registry.
-    Registry {
-        /// The package.
-        name: String,
-        version: String,
-        /// The path in the package.
-        path: String,
-    },
-    /// A package of a git repository.
-    Git {
-        /// The repository's name.
-        name: String,
-        /// The commit.
-        rev: String,
-        /// The path in the repository.
-        path: String,
-    },
-    /// The standard library.
-    Std(String),
-    /// Elsewhere: generated code, C libraries.
-    Other(String),
 }
 
 /// Where a frame without a function is.
@@ -216,32 +189,6 @@ impl Frame {
     pub(crate) fn names_lines(&self) -> bool {
         let starts = ["std::backtrace_rs::symbolize::", "backtrace::symbolize::"];
         self.function.as_deref().is_some_and(|path| starts.iter().any(|start| path.starts_with(start)))
-    }
-}
-
-impl Place {
-    /// Returns what is the same in both revisions: the file, without the version.
-    pub fn key(&self) -> String {
-        match self {
-            Self::Checkout(path) => path.clone(),
-            Self::Registry { name, path, .. } | Self::Git { name, path, .. } => format!("{name} {path}"),
-            Self::Std(path) => format!("std {path}"),
-            Self::Other(path) => format!("other {path}"),
-        }
-    }
-}
-
-/// `src/lib.rs`, `serde 1.0.2 src/de.rs`, `std alloc/src/vec/mod.rs`.
-impl std::fmt::Display for Place {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Checkout(path) | Self::Other(path) => formatter.write_str(path),
-            Self::Registry { name, version, path } => write!(formatter, "{name} {version} {path}"),
-            Self::Git { name, rev, path } => {
-                write!(formatter, "{name} {} {path}", rev.get(..9).unwrap_or(rev))
-            }
-            Self::Std(path) => write!(formatter, "std {path}"),
-        }
     }
 }
 
