@@ -3,7 +3,6 @@
 
 use indexmap::IndexMap;
 use schemars::json_schema;
-use serde::de::{self, SeqAccess, Visitor};
 
 use crate::cell_pattern;
 use crate::config::keep::Keep;
@@ -15,7 +14,7 @@ use crate::config::matrix::{
 };
 use crate::config::mistake::Mistake;
 use crate::config::values::{Absolute, Amount, Day, Dependency, Parsed, Percentage, Refspec, Value};
-use crate::config::yaml::{FromText, List, Listed, Scalar, inline_schema};
+use crate::config::yaml::{FromText, List, Listed, Scalar, inline_schema, one_or_list};
 use crate::metric::Unit;
 use crate::metric_name;
 use crate::parameter::{check_parameter, check_variable};
@@ -450,39 +449,7 @@ impl FromText for DeviceName {
 
 impl<'de> serde::Deserialize<'de> for DeviceNames {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NamesVisitor;
-        impl<'de> Visitor<'de> for NamesVisitor {
-            type Value = DeviceNames;
-
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(formatter, "{} or a list of them", DeviceName::EXPECTED)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceNames, E> {
-                let DeviceName(name) = DeviceName::from_text(text).map_err(Mistake::raise)?;
-                Ok(DeviceNames(vec![name]))
-            }
-
-            fn visit_u64<E: de::Error>(self, index: u64) -> Result<DeviceNames, E> {
-                self.visit_str(&index.to_string())
-            }
-
-            fn visit_i64<E: de::Error>(self, index: i64) -> Result<DeviceNames, E> {
-                self.visit_str(&index.to_string())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<DeviceNames, A::Error> {
-                let mut names = Vec::new();
-                while let Some(Scalar(DeviceName(name))) = sequence.next_element()? {
-                    limits::check_count(names.len(), limits::MOST_MAPPINGS).map_err(Mistake::raise)?;
-                    names.push(name);
-                }
-                visible_devices::check_names(&names)
-                    .map_err(|message| Mistake::new(message).raise::<A::Error>())?;
-                Ok(DeviceNames(names))
-            }
-        }
-        deserializer.deserialize_any(NamesVisitor)
+        one_or_list(deserializer, |DeviceName(name)| name, visible_devices::check_names).map(Self)
     }
 }
 

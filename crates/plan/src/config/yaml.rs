@@ -148,6 +148,48 @@ inline_schema!(List<T> where T: JsonSchema, |generator| {
     json_schema!({"type": "array", "items": generator.subschema_for::<T>()})
 });
 
+/// Reads one name, or a list of names that `check` accepts. A number is read as its text.
+pub(crate) fn one_or_list<'de, T: FromText, D: Deserializer<'de>>(
+    deserializer: D,
+    name: fn(T) -> String,
+    check: fn(&[String]) -> Result<(), String>,
+) -> Result<Vec<String>, D::Error> {
+    struct NamesVisitor<T> {
+        name: fn(T) -> String,
+        check: fn(&[String]) -> Result<(), String>,
+    }
+    impl<'de, T: FromText> Visitor<'de> for NamesVisitor<T> {
+        type Value = Vec<String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(formatter, "{} or a list of them", T::EXPECTED)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+            T::from_text(text).map(|one| vec![(self.name)(one)]).map_err(Mistake::raise)
+        }
+
+        fn visit_u64<E: de::Error>(self, index: u64) -> Result<Vec<String>, E> {
+            self.visit_str(&index.to_string())
+        }
+
+        fn visit_i64<E: de::Error>(self, index: i64) -> Result<Vec<String>, E> {
+            self.visit_str(&index.to_string())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<String>, A::Error> {
+            let mut names = Vec::new();
+            while let Some(Scalar(one)) = sequence.next_element()? {
+                limits::check_count(names.len(), limits::MOST_MAPPINGS).map_err(Mistake::raise)?;
+                names.push((self.name)(one));
+            }
+            (self.check)(&names).map_err(|message| Mistake::new(message).raise())?;
+            Ok(names)
+        }
+    }
+    deserializer.deserialize_any(NamesVisitor { name, check })
+}
+
 /// Reads a whole document. `file` is its name in error messages.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, file: &Utf8Path) -> Result<T, UserError> {
     limits::check(text, file)?;
