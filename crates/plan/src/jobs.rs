@@ -6,13 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{self, Property};
+use crate::number_or_word::NumberOrWord;
 use memprof_support::counted::grouped;
 use memprof_support::glob;
 use memprof_support::suggest;
 
 /// How many tests run at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "JobsInFile", into = "JobsInFile")]
+#[serde(try_from = "NumberOrWord", into = "NumberOrWord")]
 pub enum Jobs {
     /// As many as the machine that runs them has processors, but no test that allocates in several threads:
     /// their order, and so the test's figures, may depend on the tests beside it.
@@ -52,26 +53,18 @@ fn too_many(number: &str) -> String {
     format!("{number} are too many: at most {} tests run at once", grouped(i128::from(MOST)))
 }
 
-/// How files store it.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum JobsInFile {
-    Number(u32),
-    Word(String),
-}
-
-impl TryFrom<JobsInFile> for Jobs {
+impl TryFrom<NumberOrWord> for Jobs {
     type Error = String;
 
-    fn try_from(written: JobsInFile) -> Result<Self, String> {
+    fn try_from(written: NumberOrWord) -> Result<Self, String> {
         match written {
-            JobsInFile::Number(number) => Self::number(number),
-            JobsInFile::Word(word) => word.parse(),
+            NumberOrWord::Number(number) => Self::number(number),
+            NumberOrWord::Word(word) => word.parse(),
         }
     }
 }
 
-impl From<Jobs> for JobsInFile {
+impl From<Jobs> for NumberOrWord {
     fn from(jobs: Jobs) -> Self {
         match jobs {
             Jobs::Number(number) => Self::Number(number),

@@ -23,6 +23,7 @@ pub mod metric;
 pub mod metric_family;
 pub mod metric_name;
 mod nothing_selected;
+mod number_or_word;
 pub mod pair_pattern;
 pub mod parameter;
 mod plan_size;

@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::number_or_word::NumberOrWord;
 use memprof_support::counted::grouped;
 use memprof_support::suggest;
 
 /// How often a cell runs at each revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "RepeatInFile", into = "RepeatInFile")]
+#[serde(try_from = "NumberOrWord", into = "NumberOrWord")]
 pub enum Repeat {
     /// Twice, and more often while the runs so far give no clear verdict.
     #[default]
@@ -37,26 +38,18 @@ fn too_many(times: &str) -> String {
     format!("{times} is too often: a cell runs at most {} times", grouped(i128::from(MOST)))
 }
 
-/// How files store it.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum RepeatInFile {
-    Number(u32),
-    Word(String),
-}
-
-impl TryFrom<RepeatInFile> for Repeat {
+impl TryFrom<NumberOrWord> for Repeat {
     type Error = String;
 
-    fn try_from(written: RepeatInFile) -> Result<Self, String> {
+    fn try_from(written: NumberOrWord) -> Result<Self, String> {
         match written {
-            RepeatInFile::Number(times) => Self::times(times),
-            RepeatInFile::Word(word) => word.parse(),
+            NumberOrWord::Number(times) => Self::times(times),
+            NumberOrWord::Word(word) => word.parse(),
         }
     }
 }
 
-impl From<Repeat> for RepeatInFile {
+impl From<Repeat> for NumberOrWord {
     fn from(repeat: Repeat) -> Self {
         match repeat {
             Repeat::Auto => Self::Word("auto".to_owned()),
