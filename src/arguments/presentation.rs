@@ -39,11 +39,8 @@ pub struct PresentationArguments {
     )]
     pub rows: Rows,
     /// In these tables, show only checkpoints that changed
-    #[arg(long, conflicts_with = "all_rows")]
+    #[arg(long)]
     pub only_changed: bool,
-    /// The same as `--rows all`
-    #[arg(long, hide = true, conflicts_with = "rows")]
-    pub all_rows: bool,
     /// Report format: table, markdown, csv, html, json, junit, sarif, gitlab, bencher, pprof, dhat, perfetto, folded
     /// [default: from the file extension, else table]
     ///

@@ -24,7 +24,7 @@ use memprof_plan::resolved::Plan;
 use memprof_report::bisect::headline::Searched;
 use memprof_report::bisect::search::step_below;
 use memprof_report::github::{self, Actions};
-use memprof_report::options::{Format, Options, Rows};
+use memprof_report::options::{Format, Options};
 use memprof_report::why::exports;
 use memprof_run::bisect::chart;
 use memprof_run::bisect::parts::proof::ProofReport;
@@ -171,7 +171,7 @@ impl Presentation<'_> {
             view: self.arguments.view,
             compact: self.arguments.compact,
             only_changed: self.arguments.only_changed,
-            rows: if self.arguments.all_rows { Rows::All } else { self.arguments.rows },
+            rows: self.arguments.rows,
             is_test: self.arguments.is_test,
             report_path: folder
                 .filter(|_| !self.arguments.is_temporary)
