@@ -81,31 +81,43 @@ impl MergeSearch<'_> {
         if step.kind != StepKind::Commit || self.merges == Merges::Name {
             return Ok(vec![step]);
         }
-        let branches = self.merged_branches(&step, observations)?;
-        let explaining = branches.iter().filter(|branch| is_most(branch.part, whole));
-        let Some(branch) = explaining.min_by_key(|branch| Reverse(branch.part.abs())) else {
+        let mut branches = self.merged_branches(&step, observations)?;
+        branches.sort_by_key(|branch| (!is_most(branch.part, whole), Reverse(branch.part.abs())));
+        if !branches.first().is_some_and(|branch| is_most(branch.part, whole)) {
             return Ok(vec![beside_its_branches(step, &branches)]);
-        };
-        match search(&lineage.suspects(branch.fork, branch.end), self.goal, observations, self.rule)? {
-            Answer::Steps(steps) => {
-                let steps = self.traced_all(steps, observations)?;
-                self.with_the_rest(steps, branch, &step, observations)
-            }
-            Answer::Same | Answer::Unclear | Answer::Unmeasured => {
-                Ok(vec![beside_its_branches(step, &branches)])
+        }
+        // The other branches of a merge of several explain less than half of it.
+        let searched = if self.goal == SearchGoal::All { branches.len() } else { 1 };
+        let mut found: Vec<HistoryStep> = Vec::new();
+        for (number, branch) in branches[..searched].iter().enumerate() {
+            match search(&lineage.suspects(branch.fork, branch.end), self.goal, observations, self.rule)? {
+                Answer::Steps(steps) => {
+                    let known = |step: &HistoryStep| found.iter().any(|known| known.after == step.after);
+                    let steps = self.traced_all(steps, observations)?;
+                    let new: Vec<_> = steps.into_iter().filter(|step| !known(step)).collect();
+                    found.extend(new);
+                }
+                Answer::Same | Answer::Unclear | Answer::Unmeasured if number == 0 => {
+                    return Ok(vec![beside_its_branches(step, &branches)]);
+                }
+                Answer::Same | Answer::Unclear | Answer::Unmeasured => {}
             }
         }
+        self.with_the_rest(found, &branches, &step, observations)
     }
 
-    /// Adds what a merge changed besides its branch, or with `largest`, returns the larger of both.
+    /// Adds what a merge changed besides its branches, or with `largest`, returns the larger of both. The first branch
+    /// explains most of the merge.
     fn with_the_rest(
         &self,
         mut steps: Vec<HistoryStep>,
-        branch: &MergedBranch,
+        branches: &[MergedBranch],
         merge: &HistoryStep,
         observations: &Observations,
     ) -> Result<Vec<HistoryStep>, NextMeasurement> {
-        let rest = difference(observations, merge.before, merge.after) - branch.part;
+        let branch = &branches[0];
+        let of_branches: i128 = branches.iter().map(|branch| branch.part).sum();
+        let rest = difference(observations, merge.before, merge.after) - of_branches;
         // What the main line changed beside the branch is not the merge's.
         if self.goal == SearchGoal::First || !is_most(rest, difference(observations, branch.end, merge.after))
         {
@@ -375,6 +387,22 @@ mod tests {
         let both = [100, 180, 130, 160, 190, 270, 270];
         let all = found(&lineage, SearchGoal::All, Merges::Enter, &both);
         assert_eq!(all, [&[(0, 1)], &of_branch[..]].concat());
+    }
+
+    #[test]
+    fn each_branch_of_a_merge_of_several_is_searched() {
+        let three = lineage(&[&[], &[0], &[0], &[0], &[1, 2, 3]]);
+        let steps = |goal, figures: &[i64]| -> Vec<(usize, usize)> {
+            let figures: Vec<_> = figures.iter().copied().map(Some).collect();
+            let steps = answer(&three, goal, Merges::Enter, &figures);
+            steps.iter().map(|step| (step.before, step.after)).collect()
+        };
+        let figures = [100, 100, 200, 160, 260];
+        assert_eq!(steps(SearchGoal::All, &figures), [(0, 2), (0, 3)]);
+        assert_eq!(steps(SearchGoal::Largest, &figures), [(0, 2)]);
+        // The merge changed something itself.
+        let figures = [100, 100, 200, 100, 290];
+        assert_eq!(steps(SearchGoal::All, &figures), [(0, 2), (2, 4)]);
     }
 
     #[test]
