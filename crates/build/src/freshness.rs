@@ -126,6 +126,14 @@ impl SourceRecords {
         self.do_scripts_write = true;
     }
 
+    /// Lets the next build run all build scripts again: one of them may have written into the checkout.
+    pub fn forget_scripts(&mut self) {
+        for script in self.compiled.values_mut().filter(|one| one.reader.is_script()) {
+            // No folder's hash.
+            script.unwatched.clear();
+        }
+    }
+
     /// Compares cargo's artifacts with the checkout, and stores the hashes of newly compiled
     /// crates.
     pub fn check(
@@ -435,6 +443,10 @@ mod tests {
         let mut records = SourceRecords::default();
         build(&mut records);
         assert_eq!(remaining(&mut records), ["app", "db", "plain"]);
+        records.forget_scripts();
+        assert_eq!(remaining(&mut records), ["plain"]);
+        build(&mut records);
+        assert_eq!(remaining(&mut records), ["app", "db", "plain"], "only once");
         records.mark_scripts();
         assert_eq!(remaining(&mut records), ["plain"]);
         // None of them writes here.

@@ -47,30 +47,32 @@ pub(crate) fn check(
     let workspace = prepared.manifest.parent().unwrap_or(&prepared.manifest);
     let check = records.check(messages, unwatched, workspace, &job.inputs.checkout)?;
     let named = outside_inputs::named_by_scripts(messages, job.inputs.own_folders());
-    if have_scripts_written(&job.inputs.checkout, tree, prepared, messages) {
-        records.mark_scripts();
+    match have_scripts_written(&job.inputs.checkout, tree, prepared, messages) {
+        Some(true) => records.mark_scripts(),
+        Some(false) => {}
+        None => records.forget_scripts(),
     }
     records.named.note(named, &job.inputs.known_files);
     records.save(&path)?;
     Ok(check)
 }
 
-/// Whether build scripts wrote into the checkout, where the next checkout removes or restores files; also if git cannot
+/// Whether build scripts wrote into the checkout, where the next checkout removes or restores files. `None` if git cannot
 /// tell.
 fn have_scripts_written(
     checkout: &Utf8Path,
     tree: &BuildTree<'_>,
     prepared: &PreparedSource,
     messages: &Messages,
-) -> bool {
+) -> Option<bool> {
     if messages.scripts.is_empty() {
-        return false;
+        return Some(false);
     }
-    let Some(mut changed) = tree.changed_files() else { return true };
+    let mut changed = tree.changed_files()?;
     // Cargo writes lock files.
     changed.retain(|path| path.file_name() != Some("Cargo.lock"));
     let ours = prepared.injection.keys().chain(prepared.changes.iter().map(|(path, _)| path));
-    has_others(checkout, &changed, ours, prepared.written)
+    Some(has_others(checkout, &changed, ours, prepared.written))
 }
 
 /// Whether git reports a file that is not one of these, and that changed since they were written. Git names a file behind
