@@ -28,6 +28,16 @@ pub(super) struct Node<'m> {
     pub references: Vec<Reference>,
 }
 
+impl<'m> Node<'m> {
+    /// Returns the name of the toolchain's library that this is of, with its object file:
+    /// `libstd-dbbb….rlib(std-….o)`. It has a hash of the compiler's version.
+    pub fn of_toolchain(&self) -> Option<&'m str> {
+        let (_, below) = self.file.rsplit_once("/lib/rustlib/")?;
+        let (_, library) = below.split_once("/lib/")?;
+        (!library.contains('/')).then_some(library)
+    }
+}
+
 /// A place in a function or in data that refers to another one.
 #[derive(Debug)]
 pub(super) struct Reference {
@@ -395,6 +405,10 @@ impl<'e, 'm> Reader<'e, 'm> {
     /// relocation does not name the table, only its output section. But a table without a name is in the same object
     /// file as its function, and has more than the one element.
     fn near(&self, function: &Node<'_>, address: u64) -> Vec<usize> {
+        // Its tables are those of its object file, which is the same for all builds with this toolchain.
+        if function.of_toolchain().is_some() {
+            return Vec::new();
+        }
         let is_own = |node: usize| [function.file, MERGED].contains(&self.nodes[node].file);
         let places = &self.plain.0;
         let before = &places[..places.partition_point(|(start, ..)| *start < address)];

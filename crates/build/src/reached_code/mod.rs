@@ -206,6 +206,7 @@ fn hashes(nodes: &[Node<'_>]) -> Vec<u128> {
     let own = |node: &Node<'_>| {
         let mut hasher = blake3::Hasher::new();
         hasher.update(if is_named(node) { node.section.as_bytes() } else { b"" });
+        hasher.update(node.of_toolchain().unwrap_or_default().as_bytes()).update(&[0]);
         hasher.update(&node.size.to_le_bytes()).update(&node.bytes);
         for one in &node.references {
             hasher
@@ -347,6 +348,20 @@ mod tests {
     #[ignore = "optimises the standard library, for 7 s"]
     fn with_link_time_optimisation_too() {
         only_the_plain_test_is_the_same(&["-Clto=thin", "-Cstrip=debuginfo"]);
+    }
+
+    #[test]
+    fn a_function_of_the_toolchain_that_is_called_for_the_first_time_changes_no_other_test() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            #[test] fn plain() { black_box(5); }\n\
+            fn of(number: usize) -> usize { number * 2 }\n\
+            #[test] fn table() { black_box(of(black_box(7))); }\n";
+        let old = compiled(SOURCE, &["plain", "table"], &["-Copt-level=0"]);
+        for now in ["number * 2 + 1", "number.to_string().len()", "number.rotate_left(3)"] {
+            let new = compiled(&SOURCE.replace("number * 2", now), &["plain", "table"], &["-Copt-level=0"]);
+            assert_eq!(old["plain"], new["plain"], "{now}");
+            assert_ne!(old["table"], new["table"], "{now}");
+        }
     }
 
     #[test]
