@@ -383,3 +383,36 @@ fn a_build_folder_of_the_configuration_is_not_used() {
     let kept: Vec<u64> = kept(&values(&printed)).into_values().collect();
     assert_eq!(kept, [3000, 1000], "{}", printed.everything());
 }
+
+#[test]
+fn a_test_that_reads_what_its_build_script_left_reads_that_of_its_own_revision() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "app"));
+    repository.write(
+        "build.rs",
+        "fn main() {\n    println!(\"cargo:rerun-if-changed=size\");\n    let size = std::fs::read_to_string(\"size\").unwrap().parse().unwrap();\n    \
+         std::fs::write(std::env::var(\"OUT_DIR\").unwrap() + \"/model.bin\", vec![1; size]).unwrap();\n}\n",
+    );
+    let code = "#[test]\nfn reads() { std::mem::forget(std::fs::read(concat!(env!(\"OUT_DIR\"), \"/model.bin\")).unwrap()); }\n\
+                #[test]\nfn includes() { std::mem::forget(include_bytes!(concat!(env!(\"OUT_DIR\"), \"/model.bin\")).to_vec()); }\n";
+    for (size, more) in [("1000", ""), ("4000", ""), ("4000", "pub const NEW: () = ();\n")] {
+        repository.write("size", size);
+        repository.write("src/lib.rs", format!("{code}{more}"));
+        repository.commit("another size, or more code");
+    }
+    let home = home();
+    // After the second round, the files of the first revision are there, and cargo built the second one last. The
+    // third one has the same script and the same size as the second.
+    for refs in ["HEAD~2,HEAD~1", "HEAD~2,HEAD"] {
+        let arguments = ["--refs", refs, "--run-all", "--offline", "--repeat", "2", "--format", "csv"];
+        let printed = memprof(repository.root(), home.path(), &arguments);
+        let values = values(&printed);
+        for test in ["reads", "includes"] {
+            let of_test = values.iter().filter(|value| {
+                (value.metric == "heap.live" && value.checkpoint == "done") && value.test.contains(test)
+            });
+            let kept: Vec<_> = of_test.filter_map(|value| value.value).collect();
+            assert_eq!(kept, [1000, 1000, 4000, 4000], "{test} {refs}\n{}", printed.everything());
+        }
+    }
+}

@@ -19,6 +19,7 @@ use crate::noting_runner;
 use crate::programs::BuiltProgram;
 use crate::provenance::{Companion, Executable, FailedTarget, ListedTest};
 use crate::reached_code;
+use crate::read_outputs;
 use crate::shared_files::SharedFiles;
 use crate::stand_in;
 use crate::store::{self, Content, Draft};
@@ -336,6 +337,7 @@ impl Artifacts<'_> {
     pub fn companions(&self, executables: &[Executable]) -> anyhow::Result<Vec<Companion>> {
         let mut companions = self.programs_and_libraries(&self.messages.artifacts)?;
         self.add_libraries(executables, &mut companions)?;
+        self.add_outputs(executables, &mut companions)?;
         Ok(companions)
     }
 
@@ -391,6 +393,17 @@ impl Artifacts<'_> {
             let of_build = |path: &Utf8Path| path.starts_with(self.target) && !foreign(path);
             for library in libraries::closure(files, &folders, of_build)? {
                 self.add_companion(companions, &library, None, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what build scripts left in `OUT_DIR`, if a test may read it while it runs.
+    fn add_outputs(&self, executables: &[Executable], companions: &mut Vec<Companion>) -> anyhow::Result<()> {
+        let executables: Vec<_> = executables.iter().map(|one| self.draft.path(&one.file)).collect();
+        for script in &self.messages.scripts {
+            for file in read_outputs::of_script(&script.out, &executables)? {
+                self.add_companion(companions, &file, None, None)?;
             }
         }
         Ok(())

@@ -50,6 +50,7 @@ mod proven_sources;
 pub mod provenance;
 mod provided_side;
 mod reached_code;
+mod read_outputs;
 mod reading_macros;
 mod same_sources;
 mod selected_failures;

@@ -370,7 +370,7 @@ pub struct ListedTest {
     pub ignored: bool,
 }
 
-/// A program or shared library that a test needs.
+/// A program, shared library or output of a build script that a test needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Companion {
     /// Where tests look for it.

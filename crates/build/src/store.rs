@@ -375,8 +375,8 @@ impl Entry {
         self.provenance.injected.iter().map(read).collect()
     }
 
-    /// Copies programs and shared libraries of this build to where its tests look for them. Another
-    /// revision's build may have left its own there.
+    /// Copies programs, shared libraries and outputs of build scripts of this build to where its tests look for
+    /// them. Another revision's build may have left its own there.
     ///
     /// The old file is removed rather than overwritten, because cargo has hard links to it. Cargo
     /// restores its own file at its next build.
@@ -393,6 +393,11 @@ impl Entry {
         for (companion, is_placed) in companions.iter().zip(are_placed) {
             if is_placed? {
                 continue;
+            }
+            // Without its output, cargo runs the script again before it builds the next revision with these files.
+            let is_of = |output: &&Utf8PathBuf| companion.path.starts_with(output);
+            if let Some(folder) = self.provenance.outputs.keys().find(is_of) {
+                regular_file::remove(&folder.with_file_name("output"))?;
             }
             regular_file::remove(&companion.path)?;
             if let Some(folder) = companion.path.parent() {

@@ -20,6 +20,11 @@ impl Texts {
         Self::of_sections(executable).unwrap_or_else(|| Self::whole(executable))
     }
 
+    /// Returns all of them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Takes all bytes.
     pub fn whole(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), code: 0, architecture: Architecture::Unknown }
