@@ -1,19 +1,24 @@
 //! From a run's folder to a comparison: what is matched, put together, refused and noted.
 
-use crate::support::synthetic::{Log, Synthetic};
+use crate::support::synthetic::{self, Log, Synthetic};
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::aggregate::Availability;
 use memprof_judge::compare::comparison::{Comparability, Comparison, PairView};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::{compare, merge};
 use memprof_judge::compare::matching::RowChange;
+use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::build_facts::Fact;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::file;
-use memprof_judge::results::stored;
+use memprof_judge::results::same_code::SameCode;
+use memprof_judge::results::stored::{self, Results};
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::budget::{Budget, BudgetLimit};
+use memprof_plan::listing::NotMeasured;
+use memprof_plan::request::CellPattern;
 use memprof_plan::rule::Judging;
+use memprof_plan::shard::Shard;
 use memprof_report::options::{Format, Options};
 use memprof_support::user_error::UserError;
 use proptest::prelude::*;
@@ -296,6 +301,44 @@ fn two_runs_are_merged_with_their_names_told_apart_and_their_hosts_compared() {
     assert_eq!(differences(&only_pair(&comparison), "heap.peak"), [Some(15)]);
     assert_eq!(comparison.notes, ["differs: host.name left / right (first / second run)"]);
     assert!(comparison.runs.iter().all(|run| run.folder.starts_with("20250302T101500Z/cells")));
+}
+
+#[test]
+fn a_test_that_only_one_of_two_runs_has_does_not_exist_in_the_other() {
+    use Standing::{NotCompared, OnlyInBaseline, OnlyInCandidate, Unchanged};
+    let run = |name: &str, own: &str| {
+        let log = heap(&[("a", 10)]);
+        let mut results = Synthetic::new(&[name]).passed("t", 0, 0, &log).passed(own, 0, 0, &log).results();
+        results.plan.id = format!("run of {name}");
+        results
+    };
+    let standings = |change: &dyn Fn(&mut Results, &mut Results)| -> Vec<Standing> {
+        let (mut a, mut b) = (run("main", "old_name"), run("pr/1", "renamed"));
+        change(&mut a, &mut b);
+        let comparison = compare(&merge(a, b));
+        comparison.pairs().map(|view| Standing::for_pair(&comparison, &view)).collect()
+    };
+    assert_eq!(standings(&|_, _| {}), [OnlyInBaseline, OnlyInCandidate, Unchanged]);
+
+    // The test may exist without a run.
+    let not_run = [NotCompared, NotCompared, Unchanged];
+    let same_code = || vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
+    assert_eq!(standings(&|_, b| b.same_code = same_code()), not_run);
+    assert_eq!(standings(&|a, _| a.lacks_tests = true), not_run);
+    assert_eq!(standings(&|a, _| a.plan.request.shard = Some(Shard { number: 1, count: 2 })), not_run);
+    assert_eq!(standings(&|_, b| b.plan.request.build.tests.push("tests".to_owned())), not_run);
+    let only_at_main = CellPattern { r#ref: Some("main".to_owned()), ..CellPattern::default() };
+    let excludes = |run: &mut Results| run.plan.request.exclude.push(only_at_main.clone());
+    assert_eq!(standings(&|a, b| [a, b].map(excludes).into_iter().collect()), not_run);
+    let cell = synthetic::cell("old_name", &[]);
+    let gap = NotMeasured {
+        package: cell.test.package,
+        binary: cell.test.binary,
+        kind: cell.test.kind,
+        reason: "it does not compile".to_owned(),
+    };
+    let with_gap = [NotCompared, OnlyInCandidate, Unchanged];
+    assert_eq!(standings(&|_, b| drop(b.not_measured.insert(0, vec![gap.clone()]))), with_gap);
 }
 
 #[test]

@@ -24,11 +24,10 @@ use memprof_build::shim;
 use memprof_judge::results::build_facts::{self, Fact, StoredBuild};
 use memprof_judge::results::environment;
 use memprof_judge::results::kept_baseline::{self, KeptBaseline};
-use memprof_judge::results::outcome::{self, Outcome, RunRecord, Status};
+use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stored;
 use memprof_plan::cells::PlannedCell;
-use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::{BaselineRequest, RefRequest, Request};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_plan::side;
@@ -253,7 +252,7 @@ impl KeptRun {
         let gaps = &gaps.not_measured[..];
         for cell in planned.iter().filter(|cell| !kept.contains(**cell)) {
             let status = if selects_the_same {
-                absent(gaps, cell)
+                kept_baseline::why_absent(gaps, cell)
             } else {
                 (Status::NotMeasured, Some(format!("the saved baseline {} did not run it", self.record.name)))
             };
@@ -262,7 +261,7 @@ impl KeptRun {
         for cell in kept.iter().filter(|cell| !planned.contains(cell)) {
             for (revision, build) in builds.iter().enumerate() {
                 let status = match build {
-                    Build::Done(_) => absent(&build.not_measured(), cell),
+                    Build::Done(_) => kept_baseline::why_absent(&build.not_measured(), cell),
                     Build::Failed(_) => (Status::BuildFailed, None),
                 };
                 write_absent(plan, folder, revision, cell, status)?;
@@ -349,36 +348,16 @@ impl Guard for KeptRun {
     }
 }
 
-/// Why a revision has no run of a cell that it did not leave out.
-fn absent(gaps: &[NotMeasured], cell: &CellId) -> (Status, Option<String>) {
-    match gaps.iter().find(|gap| gap.may_have(&cell.test)) {
-        Some(gap) => (Status::NotMeasured, Some(format!("{gap}: {}", gap.reason))),
-        None => (Status::NotInThisRef, None),
-    }
-}
-
 fn write_absent(
     plan: &Plan,
     folder: &RunFolder,
     revision: usize,
     cell: &CellId,
-    (status, message): (Status, Option<String>),
+    status: (Status, Option<String>),
 ) -> anyhow::Result<()> {
     let place = folder.cell(plan, revision, cell, 0);
     fs_err::create_dir_all(&place)?;
-    let record = RunRecord {
-        version: outcome::VERSION,
-        revision,
-        cell: cell.clone(),
-        repeat: 0,
-        outcome: Outcome { status, message, wall_nanoseconds: None },
-        build: None,
-        marks: Vec::new(),
-        withdrawn: BTreeMap::new(),
-        devices: None,
-        files: BTreeMap::new(),
-    };
-    sealed::write(&place.join(file::OUTCOME), &record)
+    sealed::write(&place.join(file::OUTCOME), &RunRecord::absent(revision, cell, status))
 }
 
 /// Returns a ref as a plan stores it, with marks in place of secrets.

@@ -8,6 +8,7 @@ use camino::Utf8Path;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use crate::compare::absent_tests;
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison, Metric, Pair};
 use crate::compare::derived;
@@ -294,8 +295,10 @@ fn log_notes(results: &Results) -> Vec<String> {
 /// Merges two runs of the tool, so that they can be compared. The baseline is the first one's; all
 /// other revisions are candidates. The rules are those of the second run, and so is the day on which they apply. The
 /// metrics asked for are those of both.
-/// Names that both runs use get the prefixes `a:` and `b:`.
-pub fn merge(a: Results, b: Results) -> Results {
+/// Names that both runs use get the prefixes `a:` and `b:`. A test that only one run has is absent in the other's
+/// revisions, if both ran all tests that they select, and select the same.
+pub fn merge(mut a: Results, mut b: Results) -> Results {
+    absent_tests::add(&mut a, &mut b);
     let offset = a.plan.revisions.len();
     let lacks_tests = [&a, &b]
         .into_iter()

@@ -1,6 +1,7 @@
 //! Compares revisions: matched checkpoints, differences, and the verdict on each.
 //! Pure.
 
+mod absent_tests;
 pub mod aggregate;
 pub mod budget;
 pub mod comparison;

@@ -9,10 +9,13 @@ use serde_json::Value;
 
 use crate::results::build_facts::{BuildFacts, Fact, Purpose};
 use crate::results::comparability;
+use crate::results::outcome::Status;
 use crate::results::run_folder::RunFolder;
 use memprof_gpu::visible_devices;
 use memprof_plan::clean_env::Child;
+use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::{BuildOptions, Request, Selection};
+use memprof_plan::resolved::CellId;
 use memprof_plan::settings::{BuildSettings, RunSettings};
 use memprof_support::sealed;
 
@@ -151,6 +154,14 @@ pub fn select_the_same(kept: &Request, now: &Request) -> bool {
     };
     selections(kept) == selections(now)
         && (&kept.include, &kept.exclude, kept.shard) == (&now.include, &now.exclude, now.shard)
+}
+
+/// Why a revision has no run of a cell that it did not leave out.
+pub fn why_absent(gaps: &[NotMeasured], cell: &CellId) -> (Status, Option<String>) {
+    match gaps.iter().find(|gap| gap.may_have(&cell.test)) {
+        Some(gap) => (Status::NotMeasured, Some(format!("{gap}: {}", gap.reason))),
+        None => (Status::NotInThisRef, None),
+    }
 }
 
 /// The parts of a request that decide what is built and how tests run.

@@ -40,6 +40,24 @@ pub struct RunRecord {
     pub files: BTreeMap<String, FileSeal>,
 }
 
+impl RunRecord {
+    /// The record of a cell that has no run at a revision, with the reason.
+    pub fn absent(revision: usize, cell: &CellId, (status, message): (Status, Option<String>)) -> Self {
+        Self {
+            version: VERSION,
+            revision,
+            cell: cell.clone(),
+            repeat: 0,
+            outcome: Outcome { status, message, wall_nanoseconds: None },
+            build: None,
+            marks: Vec::new(),
+            withdrawn: BTreeMap::new(),
+            devices: None,
+            files: BTreeMap::new(),
+        }
+    }
+}
+
 /// The version of `outcome.json`'s format. Version 2 added `files` and the checksum.
 pub const VERSION: u32 = 2;
 
