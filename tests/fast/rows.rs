@@ -230,3 +230,24 @@ fn an_improvement_is_told_before_growth_that_is_expected_and_not_certain() {
     assert!(table.contains("? t  cpu.peak"), "{table}");
     assert!(junit.contains("may have grown, as expected: cpu.peak"), "{junit}");
 }
+
+#[test]
+fn a_figure_above_a_limit_that_is_expected_has_not_grown() {
+    let judging = Judging {
+        rules: vec![values::limit("heap.peak=1MiB").unwrap()],
+        allow: vec![values::allow("metric=heap.peak,limit=1KiB,reason=ok").unwrap()],
+        ..Judging::default()
+    };
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |synthetic, repeat| {
+        let log = Log::new().checkpoint("done", &figures(2 * MIB));
+        synthetic.passed("t", 0, repeat, &log).passed("t", 1, repeat, &log)
+    });
+    let comparison = compare(&synthetic.results());
+    for format in [Format::Table, Format::Markdown, Format::Junit, Format::Html] {
+        let text = rendered(format, &comparison, &Options::default());
+        assert!(!text.contains("grown as expected") && !text.contains("grew as expected"), "{text}");
+        assert!(text.contains("as expected"), "{text}");
+    }
+    let table = rendered(Format::Table, &comparison, &Options::default());
+    assert!(table.contains("memory: 1 test over a limit, as expected"), "{table}");
+}

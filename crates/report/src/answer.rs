@@ -148,6 +148,7 @@ impl<'a> Answer<'a> {
             (Standing::NotCompared, "not compared"),
             (Standing::Inconclusive, "inconclusive"),
             (Standing::Expected, "grown as expected"),
+            (Standing::ExpectedOverLimit, "over a limit, as expected"),
             (Standing::Improved, "improved"),
             (Standing::MaybeExpected, "may have grown, as expected"),
             (Standing::Restructured, "with other checkpoints"),

@@ -190,6 +190,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::OverLimit => "over a limit",
         Standing::Inconclusive => "inconclusive",
         Standing::Expected => "grown as expected",
+        Standing::ExpectedOverLimit => "over a limit, as expected",
         Standing::Improved => "improved",
         Standing::MaybeExpected => "may have grown, as expected",
         Standing::Restructured => "with other checkpoints",

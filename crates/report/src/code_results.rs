@@ -40,7 +40,7 @@ pub(crate) const IMPROVED: Rule = Rule {
 };
 const EXPECTED: Rule = Rule {
     id: "memory-expected",
-    text: "Memory grew, or may have grown, as expected",
+    text: "Memory grew, may have grown, or exceeds its limit, as expected",
     level: "note",
     severity: "info",
 };
@@ -116,7 +116,7 @@ fn of_finding(
     let rule = match finding.standing {
         Standing::Regressed => REGRESSED,
         Standing::Improved => IMPROVED,
-        Standing::Expected | Standing::MaybeExpected => EXPECTED,
+        Standing::Expected | Standing::ExpectedOverLimit | Standing::MaybeExpected => EXPECTED,
         Standing::OverLimit => OVER_LIMIT,
         Standing::Inconclusive => INCONCLUSIVE,
         _ => return None,

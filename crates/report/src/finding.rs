@@ -76,7 +76,9 @@ impl<'a> Finding<'a> {
         let is_meant = |ruling: &Ruling| match standing {
             Standing::Regressed => ruling.counts(),
             Standing::Inconclusive => ruling.may_have_grown(),
-            Standing::Expected | Standing::MaybeExpected => ruling.is_expected_growth(),
+            Standing::Expected | Standing::ExpectedOverLimit | Standing::MaybeExpected => {
+                ruling.is_expected_growth()
+            }
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,
         };
@@ -84,7 +86,9 @@ impl<'a> Finding<'a> {
             (Some(worst), _) => {
                 empty.with_change(comparison, &worst).with_opposite(&worst).with_limits(comparison)
             }
-            (None, Standing::OverLimit | Standing::Expected) => empty.with_breach(comparison),
+            (None, Standing::OverLimit | Standing::Expected | Standing::ExpectedOverLimit) => {
+                empty.with_breach(comparison)
+            }
             (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
             (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
         }
@@ -94,7 +98,7 @@ impl<'a> Finding<'a> {
     pub fn alone(comparison: &'a Comparison, cell: &'a Cell) -> Option<Self> {
         let pair = cell.alone.as_ref().filter(|pair| !pair.breaches.is_empty())?;
         let counts = pair.breaches.iter().any(Breach::counts);
-        let standing = if counts { Standing::OverLimit } else { Standing::Expected };
+        let standing = if counts { Standing::OverLimit } else { Standing::ExpectedOverLimit };
         Some(Self::for_pair(comparison, comparison.view(cell, pair), standing))
     }
 
@@ -161,7 +165,7 @@ impl<'a> Finding<'a> {
 
     fn with_breach(self, comparison: &Comparison) -> Self {
         let broken =
-            BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing == Standing::Expected);
+            BrokenLimit::all(&self.view, |breach| breach.counts() || self.standing != Standing::OverLimit);
         let view = self.view;
         let own = OwnLimit::from_messages(comparison, &view);
         let Some((first, others)) = broken.split_first() else {
@@ -337,7 +341,7 @@ fn places(view: &PairView, worst: &WorstChange, first: i128) -> String {
 
 fn sign(standing: Standing) -> char {
     match standing {
-        Standing::Regressed | Standing::OverLimit | Standing::Expected => '▲',
+        Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::ExpectedOverLimit => '▲',
         Standing::Failed | Standing::NotCompared => '✗',
         Standing::Inconclusive | Standing::MaybeExpected => '?',
         Standing::Improved => '▼',

@@ -158,6 +158,7 @@ fn annotation(
         Standing::Inconclusive => ("warning", "Memory inconclusive"),
         Standing::Expected => ("notice", "Memory grew as expected"),
         // A comma would end the title.
+        Standing::ExpectedOverLimit => ("notice", "Memory over its limit as expected"),
         Standing::MaybeExpected => ("notice", "Memory may have grown as expected"),
         _ => return None,
     };

@@ -145,6 +145,9 @@ impl Case {
             }
             Standing::Inconclusive => case.output.push(format!("inconclusive: {}", finding.sentence())),
             Standing::Expected => case.output.push(format!("grew as expected: {}", finding.sentence())),
+            Standing::ExpectedOverLimit => {
+                case.output.push(format!("over its limit, as expected: {}", finding.sentence()));
+            }
             Standing::MaybeExpected => {
                 case.output.push(format!("may have grown, as expected: {}", finding.sentence()));
             }

@@ -25,8 +25,10 @@ pub enum Standing {
     NotCompared,
     /// Too much noise, or too few runs, for a verdict.
     Inconclusive,
-    /// Grew, or exceeds a limit, and `allow` expects that.
+    /// Grew, and `allow` expects that.
     Expected,
+    /// Exceeds a limit, and `allow` expects that. No figure grew by more than its limit.
+    ExpectedOverLimit,
     /// A figure shrank by more than its limit.
     Improved,
     /// May have grown, and `allow` expects that.
@@ -108,8 +110,10 @@ impl Standing {
             Self::NotCompared
         } else if rulings().any(Ruling::may_have_grown) {
             Self::Inconclusive
-        } else if has(Verdict::Regressed) || !view.pair.breaches.is_empty() {
+        } else if has(Verdict::Regressed) {
             Self::Expected
+        } else if !view.pair.breaches.is_empty() {
+            Self::ExpectedOverLimit
         } else if has(Verdict::Improved) {
             Self::Improved
         } else if rulings().any(Ruling::is_expected_growth) {

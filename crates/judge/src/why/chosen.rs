@@ -231,8 +231,11 @@ fn has_figures(side: &Aggregate) -> bool {
 /// Whether a test changed, and may have a cause.
 pub(super) fn has_changed(view: &PairView<'_>, standing: Standing) -> bool {
     match standing {
-        Standing::Regressed | Standing::OverLimit | Standing::Improved => true,
-        Standing::Expected => has_clear_change(view) || !view.pair.breaches.is_empty(),
+        Standing::Regressed
+        | Standing::OverLimit
+        | Standing::Expected
+        | Standing::ExpectedOverLimit
+        | Standing::Improved => true,
         Standing::Inconclusive => has_clear_change(view),
         _ => false,
     }

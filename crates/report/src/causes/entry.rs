@@ -176,7 +176,11 @@ fn notice(comparison: &Comparison, cause: &Cause) -> Notice {
         Effect::Limit => Notice::OverLimit,
         Effect::Shrinkage => Notice::Improved,
         Effect::Growth if cause.is_outweighed() => Notice::Improved,
-        Effect::Growth if standings.iter().all(|standing| *standing == Standing::Expected) => {
+        Effect::Growth
+            if standings
+                .iter()
+                .all(|standing| matches!(standing, Standing::Expected | Standing::ExpectedOverLimit)) =>
+        {
             Notice::Expected
         }
         Effect::Growth => Notice::Regressed,

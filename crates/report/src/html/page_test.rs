@@ -104,6 +104,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::NotCompared => "not compared",
         Standing::Inconclusive => "inconclusive",
         Standing::Expected => "grown as expected",
+        Standing::ExpectedOverLimit => "over a limit, as expected",
         Standing::Improved => "improved",
         Standing::MaybeExpected => "may have grown, as expected",
         Standing::Restructured => "other checkpoints",

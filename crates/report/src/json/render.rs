@@ -124,7 +124,9 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
             failed: count(Standing::Failed),
             not_compared: count(Standing::NotCompared),
             inconclusive: count(Standing::Inconclusive),
-            expected: count(Standing::Expected) + count(Standing::MaybeExpected),
+            expected: count(Standing::Expected)
+                + count(Standing::ExpectedOverLimit)
+                + count(Standing::MaybeExpected),
             improved: count(Standing::Improved),
             restructured: count(Standing::Restructured),
             not_judged: count(Standing::NotJudged),
