@@ -147,3 +147,20 @@ fn noise_that_is_recorded_with_one_kind_alone_is_not_that_of_the_other() {
     let is_about_noise = |note: &String| note.contains("the noise of");
     assert!(!of_both.notes.iter().any(is_about_noise), "{:?}", of_both.notes);
 }
+
+#[test]
+fn noise_without_a_kind_is_not_used_if_the_file_states_kinds_for_the_test() {
+    let quiet = [100 * MIB, 100 * MIB + 4 * KIB];
+    let noise = |kind| noise::measured(&of_kind(kind, quiet, Judging::default())).figures;
+    let mut figures = noise(TargetKind::Lib);
+    for figure in &mut figures {
+        figure.kind = None;
+    }
+    let judged = |noise| {
+        let grown = [100 * MIB, 110 * MIB];
+        verdicts(&of_kind(TargetKind::Lib, grown, Judging { noise, ..Judging::default() }))
+    };
+    assert_eq!(judged(figures.clone()), ["lib regressed"]);
+    figures.extend(noise(TargetKind::Bin));
+    assert_eq!(judged(figures), ["lib inconclusive"]);
+}

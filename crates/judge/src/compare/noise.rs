@@ -1,7 +1,7 @@
 //! Noise: how much figures vary between runs of one commit. `--aa` measures it, `--noise` names the
 //! file that keeps it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use camino::Utf8Path;
 use rustc_hash::FxBuildHasher;
@@ -125,6 +125,8 @@ pub fn known_at(
 #[derive(Default)]
 pub(crate) struct KnownNoise<'a> {
     figures: HashMap<NoiseKey<'a>, &'a NoiseFigure, FxBuildHasher>,
+    /// The tests for which the file states kinds. An entry of these without one fits none of them for certain.
+    stated: HashSet<&'a str>,
     kinds: TestKinds,
 }
 
@@ -154,8 +156,10 @@ impl<'a> KnownNoise<'a> {
             occurrence: figure.occurrence,
             scope: figure.scope,
         };
+        let stated = figures.iter().filter(|figure| figure.kind.is_some());
+        let stated = stated.map(|figure| figure.test.as_str()).collect();
         let figures = figures.iter().map(|figure| (key(figure), figure)).collect();
-        Self { figures, kinds: kinds(comparison) }
+        Self { figures, stated, kinds: kinds(comparison) }
     }
 
     /// Returns a note on the tests whose noise is not used, because the file does not state their kind.
@@ -190,9 +194,8 @@ impl<'a> KnownNoise<'a> {
             occurrence: key.occurrence,
             scope: key.kind != Kind::Point,
         };
-        let of_kind =
-            |stated| self.figures.get(&noise_key(stated)).filter(|_| self.kinds.fits(stated, test, kind));
-        let figure = of_kind(Some(kind)).or_else(|| of_kind(None))?;
+        let stated = self.stated.contains(test).then_some(kind);
+        let figure = self.figures.get(&noise_key(stated)).filter(|_| self.kinds.fits(stated, test, kind))?;
         (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
     }
 }
