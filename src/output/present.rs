@@ -11,13 +11,12 @@ use crate::output::destinations::Output;
 use crate::terminal::console::Console;
 use crate::terminal::filtered::filtered;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::completeness::{exit_code, has_failed, is_incomplete};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::compare::noise;
-use memprof_judge::compare::standing::Standing;
-use memprof_judge::results::outcome::Status;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::stored::{self, Results, Run};
+use memprof_judge::results::stored::{self, Results};
 use memprof_judge::why::chosen::Why;
 use memprof_judge::why::explanations::Explanations;
 use memprof_plan::resolved::Plan;
@@ -314,32 +313,6 @@ fn write(
     finished.with_context(|| format!("could not write {path}"))
 }
 
-/// The worst of the verdicts, of builds and tests that failed, of tests that could not be compared, and
-/// of executables that cannot be measured. A test that only one side has is no fault, unless there is no other.
-fn exit_code(comparison: &Comparison) -> ExitCode {
-    let code = if is_incomplete(comparison) { ExitCode::Incomplete } else { ExitCode::Success };
-    code.worst(Conclusion::from_comparison(comparison).exit_code())
-}
-
-/// Whether a part of the comparison is missing, apart from single figures.
-fn is_incomplete(comparison: &Comparison) -> bool {
-    let mut alone = comparison.alone().flat_map(|view| &view.candidate.failed);
-    let is_unanswered = |candidate: usize| {
-        let standings = Standing::counts(comparison, candidate);
-        let has = |standing| standings.contains_key(&standing);
-        let is_compared = standings.keys().any(|standing| standing.is_compared());
-        let is_answered = is_compared
-            || !comparison.same_code.is_empty()
-            || has(Standing::Fixed)
-            || has_added_test(comparison, candidate);
-        !is_answered || has(Standing::Failed) || has(Standing::NotCompared)
-    };
-    alone.any(|run| has_failed(&comparison.runs[*run]))
-        || !comparison.not_measured.is_empty()
-        || !comparison.failed_builds.is_empty()
-        || comparison.candidates().any(is_unanswered)
-}
-
 /// Whether a part of the baseline against itself is missing, whatever the verdicts on the rest.
 fn lacks_noise(comparison: &Comparison) -> bool {
     let sides = comparison.pairs().flat_map(|view| [view.baseline, view.candidate]);
@@ -347,17 +320,6 @@ fn lacks_noise(comparison: &Comparison) -> bool {
     failed.any(|run| has_failed(&comparison.runs[*run]))
         || Conclusion::from_comparison(comparison).missing_of_both > 0
         || is_incomplete(comparison)
-}
-
-/// Whether a run lacks its figures. A memory assertion that does not hold is a verdict.
-fn has_failed(run: &Run) -> bool {
-    run.lacks_figures() && run.record.outcome.status != Status::OverLimit
-}
-
-/// Whether a file with tests of one side was tried at the other one. So nobody forgot to compare them.
-fn has_added_test(comparison: &Comparison, candidate: usize) -> bool {
-    let mut views = comparison.pairs().filter(|view| view.pair.candidate == candidate);
-    views.any(|view| view.baseline.is_added || view.candidate.is_added)
 }
 
 /// The path as the user would write it from the current folder.

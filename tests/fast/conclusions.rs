@@ -3,9 +3,11 @@
 use cargo_memprof::arguments::values;
 use memprof_judge::results::outcome::Status;
 use memprof_plan::rule::Judging;
+use serde_json::json;
 
 use crate::judging::{MIB, folder, log, program, rules};
 use crate::support::synthetic::Synthetic;
+use crate::support::{Printed, tool};
 
 #[test]
 fn the_program_leaves_with_the_code_of_what_it_reports() {
@@ -191,4 +193,33 @@ fn compare_is_for_runs_and_says_how_to_compare_refs() {
     std::fs::write(folder.path().join("src/lib.rs"), "").unwrap();
     let text = compare();
     assert!(text.contains("help: to compare revisions: cargo memprof main feature\n"), "{text}");
+}
+
+/// Returns the exit code in the JSON report of the program, which ends with the same.
+fn code_in_json(synthetic: &Synthetic) -> i64 {
+    let mut command = tool();
+    command.args(["report", synthetic.folder().0.as_str(), "--format", "json"]);
+    let printed = Printed::of(command);
+    let report: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+    let code = report["verdict"]["exit_code"].as_i64().unwrap();
+    assert_eq!(code, i64::from(printed.code), "{}", printed.everything());
+    code
+}
+
+#[test]
+fn the_code_in_the_json_report_is_that_of_the_program() {
+    let log = log("heap.peak", &[("start", 0), ("done", MIB)]);
+    let both = || Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+    let failed = || Status::Failed { exit_code: 101 };
+    assert_eq!(code_in_json(&both()), 0);
+    let with_failed = both().passed("f", 0, 0, &log).failed("f", 1, failed(), "", None);
+    assert_eq!(code_in_json(&with_failed), 3, "a failed test");
+    let not_built = both().builds(&json!({ "1": "build failed: error[E0425]: x" }));
+    assert_eq!(code_in_json(&not_built), 3, "a failed build");
+    let alone = Synthetic::new(&["main"]).passed("t", 0, 0, &log).failed("f", 0, failed(), "", None);
+    assert_eq!(code_in_json(&alone), 3, "a failed test of a single ref");
+    let nothing = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log);
+    assert_eq!(code_in_json(&nothing), 3, "nothing to compare");
+    let broken = Synthetic::new(&["main"]).failed("t", 0, Status::OverLimit, "a.rs:5:9: too much", None);
+    assert_eq!(code_in_json(&broken), 1, "a memory assertion");
 }

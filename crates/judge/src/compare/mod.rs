@@ -5,6 +5,7 @@ mod absent_tests;
 pub mod aggregate;
 pub mod budget;
 pub mod comparison;
+pub mod completeness;
 pub(crate) mod derived;
 pub mod evaluation;
 pub mod from_results;

@@ -22,7 +22,6 @@ use crate::tensors::forwards_json;
 use crate::tensors::json as tensors_json;
 use crate::why::explained;
 use memprof_judge::compare::comparison::{Breach, BreachKind, Comparison};
-use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::side_differences::SideDifference;
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::results::stored::Run;
@@ -41,10 +40,7 @@ pub fn render(
     write!(out, "{{\"version\":{VERSION},\n\"plan\":")?;
     serde_json::to_writer(&mut *out, &identity(comparison))?;
     write!(out, ",\n\"verdict\":")?;
-    serde_json::to_writer(
-        &mut *out,
-        &Answer::from_conclusion(&Conclusion::from_comparison(comparison), test_counts(comparison)),
-    )?;
+    serde_json::to_writer(&mut *out, &Answer::from_comparison(comparison, test_counts(comparison)))?;
     write!(out, ",\n\"environment\":")?;
     serde_json::to_writer(&mut *out, &comparison.environment)?;
     write!(out, ",\n\"breaches\":")?;

@@ -13,6 +13,7 @@ use crate::tensors::forwards_json::ForwardEntry;
 use crate::tensors::json::{LayersEntry, TensorsOfRun};
 use crate::why::json::WhyReport;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::completeness;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::matching::RowChange;
 use memprof_judge::results::measurement::Kind;
@@ -108,7 +109,8 @@ pub struct Identity<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Answer")]
 pub struct Answer {
-    /// The exit code for the verdicts alone. If it is 0 or 4, a failed build or test leads to 3.
+    /// The exit code that this comparison leads to. The process ends with another one only if the command itself
+    /// has a reason, such as an interrupt (130).
     pub exit_code: u8,
     /// Unexpected regressions.
     pub regressed: usize,
@@ -169,10 +171,11 @@ pub struct TestCounts {
 }
 
 impl Answer {
-    /// Copies the conclusion's numbers.
-    pub(crate) fn from_conclusion(conclusion: &Conclusion, tests: Vec<TestCounts>) -> Self {
+    /// Copies the numbers of the comparison's conclusion.
+    pub(crate) fn from_comparison(comparison: &Comparison, tests: Vec<TestCounts>) -> Self {
+        let conclusion = Conclusion::from_comparison(comparison);
         Self {
-            exit_code: conclusion.exit_code() as u8,
+            exit_code: completeness::exit_code(comparison) as u8,
             regressed: conclusion.regressed,
             breaches: conclusion.breaches,
             expected: conclusion.expected,
