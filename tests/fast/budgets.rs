@@ -136,7 +136,7 @@ fn an_entry_without_a_figure_is_not_passed_over() {
     let mut results = run(&["v1"], 0, 0).results();
     results.plan.request.judging.budget = Some(budget::read(&path, "budget.json").expect("a budget"));
     let comparison = compare(&results);
-    assert_eq!(comparison.unchecked, 2);
+    assert_eq!((comparison.unchecked, comparison.unchecked_notes.len()), (2, 2));
     assert!(
         comparison.notes.iter().any(|note| note.contains("'read'") && note.contains("budget.json:6")),
         "{:?}",

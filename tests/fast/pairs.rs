@@ -92,7 +92,9 @@ fn a_failed_test_without_a_partner_is_not_hidden() {
     let comparison = compare(&failed.results());
     assert_eq!(Conclusion::from_comparison(&comparison).exit_code(), ExitCode::Incomplete);
     let text = shown(Format::Table, View::Checkpoints, &comparison);
-    assert!(text.contains("1 test without a partner, 1 of them failed: other"), "{text}");
+    let note = "1 test without a partner, 1 of them failed: other";
+    assert!(text.contains(note), "{text}");
+    assert_eq!(comparison.unchecked_notes, [note]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Limits that no figure of a candidate was checked against.
 
 use crate::judging::{MIB, code, log};
+use crate::reports::rendered;
 use crate::support::synthetic::{self, Synthetic};
 use cargo_memprof::arguments::judging::JudgingArguments;
 use cargo_memprof::arguments::values;
@@ -15,6 +16,8 @@ use memprof_plan::listing::NotMeasured;
 use memprof_plan::rule::Judging;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
+use memprof_report::github;
+use memprof_report::options::{Format, Options};
 
 fn limited(limit: &str) -> Judging {
     Judging { rules: vec![values::limit(limit).unwrap()], ..Judging::default() }
@@ -156,4 +159,41 @@ fn a_limit_for_many_comparisons_may_have_no_figure_in_one() {
     assert_eq!(judged(&["heap.peak=8GiB"], other), 0, "the flag is checked");
     assert_eq!(judged(&["heap.peak=8GiB,checkpoint=postings collected"], ""), 3);
     assert_eq!(judged(&[], "heap.peak: {checkpoint: mid, limit: 8GiB}"), 3, "the baseline has it");
+}
+
+#[test]
+fn an_unchecked_rule_fails_a_case_and_is_an_annotation() {
+    let unchecked = |synthetic: &Synthetic| {
+        let comparison = compare(&synthetic.results());
+        let junit = rendered(Format::Junit, &comparison, &Options::default());
+        let [annotation] = &github::annotations(&comparison, &Options::default())[..] else {
+            panic!("one annotation: {junit}")
+        };
+        let note = annotation.strip_prefix("::error title=Memory not checked::").unwrap().to_owned();
+        assert!(junit.contains("failures=\"1\""), "{junit}");
+        let case = format!("classname=\"rules\" name=\"{}\"", note.replace('"', "&quot;"));
+        assert_eq!(junit.matches(&case).count(), 1, "{junit}");
+        assert!(comparison.notes.contains(&note), "{note}");
+        note
+    };
+    let alone = |judging: Judging| {
+        let log = log("heap.peak", &[("start", 0), ("done", MIB)]);
+        unchecked(&Synthetic::new(&["main"]).judging(judging).passed("t", 0, 0, &log))
+    };
+    let nope = alone(limited("heap.peak=5MiB,checkpoint=nope"));
+    assert_eq!(nope, "the limit of heap.peak at 'nope' was not checked: no test has a figure for it");
+    let other = alone(limited("heap.peak=5MiB,test=other"));
+    assert_eq!(other, "the limit of heap.peak was not checked: no test matches 'other'");
+    let refs = ["main", "pr/1", "pr/2"];
+    let threshold = Judging {
+        rules: vec![values::threshold("heap.peak=5%,checkpoint=nope").unwrap()],
+        ..Judging::default()
+    };
+    let log = log("heap.peak", &[("start", 0), ("done", MIB)]);
+    let three = (0..3).fold(Synthetic::new(&refs).judging(threshold), |synthetic, revision| {
+        synthetic.passed("t", revision, 0, &log)
+    });
+    let threshold =
+        "the threshold of heap.peak at 'nope' was not checked: no compared test has a figure for it";
+    assert_eq!(unchecked(&three), threshold);
 }

@@ -61,7 +61,7 @@ impl Actions {
 }
 
 /// Returns the workflow commands that annotate the run: one per cause, at its line in the diff, and one per
-/// test without a cause. Regressions and failures are errors, inconclusive tests warnings, and expected
+/// test without a cause. Regressions, failures and unchecked rules are errors, inconclusive tests warnings, and expected
 /// changes notices.
 pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
     let causes = CauseSheet::new(comparison, options);
@@ -70,6 +70,8 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
         format!("::error title=Memory not measured::{}", escape(&lines.join("\n")))
     });
     let mut commands: Vec<String> = whole.take(MOST_ANNOTATIONS).collect();
+    let unchecked = comparison.unchecked_notes.iter().take(MOST_ANNOTATIONS);
+    commands.extend(unchecked.map(|note| format!("::error title=Memory not checked::{}", escape(note))));
     let unpaired = UnpairedLimit::all(comparison).into_iter().take(MOST_ANNOTATIONS);
     commands.extend(
         unpaired.map(|limit| format!("::error title=Memory over its limit::{}", escape(&limit.words()))),

@@ -45,8 +45,19 @@ pub(crate) fn write_suites(suites: &[(String, Vec<Case>)], out: &mut dyn Write) 
     writeln!(out, "</testsuites>")
 }
 
-/// Returns the cases by candidate, or those of the only revision.
+/// Returns the cases of the tests, and those of rules that nothing was checked against.
 fn suites(comparison: &Comparison, sheet: &CauseSheet<'_>, options: &Options) -> Vec<(String, Vec<Case>)> {
+    let unchecked: Vec<Case> = comparison.unchecked_notes.iter().map(|note| Case::unchecked(note)).collect();
+    let of_rules = (!unchecked.is_empty()).then(|| ("rules".to_owned(), unchecked));
+    suites_of_tests(comparison, sheet, options).into_iter().chain(of_rules).collect()
+}
+
+/// Returns the cases by candidate, or those of the only revision.
+fn suites_of_tests(
+    comparison: &Comparison,
+    sheet: &CauseSheet<'_>,
+    options: &Options,
+) -> Vec<(String, Vec<Case>)> {
     if let [only] = comparison.revisions.as_slice() {
         let cases = comparison.cells.iter().map(|cell| Case::alone(comparison, options, only, cell));
         let cases = cases.chain(not_measured(comparison, &[0])).chain(failed_builds(comparison));
@@ -226,6 +237,18 @@ impl Case {
             name: format!("not measured in {revision}"),
             seconds: 0.0,
             failures: vec![vec![format!("not measured: {executable} in {revision}: {}", executable.reason)]],
+            skipped: None,
+            output: Vec::new(),
+        }
+    }
+
+    /// Returns the case of a rule that no figure was checked against.
+    fn unchecked(note: &str) -> Self {
+        Self {
+            class: "rules".to_owned(),
+            name: note.to_owned(),
+            seconds: 0.0,
+            failures: vec![vec![note.to_owned()]],
             skipped: None,
             output: Vec::new(),
         }

@@ -79,6 +79,8 @@ pub struct Comparison {
     /// The number of things that were asked for and not checked: limits and thresholds that no figure was
     /// checked against, and failed tests that belong to no pair.
     pub unchecked: usize,
+    /// What `notes` say of these.
+    pub unchecked_notes: Vec<String>,
     /// Figures above a limit in tests that are no candidate of a pair.
     pub unpaired_breaches: Vec<UnpairedBreach>,
     /// By revision: how it differs from the baseline, apart from the commit.

@@ -59,7 +59,7 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         }
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
-    let (thresholds, threshold_notes) = unchecked_thresholds::notes(comparison, &limits);
+    let (thresholds, other_thresholds) = unchecked_thresholds::notes(comparison, &limits);
     let noise_note = known.note();
     let unmatched = unmatched_rules::notes(comparison, &limits);
     let (of_budget, budget_notes) = budget.unchecked(comparison);
@@ -68,9 +68,10 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked += unchecked.len() + unmatched.len() + thresholds + of_budget;
-    let of_rules = unchecked.into_iter().chain(threshold_notes).chain(unmatched);
-    comparison.notes.extend(of_rules.chain(budget_notes).chain(noise_note));
+    comparison.unchecked += unchecked.len() + unmatched.len() + thresholds.len() + of_budget;
+    let unchecked = [unchecked, thresholds, unmatched, budget_notes].concat();
+    comparison.notes.extend(unchecked.iter().cloned().chain(other_thresholds).chain(noise_note));
+    comparison.unchecked_notes.extend(unchecked);
 }
 
 /// Judges one pair.

@@ -42,6 +42,7 @@ pub fn compare(results: &Results) -> Comparison {
     let results = with_derived.as_ref().unwrap_or(results);
     let Some(paired) = PairedResults::from_results(results) else { return compare_revisions(results, 0) };
     let mut comparison = compare_revisions(&paired.results, paired.not_compared);
+    comparison.unchecked_notes.extend(paired.failures_note);
     for cell in &mut comparison.cells {
         cell.origins = paired.origins.get(&cell.id).cloned();
     }
@@ -97,6 +98,7 @@ fn unjudged(results: &Results, unchecked: usize) -> Comparison {
         is_shard: plan.request.shard.is_some(),
         allow: plan.request.judging.allow.clone(),
         unchecked,
+        unchecked_notes: Vec::new(),
         unpaired_breaches: Vec::new(),
         differs: side_differences::of_all(results),
         axes: plan.request.axes.clone(),

@@ -20,6 +20,8 @@ pub(crate) struct PairedResults {
     pub origins: BTreeMap<CellId, [CellId; 2]>,
     /// The number of tests that failed and have no partner.
     pub not_compared: usize,
+    /// The note that tells of these.
+    pub failures_note: Option<String>,
 }
 
 impl PairedResults {
@@ -70,14 +72,20 @@ impl PairedResults {
             runs.any(Run::lacks_figures)
         };
         let failures = found.unpaired.iter().filter(failed).count();
-        paired.notes.extend(unpaired_note(&found.unpaired, failures));
-        Some(Self { results: paired, origins, not_compared: failures })
+        let note = unpaired_note(&found.unpaired, failures);
+        paired.notes.extend(note.clone());
+        let failures_note = note.filter(|_| failures > 0);
+        Some(Self { results: paired, origins, not_compared: failures, failures_note })
     }
 }
 
 /// Takes over what the tests alone have above their limits, what was not checked, and the notes on it.
 pub(crate) fn add_limits(comparison: &mut Comparison, alone: Comparison) {
     comparison.unchecked += alone.unchecked;
+    // A limit may be unchecked at a pair and at a test alone.
+    let is_new = |note: &String| !comparison.unchecked_notes.contains(note);
+    let new: Vec<String> = alone.unchecked_notes.into_iter().filter(is_new).collect();
+    comparison.unchecked_notes.extend(new);
     // An expired entry of `allow` may be about both.
     let is_new = |note: &String| !comparison.notes.contains(note);
     let new: Vec<String> = alone.notes.into_iter().filter(is_new).collect();

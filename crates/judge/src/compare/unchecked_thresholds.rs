@@ -9,14 +9,14 @@ use crate::verdict::limits::{self, Limits};
 use memprof_plan::rule::Rule;
 use memprof_support::labels;
 
-/// Returns how many thresholds were not checked at a candidate, and a note for each. A threshold counts if it covers a
-/// compared test. It does not if a test that failed and passed at no side, or that only one side has, may have the
-/// figure. None counts if tests have no run, as those with the same code: these may have the figures. But it counts
-/// if the baseline has a figure that the candidate lacks. A shard leaves all of them to the merged run, as the tests of
-/// other shards may have the figures, too.
-pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<String>) {
+/// Returns a note for each threshold that was not checked at a candidate: first those that count, then the others. A
+/// threshold counts if it covers a compared test. It does not if a test that failed and passed at no side, or that only
+/// one side has, may have the figure. None counts if tests have no run, as those with the same code: these may have the
+/// figures. But it counts if the baseline has a figure that the candidate lacks. A shard leaves all of them to the
+/// merged run, as the tests of other shards may have the figures, too.
+pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (Vec<String>, Vec<String>) {
     if comparison.is_shard {
-        return (0, Vec::new());
+        return (Vec::new(), Vec::new());
     }
     // By rule: the candidates where it was not checked, and the revisions that have a figure.
     let mut unchecked: Vec<(&Rule, Vec<usize>, Vec<usize>)> = Vec::new();
@@ -37,11 +37,12 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (usize, Vec<Str
     }
     let counts =
         |with_figure: &[usize]| comparison.has_all_tests() || with_figure.contains(&comparison.baseline);
-    let count = unchecked.iter().filter(|(_, _, with_figure)| counts(with_figure)).count();
-    let note = |(rule, candidates, with_figure): &(&Rule, Vec<usize>, Vec<usize>)| {
-        note(comparison, rule, &unchecked_limits::place(comparison, candidates), with_figure)
+    let note = |(rule, candidates, with_figure): (&Rule, Vec<usize>, Vec<usize>)| {
+        note(comparison, rule, &unchecked_limits::place(comparison, &candidates), &with_figure)
     };
-    (count, unchecked.iter().map(note).collect())
+    let (counting, others): (Vec<_>, Vec<_>) =
+        unchecked.into_iter().partition(|(_, _, with_figure)| counts(with_figure));
+    (counting.into_iter().map(note).collect(), others.into_iter().map(note).collect())
 }
 
 /// Returns the rules that were not checked at a candidate, each with the revisions that have a figure.
