@@ -275,6 +275,22 @@ fn a_gpu_that_is_not_in_use_yet_holds_nothing_of_the_process() {
 }
 
 #[test]
+fn a_limit_that_looks_like_its_figure_is_shown_with_its_bytes() {
+    let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(1_572_864, 7));
+    let comparison = |limit: &str| {
+        let judging = Judging { rules: vec![values::limit(limit).unwrap()], ..Judging::default() };
+        compare(&Synthetic::new(&["main"]).judging(judging).passed("t", 0, 0, &log).results())
+    };
+    let near = comparison("heap.peak=1572863B");
+    for format in [Format::Table, Format::Markdown, Format::Junit] {
+        let text = shown(format, &near);
+        assert!(text.contains("limit 1.50 MiB (1572863 B, exceeded by 1 B)"), "{text}");
+    }
+    let text = shown(Format::Table, &comparison("heap.peak=1MiB"));
+    assert!(text.contains("limit 1.00 MiB") && !text.contains("exceeded"), "{text}");
+}
+
+#[test]
 fn failed_and_unmeasured_tests_of_one_revision_are_annotated() {
     let cut = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(3 * MIB, 7)).without_end();
     let failed = || Status::Failed { exit_code: 101 };

@@ -274,7 +274,7 @@ impl<'a> BrokenLimit<'a> {
 
     /// Returns `limit 4.00 MiB`, with the runs if one of several was the highest, and why it may be broken.
     fn remark(&self, comparison: &Comparison, view: &PairView) -> String {
-        let limit = text::figure(i64::try_from(self.breach.limit).unwrap_or(i64::MAX), self.unit());
+        let limit = text::limit(self.breach.limit, self.breach.value, self.unit());
         let expected = reason(comparison, self.breach.expected)
             .map_or_else(String::new, |reason| format!(", expected: {reason}"));
         let place = self.breach.place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));

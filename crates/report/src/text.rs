@@ -108,6 +108,22 @@ pub(crate) fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool 
         .is_some_and(|ruling| ruling.verdict == Verdict::Unchanged && difference != 0 && ruling.may_be_zero())
 }
 
+/// Returns the limit of a figure above it: `4.00 MiB`; `4.00 MiB (4194304 B, exceeded by 1 B)` if the figure looks
+/// the same.
+pub(crate) fn limit(limit: u64, value: i64, unit: Unit) -> String {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let shown = figure(limit, unit);
+    let symbol = match unit {
+        Unit::Bytes => "B",
+        Unit::Nanoseconds => "ns",
+        Unit::Count => return shown,
+    };
+    if value <= limit || figure(value, unit) != shown {
+        return shown;
+    }
+    format!("{shown} ({limit} {symbol}, exceeded by {} {symbol})", value - limit)
+}
+
 /// Returns `, and 3 later ones`.
 pub(crate) fn later(others: usize) -> String {
     format!(", and {others} later {}", if others == 1 { "one" } else { "ones" })

@@ -49,7 +49,7 @@ impl<'a> UnpairedLimit<'a> {
             }
         };
         let later = if self.others > 0 { text::later(self.others) } else { String::new() };
-        let limit = text::figure(i64::try_from(*limit).unwrap_or(i64::MAX), unit);
+        let limit = text::limit(*limit, *value, unit);
         let place = place.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
         let title = labels::one_line(&test.title);
         format!("over its limit: {title}, {metric} {figure} at '{checkpoint}'{later}, limit {limit}{place}")

@@ -111,9 +111,8 @@ impl Most {
             let is_own = |breach: &&Breach| breach.metric == moved.metric && breach.row == moved.row;
             let breach = view.pair.breaches.iter().find(is_own);
             let value = breach.map_or(moved.whole, |breach| breach.value);
-            let limit = breach.map(|breach| i64::try_from(breach.limit).unwrap_or(i64::MAX));
-            let limit =
-                limit.map_or_else(String::new, |limit| format!("limit {}", text::figure(limit, unit)));
+            let limit = breach.map(|breach| text::limit(breach.limit, value, unit));
+            let limit = limit.map_or_else(String::new, |limit| format!("limit {limit}"));
             return Self { figures: text::figure(value, unit), percent: limit, place, ..empty };
         }
         let figures = view.column(&moved.metric).at(row);
