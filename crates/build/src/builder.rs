@@ -45,6 +45,7 @@ use memprof_plan::resolved::{Plan, Revision};
 use memprof_plan::side;
 use memprof_support::advice;
 use memprof_support::event::{Event, Sink};
+use memprof_support::paths::utf8;
 use memprof_support::process::Command;
 
 /// Builds the revisions of a plan in one checkout, and restores the checkout of a revision for its
@@ -573,7 +574,8 @@ impl<'a> Builder<'a> {
             plan.request.lockfile.is_none() && !failure.is_of_date_too && self.lacks_lockfile(index)?;
         let revision = &plan.revisions[index];
         failure.add_hints(revision, today, &toolchain_files(plan, repository)?);
-        failure.add_hint_of_outside_path(&self.inputs.checkout);
+        let current = utf8(std::env::current_dir()?)?;
+        failure.add_hint_of_outside_path(&self.inputs.checkout, repository.root(), &current);
         failure.add_hint_of_external(&plan.request.overlay, &self.inputs.checkout);
         failure.add_missing_submodules(&self.tree.missing_submodules(revision));
         failure.write_if_empty(&self.folder.build_log(plan, index))?;

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use anyhow::Context;
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::errors;
@@ -15,6 +15,7 @@ use crate::wrong_build::UnreadableArtifact;
 use memprof_plan::request::{OverlayMode, OverlayRequest};
 use memprof_plan::resolved::Revision;
 use memprof_support::advice;
+use memprof_support::paths::without_dots;
 use memprof_support::process_error::ProcessError;
 use memprof_support::redaction;
 use memprof_support::user_error::UserError;
@@ -166,9 +167,16 @@ impl BuildFailure {
         self.hints.splice(0..0, hints);
     }
 
-    /// Adds what to do about a path dependency that leads out of the checkout.
-    pub(crate) fn add_hint_of_outside_path(&mut self, checkout: &Utf8Path) {
+    /// Adds what to do about a path dependency that leads out of the checkout of the repository at `root`. The advised
+    /// folder is as seen from `current`, where the user is.
+    pub(crate) fn add_hint_of_outside_path(
+        &mut self,
+        checkout: &Utf8Path,
+        root: &Utf8Path,
+        current: &Utf8Path,
+    ) {
         let Some((package, folder)) = outside_path(&self.first_errors, checkout) else { return };
+        let folder = path_from(current, &without_dots(&root.join(folder)));
         self.hints.push(format!(
             "{package} is a path dependency outside of the repository; name its folder: --with {package}={folder}"
         ));
@@ -252,18 +260,28 @@ pub fn may_last(errors: &str) -> Option<ErrorKind> {
 
 /// Returns the path dependency that is not beside the checkout, and its folder as seen from the
 /// repository's root.
-fn outside_path<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<(&'a str, String)> {
-    let (package, _) = errors.split_once("failed to get `")?.1.split_once('`')?;
-    let (manifest, _) = errors.split_once("failed to read `")?.1.split_once('`')?;
+fn outside_path<'a>(errors: &'a str, checkout: &Utf8Path) -> Option<(&'a str, Utf8PathBuf)> {
+    // The first text is that of a build, the second one that of `cargo metadata` in a workspace.
+    const TITLES: [&str; 2] = ["failed to get `", "failed to load manifest for dependency `"];
+    let (before, after) = errors.split_once("failed to read `")?;
+    // Packages of the workspace may stand between a member and the dependency, which comes last.
+    let (_, after_title) = TITLES.iter().find_map(|title| before.rsplit_once(title))?;
+    let (package, _) = after_title.split_once('`')?;
+    let (manifest, _) = after.split_once('`')?;
     let folder = Utf8Path::new(manifest).parent().filter(|folder| !folder.starts_with(checkout))?;
-    let mut up = String::new();
-    for above in checkout.ancestors().skip(1) {
-        up.push_str("../");
+    Some((package, path_from(checkout, folder)))
+}
+
+/// Returns the relative path that leads from one absolute folder to another.
+fn path_from(start: &Utf8Path, folder: &Utf8Path) -> Utf8PathBuf {
+    let mut up = Utf8PathBuf::new();
+    for above in start.ancestors() {
         if let Ok(below) = folder.strip_prefix(above) {
-            return Some((package, format!("{up}{below}")));
+            return up.join(below);
         }
+        up.push("..");
     }
-    None
+    folder.to_owned()
 }
 
 /// Returns the member of the workspace in the checkout that needs a package which has no version.
@@ -474,14 +492,26 @@ mod tests {
             )
         };
         let checkout = Utf8Path::new("/cache/app/worktree");
-        let found = |path: &str| outside_path(&errors(path), checkout).map(|(_, folder)| folder);
+        let found =
+            |path: &str| outside_path(&errors(path), checkout).map(|(_, folder)| folder.into_string());
         assert_eq!(found("/cache/app/fairseq").as_deref(), Some("../fairseq"));
         assert_eq!(found("/cache/libs/fairseq").as_deref(), Some("../../libs/fairseq"));
         assert_eq!(found("/cache/app/worktree/fairseq"), None, "this revision lacks it");
-        let mut failure =
-            BuildFailure { first_errors: errors("/cache/app/fairseq"), ..BuildFailure::default() };
-        failure.add_hint_of_outside_path(checkout);
-        assert!(failure.hints[0].ends_with("--with fairseq=../fairseq"), "{:?}", failure.hints);
+        let in_workspace = "error: failed to load manifest for workspace member `/cache/app/worktree/one`\n\n\
+                            Caused by:\n  failed to load manifest for dependency `two`\n\n\
+                            Caused by:\n  failed to load manifest for dependency `fairseq`\n\n\
+                            Caused by:\n  failed to read `/cache/app/fairseq/Cargo.toml`\n";
+        for first_errors in [errors("/cache/app/fairseq"), in_workspace.to_owned()] {
+            for (current, folder) in
+                [("/home/app", "../fairseq"), ("/home/app/one", "../../fairseq"), ("/home", "fairseq")]
+            {
+                let mut failure =
+                    BuildFailure { first_errors: first_errors.clone(), ..BuildFailure::default() };
+                failure.add_hint_of_outside_path(checkout, "/home/app".into(), current.into());
+                let [hint] = &failure.hints[..] else { panic!("no hint for {first_errors}") };
+                assert!(hint.ends_with(&format!("--with fairseq={folder}")), "{hint}");
+            }
+        }
     }
 
     fn revision() -> Revision {
