@@ -4,8 +4,9 @@
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::checkout::cache::Cache;
+use crate::git::program::searching_git;
 use memprof_plan::dependency_change::{DependencyChange, Replacement};
-use memprof_support::process::{Command, shell_quoted};
+use memprof_support::process::shell_quoted;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
@@ -136,7 +137,7 @@ fn hash_of(root: &Utf8Path, files: &[Utf8PathBuf]) -> anyhow::Result<blake3::Has
 
 /// Returns the folder to copy: the git repository around a package, else its workspace.
 fn root_of(folder: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
-    let git = Command::new("git").args(["rev-parse", "--show-toplevel"]).current_dir(folder).capture()?;
+    let git = searching_git(folder).args(["rev-parse", "--show-toplevel"]).capture()?;
     if git.status.success() {
         return Ok(Utf8PathBuf::from(git.text()).canonicalize_utf8()?);
     }
@@ -190,7 +191,7 @@ fn files_below(root: &Utf8Path, package: &Utf8Path) -> anyhow::Result<Vec<Utf8Pa
 /// repository.
 fn listed_by_git(root: &Utf8Path) -> anyhow::Result<Option<Vec<Utf8PathBuf>>> {
     let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-    let git = Command::new("git").args(listed).current_dir(root).capture()?;
+    let git = searching_git(root).args(listed).capture()?;
     if !git.status.success() {
         return Ok(None);
     }
@@ -220,6 +221,7 @@ fn found_below(root: &Utf8Path) -> anyhow::Result<Vec<Utf8PathBuf>> {
 mod tests {
     use super::*;
     use crate::git::repository::Repository;
+    use memprof_support::process::Command;
 
     #[test]
     fn a_patch_is_for_the_source_of_the_lock_file() {
@@ -296,6 +298,19 @@ mod tests {
             ["Cargo.toml", "one/Cargo.toml", "one/src/lib.rs"]
         );
     }
+
+    #[test]
+    fn git_is_not_asked_about_the_repository_of_a_hook() {
+        let scratch = tempfile::tempdir().unwrap();
+        let hook = Utf8Path::from_path(scratch.path()).unwrap();
+        Command::new("git").args(["init", "--quiet"]).current_dir(hook).run().unwrap();
+        let test = "patched_source::tests::a_workspace_is_copied_without_what_cargo_built";
+        let again = Command::new(std::env::current_exe().unwrap()).args(["--exact", test]);
+        let printed =
+            again.env("GIT_DIR", hook.join(".git")).env("GIT_WORK_TREE", hook).run().unwrap().text();
+        assert!(printed.contains("1 passed"), "{printed}");
+    }
+
     #[test]
     fn the_files_of_submodules_are_copied_and_an_empty_one_of_the_package_is_an_error() {
         let scratch = tempfile::tempdir().unwrap();

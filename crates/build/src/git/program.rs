@@ -75,8 +75,9 @@ pub(crate) fn git(place: Place<'_>) -> Command {
     command.env("GIT_CEILING_DIRECTORIES", start.parent().unwrap_or(start))
 }
 
-/// Returns `git` that searches for a repository from this folder upwards. It is only for finding
-/// the user's repository: git checks there whether the user trusts the folder's owner.
+/// Returns `git` that searches for a repository from this folder upwards. It is only for the user's
+/// repository, and for those around folders of `--with`: git checks there whether the user trusts the
+/// folder's owner.
 pub(crate) fn searching_git(start: &Utf8Path) -> Command {
     let inherited = INHERITED.iter().fold(Command::new("git"), Command::env_remove);
     let quiet = QUIET.iter().fold(inherited, |command, setting| command.args(["-c", setting]));
