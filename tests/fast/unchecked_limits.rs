@@ -42,6 +42,40 @@ fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
     assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
 }
 
+/// A limit on a test that the candidate renamed, beside one that both have.
+fn renamed(limit: &str) -> Synthetic {
+    let synthetic = without_mid(&["main", "pr/1"], limit);
+    let log = log("heap.peak", &[("start", 0), ("done", MIB)]);
+    let synthetic = synthetic.passed("old_name", 0, 0, &log).passed("renamed", 1, 0, &log);
+    let synthetic = synthetic.failed("old_name", 1, Status::NotInThisRef, "", None);
+    synthetic.failed("renamed", 0, Status::NotInThisRef, "", None)
+}
+
+#[test]
+fn a_limit_on_a_test_that_the_candidate_renamed_is_not_silent() {
+    let unchecked = |limit: &str| {
+        let comparison = compare(&renamed(limit).results());
+        assert_eq!(code(&comparison) == 3, comparison.unchecked == 1, "{:?}", comparison.notes);
+        comparison.unchecked
+    };
+    assert_eq!(unchecked("heap.peak=1KiB,test=old_name"), 1);
+    assert_eq!(unchecked("heap.peak=1GiB,test=old_name or renamed"), 0, "its new name");
+    assert_eq!(unchecked("heap.peak=1GiB"), 0, "other tests have a figure");
+    assert_eq!(unchecked("heap.peak=1GiB,test=renamed"), 0, "the baseline lacks it");
+    let leak =
+        Judging { rules: vec![values::leak("heap.live=5KiB,test=old_name").unwrap()], ..Judging::default() };
+    let log = log("heap.live", &[("start", 0), ("done", MIB)]);
+    let removed = Synthetic::new(&["main", "pr/1"]).judging(leak).passed("old_name", 0, 0, &log);
+    let removed = removed.failed("old_name", 1, Status::NotInThisRef, "", None);
+    assert_eq!(compare(&removed.results()).unchecked, 1, "a leak");
+    let failed = Status::Failed { exit_code: 101 };
+    let failed = renamed("heap.peak=1KiB,test=old_name or u").failed("u", 1, failed, "", None);
+    assert_eq!(compare(&failed.results()).unchecked, 0, "a test that failed may have the figure");
+    let mut left_out = renamed("heap.peak=1KiB,test=old_name").results();
+    left_out.same_code = vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
+    assert_eq!(compare(&left_out).unchecked, 0, "a test that did not run may have it");
+}
+
 #[test]
 fn a_limit_on_the_command_line_that_fits_no_test_is_not_silent() {
     let refs = ["main", "pr/1"];

@@ -51,7 +51,9 @@ enum Figures {
     NotMeasured,
     /// No test has them.
     Nowhere,
-    /// Only the baseline has them.
+    /// Only the baseline has them, in a test that the revision lacks.
+    InRemovedTest,
+    /// Only the baseline has them, in a test that passed at both.
     AtBaseline,
     /// The revision has them.
     Found,
@@ -68,13 +70,15 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
         let mut failed = side.failed.iter().map(|run| &comparison.runs[*run].record.outcome.status);
         // A test that the revision itself lacks has none of its figures.
         let has_failed = failed.any(Status::is_failure) && !side.fails_as_added();
+        let is_removed = is_removed(comparison, side);
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for rule in limits.absolute(&test) {
+            let at_baseline = || has_figures(comparison, rule, cell, &cell.sides[comparison.baseline]);
             let figures = if side.availability != Availability::Measured {
-                Figures::NotMeasured
+                if is_removed && at_baseline() { Figures::InRemovedTest } else { Figures::NotMeasured }
             } else if has_figures(comparison, rule, cell, side) {
                 Figures::Found
-            } else if has_figures(comparison, rule, cell, &cell.sides[comparison.baseline]) {
+            } else if at_baseline() {
                 Figures::AtBaseline
             } else {
                 Figures::Nowhere
@@ -93,10 +97,17 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
     let must_match = |rule: &Rule| comparison.revisions.len() == 1 || rule.must_check;
     let is_unchecked = |(rule, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
         Figures::NotMeasured | Figures::Found => false,
+        Figures::InRemovedTest => !covers_failed && comparison.has_all_tests(),
         Figures::AtBaseline => !comparison.is_shard,
         Figures::Nowhere => must_match(rule) && !covers_failed && comparison.has_all_tests(),
     };
     rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
+}
+
+/// Whether the revision lacks the test.
+fn is_removed(comparison: &Comparison, side: &Aggregate) -> bool {
+    let mut statuses = side.failed.iter().map(|run| &comparison.runs[*run].record.outcome.status);
+    !side.failed.is_empty() && statuses.all(|status| *status == Status::NotInThisRef)
 }
 
 /// Whether a test that passed has the figures that a rule is about.
