@@ -106,6 +106,7 @@ pub fn limit(text: &str) -> Result<Rule, String> {
 /// Reads `--leak METRIC=SIZE`.
 pub fn leak(text: &str) -> Result<Rule, String> {
     let rule = rule(text, "heap.live=64KiB", |rule, limit| {
+        metric_name::check_leak(&rule.metric)?;
         let size = absolute(limit, &rule.metric)?;
         set(&mut rule.leak, Some(size), limit)
     })?;
@@ -330,6 +331,12 @@ mod tests {
         assert_eq!(limit("heap.peak=8GiB").unwrap().limit, Some(8 << 30));
         assert_eq!(leak("heap.live=0").unwrap().leak, Some(0));
         assert!(limit("heap.peak=5%").unwrap_err().contains("is a percentage"));
+        let refused = leak("heap.peak=64KiB").unwrap_err();
+        assert!(refused.contains("a leak needs a level such as heap.live"), "{refused}");
+        for not_a_level in ["heap.count=0", "gpu.0.peak=0", "gpu.*.peak=0", "cpu.faults=0"] {
+            assert!(leak(not_a_level).is_err(), "{not_a_level}");
+        }
+        assert!(["heap.*=64KiB", "gpu.*.live=0", "cpu.rss=1MiB"].iter().all(|rule| leak(rule).is_ok()));
         assert!(leak("heap.live=0,checkpoint=done").unwrap_err().contains("no checkpoint"));
     }
 

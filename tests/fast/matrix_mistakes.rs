@@ -198,6 +198,8 @@ thresholds: {heap.peak: {off: true, percent: 5}}
 
 thresholds: {heap.live: {leak: 0, checkpoint: done}}
 
+thresholds: {heap.peak: {leak: 64KiB}}
+
 thresholds: {heap.peak: {test: 'hf and', percent: 5}}
 
 allow: [{metric: heap.peak}]

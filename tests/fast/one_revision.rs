@@ -102,6 +102,18 @@ fn a_limit_that_holds_passes_and_one_that_was_not_checked_does_not() {
 }
 
 #[test]
+fn only_what_a_level_keeps_is_a_leak() {
+    let breaches = |rule: &str| {
+        let comparison = limited(vec![values::leak(rule).unwrap()]);
+        let breaches = comparison.alone().flat_map(|view| &view.pair.breaches);
+        let breaches: Vec<String> = breaches.map(|breach| breach.metric.clone()).collect();
+        (breaches, comparison.unchecked)
+    };
+    assert_eq!(breaches("heap.*=64KiB"), (vec!["heap.live".to_owned()], 0));
+    assert_eq!(breaches("heap.pea*=64KiB"), (Vec::new(), 1), "no level fits");
+}
+
+#[test]
 fn an_expected_figure_above_its_limit_does_not_count() {
     let rules = vec![values::limit("heap.peak=4MiB").unwrap()];
     let allow = vec![values::allow("test=index,reason=see #7").unwrap()];

@@ -302,7 +302,7 @@ const NUMERIC_KEYS: [(&str, &[&str]); 10] = [
     ("thresholds: {heap.peak: {percent: {}}}", ALL_FINITE),
     ("thresholds: {heap.peak: {bytes: {}KiB}}", &["0", "1", "1000", "4294967295"]),
     ("thresholds: {heap.peak: {limit: {}KiB}}", &["0", "1", "1000", "4294967295"]),
-    ("thresholds: {heap.peak: {leak: {}}}", &["0"]),
+    ("thresholds: {heap.live: {leak: {}}}", &["0"]),
     ("allow: [{metric: heap.peak, limit: {}%, reason: x}]", ALL_FINITE),
 ];
 

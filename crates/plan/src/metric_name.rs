@@ -1,6 +1,6 @@
 //! Checks names of metrics, as users write them, against the catalogue.
 
-use crate::metric::{self, METRICS, Property};
+use crate::metric::{self, Figure, METRICS, Property};
 use memprof_support::glob;
 use memprof_support::suggest;
 
@@ -30,6 +30,20 @@ pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
         }),
     };
     if is_known { Ok(()) } else { Err(unknown(pattern)) }
+}
+
+/// Checks that a leak of this metric can be found: memory that is kept shows in a level. A pattern with `*` is about the
+/// levels that it fits.
+///
+/// # Errors
+/// The metric is a peak or a total.
+pub fn check_leak(metric: &str) -> Result<(), String> {
+    let is_level = metric::find(metric).is_none_or(|metric| metric.figure == Figure::Level);
+    if is_level {
+        return Ok(());
+    }
+    let reason = "is a peak or a total, which shows no leak; a leak needs a level such as heap.live";
+    Err(format!("'{metric}' {reason}"))
 }
 
 fn is_of_points(metric: &metric::Metric) -> bool {

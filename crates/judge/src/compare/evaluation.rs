@@ -364,10 +364,10 @@ impl PairJudge<'_> {
         Some(&self.view.cell.labels[key.label as usize])
     }
 
-    /// Returns the largest growth from the first to the last checkpoint of any run, if it exceeds
-    /// the limit.
+    /// Returns the largest growth of a level from the first to the last checkpoint of any run, if it exceeds
+    /// the limit. A peak or a total of the last interval is not memory that is kept.
     fn leak(&self, metric: &str, limits: &MetricLimits<'_>) -> Option<Breach> {
-        let limit = limits.leak()?;
+        let limit = limits.leak().filter(|_| metric::known(metric).figure == Figure::Level)?;
         let side = self.view.candidate;
         let column = side.column(metric).filter(|_| side.availability == Availability::Measured)?;
         let labels = &self.view.cell.labels;

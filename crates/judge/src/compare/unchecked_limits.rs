@@ -4,7 +4,7 @@ use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
 use crate::results::outcome::Status;
 use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
-use memprof_plan::metric::{self, Property, Unit};
+use memprof_plan::metric::{self, Figure, Property, Unit};
 use memprof_plan::rule::Rule;
 use memprof_support::glob;
 use memprof_support::labels;
@@ -130,7 +130,8 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
     let checkpoint = rule.checkpoint.as_deref().unwrap_or("*");
     let has_limit = rule.limit.is_none() || has(&|label| glob::matches(checkpoint, label));
     let has_start = metric::known(metric).is(Property::ZeroAtFirst) || has(&|label| label == LEAK_FROM);
-    let has_leak = rule.leak.is_none() || (has_start && has(&|label| label == LEAK_TO));
+    let is_level = metric::known(metric).figure == Figure::Level;
+    let has_leak = rule.leak.is_none() || (is_level && has_start && has(&|label| label == LEAK_TO));
     has_limit && has_leak
 }
 

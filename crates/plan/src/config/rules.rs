@@ -255,12 +255,15 @@ impl ThresholdEntry {
     /// Returns the rule for the metrics of this name.
     ///
     /// # Errors
-    /// The unit of a limit does not fit.
+    /// The unit of a limit does not fit, or a leak is of a metric that is no level.
     pub fn on(&self, metric: &str) -> Result<Rule, String> {
         let absolute = |limit: Option<&Scalar<Absolute>>| -> Result<Option<u64>, String> {
             let limit = limit.map(|Scalar(Absolute(limit))| limit.on(Unit::of_metric(metric))).transpose()?;
             Ok(limit.and_then(|threshold| threshold.bytes))
         };
+        if self.leak.is_some() {
+            metric_name::check_leak(metric)?;
+        }
         let percent = self.percent.as_ref().map(|Scalar(Percentage(percent))| *percent);
         let threshold = Threshold { percent, bytes: absolute(self.bytes.as_ref())? };
         let growth = if self.off == Some(Scalar(true)) {
