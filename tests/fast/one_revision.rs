@@ -8,6 +8,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_judge::results::outcome::Status;
+use memprof_plan::request::{Ignored, Request, Selection, TestRequest};
 use memprof_plan::rule::{Judging, Rule};
 use memprof_report::github;
 use memprof_report::options::{Format, Options, Rows, View};
@@ -96,9 +97,35 @@ fn a_limit_that_holds_passes_and_one_that_was_not_checked_does_not() {
         }
     }
     assert_eq!(code(values::limit("heap.peak=99MiB,test=bwd").unwrap()), ExitCode::Incomplete);
-    // A rule of memprof.yaml may be for tests that were not selected.
-    let of_file = Rule { must_check: false, ..values::limit("gpu.0.peak=4MiB,test=bwd").unwrap() };
-    assert_eq!(code(of_file), ExitCode::Success);
+}
+
+#[test]
+fn a_limit_of_the_file_must_be_checked_if_all_tests_ran() {
+    let unchecked = |rule: &str, request: Request| {
+        let rule = Rule { must_check: false, ..values::limit(rule).unwrap() };
+        let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(MIB, 7));
+        let mut results = Synthetic::new(&["main"]).passed("grows", 0, 0, &log).results();
+        results.plan.request =
+            Request { judging: Judging { rules: vec![rule], ..Judging::default() }, ..request };
+        compare(&results).unchecked
+    };
+    let selected = |selection: Selection| {
+        let tests = vec![TestRequest { selection, ..TestRequest::default() }];
+        Request { tests, ..Request::default() }
+    };
+    let filtered = || selected(Selection { expression: Some("grows".to_owned()), ..Selection::default() });
+    let mut of_package = Request::default();
+    of_package.build.settings.packages.push("bart".to_owned());
+    for rule in ["heap.peak=5MiB,checkpoint=kept", "heap.peak=1KiB,test=kepes", "gpu.*.peak=1KiB,test=kepes"]
+    {
+        assert_eq!(unchecked(rule, selected(Selection::default())), 1, "{rule}");
+        assert_eq!(unchecked(rule, filtered()), 0, "{rule}: another test may fit");
+        assert_eq!(unchecked(rule, of_package.clone()), 0, "{rule}: a test of another package may fit");
+    }
+    let narrowed = selected(Selection { within: Some(Box::default()), ..Selection::default() });
+    assert_eq!(unchecked("heap.peak=1KiB,test=kepes", narrowed), 0, "flags narrow the file's entry");
+    let ignored = selected(Selection { ignored: Ignored::Include, ..Selection::default() });
+    assert_eq!(unchecked("heap.peak=1KiB,test=kepes", ignored), 1, "with ignored tests");
 }
 
 #[test]

@@ -102,6 +102,18 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether only some tests of the built packages may run: `-k`, `-p`, `--lib`, or entries of the file that all select
+    /// tests.
+    pub fn selects_tests(&self) -> bool {
+        let is_of_all = |test: &TestRequest| test.program.is_none() && test.selection.is_of_all();
+        let has_cells_left_out = !self.include.is_empty() || !self.exclude.is_empty();
+        let has_all = self.tests.is_empty() || self.tests.iter().any(is_of_all);
+        !has_all
+            || has_cells_left_out
+            || self.build.selects_targets()
+            || !self.build.settings.packages.is_empty()
+    }
+
     /// Gives every test these devices, in place of its own.
     pub fn give_devices(&mut self, names: &[String]) {
         for test in &mut self.tests {
@@ -266,6 +278,13 @@ pub struct Selection {
     /// way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Box<Selection>>,
+}
+
+impl Selection {
+    /// Whether all tests run, but perhaps ignored ones.
+    fn is_of_all(&self) -> bool {
+        self.ignored != Ignored::Only && *self == Self { ignored: self.ignored, ..Self::default() }
+    }
 }
 
 /// Which tests run, as libtest's flags choose.

@@ -25,11 +25,12 @@ use memprof_plan::listing::NotMeasured;
 use memprof_plan::metric::Unit;
 use memprof_plan::random_numbers::RandomNumbers;
 use memprof_plan::resolved::{CellId, Revision};
-use memprof_plan::rule::Allowance;
+use memprof_plan::rule::{Allowance, Rule};
 use memprof_plan::search_options::SearchOptions;
 
 /// Everything that a report shows.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Comparison {
     /// The plan's name, which is also the run folder's name.
     pub id: String,
@@ -72,6 +73,8 @@ pub struct Comparison {
     pub same_code: Vec<SameCode>,
     /// Whether other tests may have no run: the run has not finished, or two runs are merged and one left tests out.
     pub lacks_tests: bool,
+    /// Whether only some tests of the built packages may have run, as with `-k`.
+    pub selects_tests: bool,
     /// Whether the tests are one of several shards.
     pub is_shard: bool,
     /// The expected changes. Verdicts refer to them by index.
@@ -397,6 +400,12 @@ impl Comparison {
     /// Whether each selected test has a run. A rule that fits none is about no test then.
     pub(crate) fn has_all_tests(&self) -> bool {
         !self.is_shard && !self.lacks_tests && self.same_code.is_empty() && self.not_measured.is_empty()
+    }
+
+    /// Whether a limit or a leak needs a figure. A rule of the file may be about tests that were not selected or, with
+    /// several revisions, about another machine.
+    pub(crate) fn must_match(&self, rule: &Rule) -> bool {
+        rule.must_check || (self.revisions.len() == 1 && !self.selects_tests)
     }
 
     /// Returns the candidates' indices, in the order of the refs.

@@ -95,6 +95,7 @@ fn unjudged(results: &Results, unchecked: usize) -> Comparison {
         notes,
         same_code: results.same_code.clone(),
         lacks_tests: results.lacks_tests,
+        selects_tests: plan.request.selects_tests(),
         is_shard: plan.request.shard.is_some(),
         allow: plan.request.judging.allow.clone(),
         unchecked,

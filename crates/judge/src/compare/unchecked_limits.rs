@@ -10,8 +10,8 @@ use memprof_support::glob;
 use memprof_support::labels;
 
 /// Returns a note for each limit or leak that covers a measured test of a candidate, or of the only revision, and was
-/// checked in none. A rule whose tests were not selected, did not run or failed gets no note. With several revisions,
-/// the same holds for a rule that may have no figure, unless the baseline has one.
+/// checked in none. A rule whose tests were not selected, did not run or failed gets no note. The same holds
+/// for a rule that may have no figure, unless the baseline has one.
 pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     // By rule: the revisions where it was not checked.
     let mut unchecked: Vec<(&Rule, Vec<usize>)> = Vec::new();
@@ -92,14 +92,12 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
             }
         }
     }
-    // A test that failed, has no run, or is in another shard may have the figures. A rule of the file may be about
-    // tests that were not selected, or another machine.
-    let must_match = |rule: &Rule| comparison.revisions.len() == 1 || rule.must_check;
+    // A test that failed, has no run, or is in another shard may have the figures.
     let is_unchecked = |(rule, figures, covers_failed): &(&Rule, Figures, bool)| match figures {
         Figures::NotMeasured | Figures::Found => false,
         Figures::InRemovedTest => !covers_failed && comparison.has_all_tests(),
         Figures::AtBaseline => !comparison.is_shard,
-        Figures::Nowhere => must_match(rule) && !covers_failed && comparison.has_all_tests(),
+        Figures::Nowhere => comparison.must_match(rule) && !covers_failed && comparison.has_all_tests(),
     };
     rules.into_iter().filter(is_unchecked).map(|(rule, ..)| rule).collect()
 }

@@ -1,4 +1,4 @@
-//! Limits and thresholds on the command line whose `test=` fits no test, as one with a mistyped name.
+//! Limits and thresholds whose `test=` fits no test, as one with a mistyped name.
 
 use crate::compare::comparison::Comparison;
 use crate::verdict::limits::Limits;
@@ -14,7 +14,10 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     let cells = comparison.cells.iter();
     let tests: Vec<String> = cells.map(|cell| format!("{} {}", cell.id.test, cell.id.title)).collect();
     // A threshold needs a baseline.
-    let applies = |rule: &&Rule| comparison.revisions.len() > 1 || rule.growth.is_none();
+    let applies = |rule: &&Rule| {
+        let is_absolute = rule.limit.is_some() || rule.leak.is_some();
+        (comparison.revisions.len() > 1 || is_absolute) && comparison.must_match(rule)
+    };
     limits.without_tests(&tests).filter(applies).map(note).collect()
 }
 

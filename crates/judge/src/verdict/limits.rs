@@ -95,13 +95,12 @@ impl Limits {
         rules.map(|(rule, _)| rule)
     }
 
-    /// Returns the rules of the command line, without `*` in their metric, whose tests are none of these.
+    /// Returns the rules whose tests are none of these.
     pub(crate) fn without_tests<'a>(&'a self, tests: &[String]) -> impl Iterator<Item = &'a Rule> {
-        let is_without = |rule: &Rule, expression: &Option<Expression>| {
-            let covers = |expression: &Expression| tests.iter().any(|test| expression.matches(test));
-            rule.must_check && expression.as_ref().is_some_and(|expression| !covers(expression))
-        };
-        let rules = self.rules.iter().filter(move |(rule, expression)| is_without(rule, expression));
+        let covers = |expression: &Expression| tests.iter().any(|test| expression.matches(test));
+        let is_without = move |expression: &Expression| !covers(expression);
+        let rules =
+            self.rules.iter().filter(move |(_, expression)| expression.as_ref().is_some_and(is_without));
         rules.map(|(rule, _)| rule)
     }
 
