@@ -1,4 +1,5 @@
-//! Limits and thresholds whose `test=` fits no test, as one with a mistyped name.
+//! Limits and thresholds on the command line whose `test=` fits no test, as one with a mistyped name. One of
+//! memprof.yaml may be about another package, or a feature that is off.
 
 use crate::compare::comparison::Comparison;
 use crate::verdict::limits::Limits;
@@ -16,7 +17,7 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     // A threshold needs a baseline.
     let applies = |rule: &&Rule| {
         let is_absolute = rule.limit.is_some() || rule.leak.is_some();
-        (comparison.revisions.len() > 1 || is_absolute) && comparison.must_match(rule)
+        rule.must_check && (comparison.revisions.len() > 1 || is_absolute)
     };
     limits.without_tests(&tests).filter(applies).map(note).collect()
 }
