@@ -128,6 +128,20 @@ pub(crate) fn search(
     Ok(Answer::Steps(steps))
 }
 
+/// Returns the step between two measured commits.
+///
+/// # Errors
+///
+/// The next run of one of them, until both ran twice and it is clear whether they differ.
+pub(crate) fn step_between(
+    before: usize,
+    after: usize,
+    observations: &Observations,
+    rule: &ChangeRule,
+) -> Result<HistoryStep, NextMeasurement> {
+    LinearSearch { line: &[before, after], observations, rule }.step(0, 1)
+}
+
 impl Remaining {
     fn between(low: usize, high: usize) -> Self {
         let commits = high - low;

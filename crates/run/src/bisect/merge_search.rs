@@ -8,9 +8,9 @@
 use std::cmp::Reverse;
 
 use crate::bisect::linear_search::{
-    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search,
+    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search, step_between,
 };
-use crate::bisect::observations::{ChangeRule, Observation, Observations};
+use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
 use memprof_build::git::lineage::Lineage;
 use memprof_judge::compare::comparison::Delta;
 
@@ -76,11 +76,25 @@ impl MergeSearch<'_> {
         let lineage = self.lineage;
         let descendants = lineage.descendants(step.before);
         let Some(parent) = lineage.parent_on_way(step.after, &descendants) else { return Ok(vec![step]) };
-        let whole = difference(observations, step.before, step.after);
-        let step = self.beside_its_parent(step, parent, whole, observations)?;
-        if step.kind != StepKind::Commit || self.merges == Merges::Name {
-            return Ok(vec![step]);
+        let mut found = Vec::new();
+        for step in self.beside_its_parent(step, parent, observations)? {
+            if step.kind == StepKind::Commit && self.merges == Merges::Enter {
+                found.extend(self.entered(step, observations)?);
+            } else {
+                found.push(step);
+            }
         }
+        Ok(found)
+    }
+
+    /// Traces the difference between a commit and its parent to the branches that the commit merged.
+    fn entered(
+        &self,
+        step: HistoryStep,
+        observations: &Observations,
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
+        let lineage = self.lineage;
+        let whole = difference(observations, step.before, step.after);
         let mut branches = self.merged_branches(&step, observations)?;
         branches.sort_by_key(|branch| (!is_most(branch.part, whole), Reverse(branch.part.abs())));
         if !branches.first().is_some_and(|branch| is_most(branch.part, whole)) {
@@ -136,29 +150,49 @@ impl MergeSearch<'_> {
         Ok(steps)
     }
 
-    /// Narrows a step to a commit and its parent. With `--paths`, the search skipped the commits
-    /// between them and assumed that they change nothing; this measures whether that is true.
+    /// Narrows a step to a commit and its parent. With paths, the search skipped the commits between the
+    /// step's ends and assumed that they change nothing; this measures whether that is true. Both parts are
+    /// returned if all changes are searched for, otherwise the one that made the change.
     fn beside_its_parent(
         &self,
         mut step: HistoryStep,
         parent: usize,
-        whole: i128,
         observations: &Observations,
-    ) -> Result<HistoryStep, NextMeasurement> {
+    ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         if parent == step.before {
-            return Ok(step);
+            return Ok(vec![step]);
         }
         if !is_measured(observations, parent, Remaining { commits: 1, steps: 1 })? {
             step.between = self.lineage.between(step.before, step.after);
             step.kind = StepKind::Skipped;
-        } else if is_most(difference(observations, parent, step.after), whole) {
-            step.before = parent;
-        } else {
-            step.after = parent;
-            step.between = self.lineage.between(step.before, parent);
-            step.kind = StepKind::OutsidePaths;
+            return Ok(vec![step]);
         }
-        Ok(step)
+        let own = || step_between(parent, step.after, observations, self.rule);
+        let outside = || {
+            let between = self.lineage.between(step.before, parent);
+            let outside = step_between(step.before, parent, observations, self.rule)?;
+            Ok(HistoryStep { between, kind: StepKind::OutsidePaths, ..outside })
+        };
+        let has_changed = |step: &HistoryStep| step.change == HasChanged::Yes;
+        if self.goal == SearchGoal::All {
+            let mut parts = vec![outside()?, own()?];
+            parts.retain(has_changed);
+            if parts.is_empty() {
+                step.between = self.lineage.between(step.before, step.after);
+                step.kind = StepKind::Spread;
+                parts.push(step);
+            }
+            return Ok(parts);
+        }
+        let whole = difference(observations, step.before, step.after);
+        let is_own = is_most(difference(observations, parent, step.after), whole);
+        let likely = if is_own { own()? } else { outside()? };
+        if has_changed(&likely) {
+            return Ok(vec![likely]);
+        }
+        // With a threshold in percent, only the smaller part may exceed it.
+        let other = if is_own { outside()? } else { own()? };
+        Ok(vec![if has_changed(&other) { other } else { likely }])
     }
 
     /// Returns the branches that a merge brings, as far as they can be measured.
@@ -301,7 +335,11 @@ mod tests {
         let mut builds = 0;
         for _ in 0..figures.len() * 3 {
             match search.answer(&observations) {
-                Ok(Answer::Steps(steps)) => return (steps, builds),
+                Ok(Answer::Steps(steps)) => {
+                    let runs = |commit: usize| observations.samples(commit).map_or(0, <[i64]>::len);
+                    assert!(steps.iter().all(|step| runs(step.before) >= 2 && runs(step.after) >= 2));
+                    return (steps, builds);
+                }
                 Ok(other) => panic!("{other:?}"),
                 Err(NextMeasurement::Measure(commit, _)) => {
                     builds += 1;
@@ -475,6 +513,19 @@ mod tests {
         let wrong = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &figures);
         assert_eq!((wrong[0].before, wrong[0].after, wrong[0].kind), (1, 3, StepKind::OutsidePaths));
         assert_eq!(wrong[0].between, [2]);
+        // 4 changed something, too, but less than 2.
+        let both = [10, 10, 90, 90, 120, 120].map(Some);
+        let outside = (1, vec![2], 3, StepKind::OutsidePaths);
+        let lineage = line(&[(0, 1), (3, 4)]);
+        let own = (3, vec![], 4, StepKind::Commit);
+        assert_eq!(steps(&lineage, SearchGoal::All, &both), [outside.clone(), own.clone()]);
+        assert_eq!(steps(&lineage, SearchGoal::Largest, &both), std::slice::from_ref(&outside));
+        let most = [10, 10, 40, 40, 120, 120].map(Some);
+        assert_eq!(steps(&lineage, SearchGoal::All, &most), [outside, own.clone()]);
+        assert_eq!(steps(&lineage, SearchGoal::Largest, &most), [own]);
+        let little = [10, 10, 14, 14, 18, 18].map(Some);
+        let spread = (1, vec![2, 3], 4, StepKind::Spread);
+        assert_eq!(steps(&lineage, SearchGoal::All, &little), [spread]);
         let mut unknown = figures;
         unknown[3] = None;
         let unsure = answer(&line(&[(0, 1), (3, 4)]), SearchGoal::Largest, Merges::Enter, &unknown);
