@@ -112,18 +112,6 @@ impl Lineage {
             .collect()
     }
 
-    /// Returns those of the commits before another one that may have made a difference at it: the ones that touch the
-    /// searched paths. If none of them does, nor the commit itself, these are all.
-    pub fn candidates(&self, before: Vec<usize>, commit: usize) -> Vec<usize> {
-        if self.touching.is_none() {
-            return before;
-        }
-        let marked = self.descendants(self.good);
-        let touching: Vec<usize> =
-            before.iter().copied().filter(|&commit| self.touches(commit, &marked)).collect();
-        if touching.is_empty() && !self.touches(commit, &marked) { before } else { touching }
-    }
-
     /// Whether a commit touches the searched paths. `marked` are the descendants of `good`.
     fn touches(&self, commit: usize, marked: &[bool]) -> bool {
         match (&self.touching, self.parent_on_way(commit, marked)) {

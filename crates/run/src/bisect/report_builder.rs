@@ -77,7 +77,6 @@ impl SearchOutcome {
             let Some(Predecessor { commit: before, between }) = before else { continue };
             compared_with.insert(after, before);
             if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
-                let between = lineage.candidates(between, after);
                 let kind = StepKind::of_gap(&between);
                 steps.push(HistoryStep { before, after, between, kind, change });
             }
@@ -315,12 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn only_commits_that_touch_the_paths_may_have_made_a_step_of_a_history() {
-        let touching = |pairs: &[(usize, usize)]| Lineage {
-            touching: Some(pairs.iter().copied().collect()),
+    fn commits_outside_the_paths_may_have_made_a_step_of_a_history_too() {
+        // With paths, 2 and 4 are not measured, for only 1, 3 and 5 touch them.
+        let lineage = Lineage {
+            touching: Some([(0, 1), (2, 3), (4, 5)].into_iter().collect()),
             ..lineage(&[&[], &[0], &[1], &[2], &[3], &[4]])
         };
-        let steps = |lineage: &Lineage, figures: &[(usize, Option<i64>)]| {
+        let steps = |figures: &[(usize, Option<i64>)]| {
             let mut observations = Observations::new(6);
             for (commit, figure) in figures {
                 let samples = figure.map(|figure| Observation::Samples(vec![figure]));
@@ -329,24 +329,15 @@ mod tests {
             let commits: Vec<usize> = figures.iter().map(|(commit, _)| *commit).collect();
             let changes = vec![Some(HasChanged::Yes); commits.len()];
             let outcome =
-                SearchOutcome::of_history(&commits, &changes, lineage, Merges::Enter, &observations);
+                SearchOutcome::of_history(&commits, &changes, &lineage, Merges::Enter, &observations);
             let steps = outcome.steps.into_iter();
             steps.map(|step| (step.before, step.between, step.after, step.kind)).collect::<Vec<_>>()
         };
-        let lineage = touching(&[(0, 1), (2, 3), (4, 5)]);
+        let first = (0, vec![], 1, StepKind::Commit);
         let all = [(0, Some(10)), (1, Some(30)), (3, Some(50)), (5, Some(70))];
-        let alone = [
-            (0, vec![], 1, StepKind::Commit),
-            (1, vec![], 3, StepKind::Commit),
-            (3, vec![], 5, StepKind::Commit),
-        ];
-        assert_eq!(steps(&lineage, &all), alone);
-        let broken = [(0, Some(10)), (1, Some(10)), (3, None), (5, Some(50))];
-        let gap = [(0, vec![], 1, StepKind::Commit), (1, vec![3], 5, StepKind::Skipped)];
-        assert_eq!(steps(&lineage, &broken), gap);
-        // The last commit is measured even if it does not touch the paths, and may be innocent.
-        let last = [(0, Some(10)), (1, Some(30)), (5, Some(50))];
-        let outside = [(0, vec![], 1, StepKind::Commit), (1, vec![2, 3, 4], 5, StepKind::Skipped)];
-        assert_eq!(steps(&touching(&[(0, 1)]), &last), outside);
+        let gaps = [first.clone(), (1, vec![2], 3, StepKind::Skipped), (3, vec![4], 5, StepKind::Skipped)];
+        assert_eq!(steps(&all), gaps);
+        let broken = [(0, Some(10)), (1, Some(30)), (3, None), (5, Some(50))];
+        assert_eq!(steps(&broken), [first, (1, vec![2, 3, 4], 5, StepKind::Skipped)]);
     }
 }
