@@ -58,6 +58,7 @@ pub fn reconcile(
     let compared = written.clone();
     let Sides { refs, baseline, axes, of_refs } = sides(written, &flags, matrix, surroundings, needed)?;
     let mut request = Request {
+        has_other_revisions: false,
         refs: enough(refs, &baseline, needed)?,
         baseline,
         aa: arguments.refs.aa,

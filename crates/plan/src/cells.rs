@@ -6,6 +6,7 @@ use crate::cell_filters::CellFilters;
 use crate::cell_names::{CellNames, EntryName};
 pub use crate::cell_status::CellStatus;
 use crate::cell_status::status;
+use crate::exact_names::ExactNames;
 use crate::listing::{ListedRevision, tests_by_revision};
 use crate::nothing_selected::{Choice, no_program};
 use crate::parameter::{check_parameters, combinations};
@@ -42,6 +43,11 @@ pub fn cells(request: &Request, revisions: &[ListedRevision<'_>]) -> Result<Cell
         },
         filters: CellFilters::new(request, revisions)?,
         names: CellNames::default(),
+        exact_of_flags: request
+            .tests
+            .iter()
+            .find(|entry| entry.rest)
+            .map_or_else(ExactNames::default, ExactNames::of_entry),
         taken: HashSet::new(),
         planned: Cells::default(),
         size: PlanSize::default(),
@@ -59,6 +65,8 @@ struct Planner<'a> {
     choice: Choice<'a>,
     filters: CellFilters<'a>,
     names: CellNames,
+    /// The names of the command line, which also selects cells of other entries.
+    exact_of_flags: ExactNames<'a>,
     /// The tests that an entry so far has selected.
     taken: HashSet<&'a TestId>,
     planned: Cells,
@@ -79,15 +87,20 @@ impl<'a> Planner<'a> {
             return self.add_program(entry, program, template.as_ref(), entry_name);
         }
         let mut is_unmatched = true;
+        let mut exact = if entry.rest { ExactNames::default() } else { ExactNames::of_entry(entry) };
         let mut taken = Vec::new();
         for (test, is_wanted) in self.wanted(entry) {
             for params in &combinations {
                 let title = title_of(test, params, template.as_ref(), entry_name)?;
                 // A name that the entry gives cannot be what it selects by.
-                if !selector.matches(test, template.is_none().then_some(&*title)) {
+                let own_title = template.is_none().then_some(&*title);
+                exact.see(test, own_title);
+                self.exact_of_flags.see(test, own_title);
+                if !selector.matches(test, own_title) {
                     continue;
                 }
                 is_unmatched = false;
+                self.exact_of_flags.see(test, Some(&title));
                 if !is_wanted {
                     continue;
                 }
@@ -105,6 +118,10 @@ impl<'a> Planner<'a> {
         let has_any = !self.choice.tests.is_empty() || !self.choice.programs.is_empty();
         if is_unmatched && !entry.rest && has_any {
             self.planned.warnings.extend(self.choice.unmatched_entry(entry, &selector)?);
+        }
+        let exact = if entry.rest { &self.exact_of_flags } else { &exact };
+        if let Some(missing) = exact.missing() {
+            self.planned.warnings.extend(self.choice.unmatched_names(entry, &missing)?);
         }
         Ok(())
     }
@@ -135,6 +152,8 @@ impl<'a> Planner<'a> {
                     None => program.title(&given, &params),
                 };
                 let cell = CellId { test: test.clone(), params, title, program: Some(given) };
+                self.exact_of_flags.see(test, Some(&cell.title));
+                self.exact_of_flags.see(test, Some(&cell.full_name()));
                 if !selector.keeps(test, &cell.title) && !selector.keeps(test, &cell.full_name()) {
                     continue;
                 }
@@ -475,6 +494,34 @@ mod tests {
             user_error(&request(vec![entry("hf")]), &[], &[])
                 .contains("there are no tests in main (4f1c2aa)")
         );
+    }
+
+    #[test]
+    fn each_exact_name_must_be_that_of_a_test_or_cell_at_some_revision() {
+        let of_names = |names: &str| {
+            let exact = names.split(' ').map(str::to_owned).collect();
+            TestRequest { selection: Selection { exact, ..Selection::default() }, ..TestRequest::default() }
+        };
+        let (main, candidate): (&[&str], &[&str]) = (&["other", "buffer!"], &["other", "new"]);
+        let mistyped = request(vec![of_names("other bufer")]);
+        let error = user_error(&mistyped, main, candidate);
+        assert!(error.starts_with("error: no test matches --exact bufer in main"), "{error}");
+        assert!(error.contains("nearest: buffer"), "{error}");
+        let warned =
+            |request: &Request, candidate| planned(request, Some(main), candidate).unwrap().warnings.len();
+        assert_eq!(warned(&request(vec![of_names("other buffer tests::new")]), Some(candidate)), 0);
+        // Such a test may be where nothing was listed, and there is a warning instead.
+        assert_eq!(warned(&mistyped, None), 1);
+        assert_eq!(warned(&Request { has_other_revisions: true, ..mistyped.clone() }, Some(candidate)), 1);
+        // The command line also names cells of other entries.
+        let with_flags = |names: &str| {
+            let mut named = with_params(of_names("other"), Some("RoBERTa/{batch}"), &[("batch", &["8"])]);
+            named.selection.within = Some(Box::new(of_names(names).selection));
+            request(vec![named, TestRequest { rest: true, ..of_names(names) }])
+        };
+        assert_eq!(warned(&with_flags("RoBERTa/8 buffer"), Some(candidate)), 0);
+        let error = user_error(&with_flags("RoBERTa/8 bufer"), main, candidate);
+        assert!(error.starts_with("error: no test matches --exact bufer in"), "{error}");
     }
 
     #[test]

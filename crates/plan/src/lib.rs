@@ -15,6 +15,7 @@ pub mod checkpoint_at;
 pub mod clean_env;
 pub mod config;
 pub mod dependency_change;
+mod exact_names;
 pub mod expression;
 pub mod jobs;
 pub mod listing;

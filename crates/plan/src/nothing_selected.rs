@@ -26,10 +26,7 @@ impl Choice<'_> {
         entry: &TestRequest,
         selector: &Selector<'_>,
     ) -> Result<Option<UserError>, UserError> {
-        let build = &self.request.build;
-        let part_only = entry.selection.within.is_some()
-            || build.selects_targets()
-            || !build.settings.packages.is_empty();
+        let part_only = entry.selection.within.is_some() || self.builds_part();
         let user_error = no_match(&described_or_any(entry), selector, &self.tests, self.revisions);
         let may_match_elsewhere = part_only && self.request.tests.len() > 1;
         if may_match_elsewhere || self.any_has_unknown_tests() {
@@ -37,6 +34,28 @@ impl Choice<'_> {
         } else {
             Err(user_error)
         }
+    }
+
+    /// Returns the error about names of `exact` that no test has, while the entry has others that a
+    /// test has. It is only a warning if such a test may be in what was not built.
+    pub(crate) fn unmatched_names(
+        &self,
+        entry: &TestRequest,
+        missing: &Selection,
+    ) -> Result<Option<UserError>, UserError> {
+        let user_error = no_match(&described(missing), &Selector::new(missing)?, &self.tests, self.revisions);
+        // Names of the command line are meant for this build, those of memprof.yaml may not be.
+        let may_match_elsewhere = self.request.has_other_revisions || (!entry.rest && self.builds_part());
+        if may_match_elsewhere || self.any_has_unknown_tests() {
+            Ok(Some(user_error))
+        } else {
+            Err(user_error)
+        }
+    }
+
+    fn builds_part(&self) -> bool {
+        let build = &self.request.build;
+        build.selects_targets() || !build.settings.packages.is_empty()
     }
 
     /// Whether a revision may have tests that are not listed.

@@ -47,6 +47,9 @@ pub struct Request {
     pub settings: RunSettings,
     /// The tests to run. If the user gave none, one entry selects all tests.
     pub tests: Vec<TestRequest>,
+    /// Whether a revision that the plan lacks may have tests of these names, such as a saved baseline.
+    #[serde(skip)]
+    pub has_other_revisions: bool,
     /// Files that are added to every revision.
     pub overlay: Vec<OverlayRequest>,
     /// Patches that are applied to every revision, after the overlay.

@@ -93,10 +93,7 @@ impl<'a> Selector<'a> {
         let names = names(test, title);
         self.expression.as_ref().is_none_or(|expression| expression.matches(&names.join("\n")))
             && self.regex.as_ref().is_none_or(|regex| names.iter().any(|name| regex.is_match(name)))
-            && (exact.is_empty()
-                || exact.iter().any(|wanted| {
-                    names.contains(wanted) || names.iter().any(|name| is_path_of(wanted, test, name))
-                }))
+            && (exact.is_empty() || exact.iter().any(|wanted| is_one_of(wanted, test, &names)))
             && !skip.iter().any(|text| own.contains(text.as_str()))
             && package.as_ref().is_none_or(|package| *package == test.package)
             && kind.is_none_or(|kind| kind == test.kind)
@@ -151,6 +148,15 @@ fn names(test: &TestId, title: Option<&str>) -> Vec<String> {
     let parameters = title.strip_prefix(own).filter(|rest| rest.starts_with('['));
     let with_parameters = parameters.map(|parameters| format!("{id}{parameters}"));
     [id, title.to_owned()].into_iter().chain(with_parameters).collect()
+}
+
+/// Whether this is a name of a test, or of its cell of this title.
+pub(crate) fn is_named(test: &TestId, title: Option<&str>, wanted: &str) -> bool {
+    is_one_of(wanted, test, &names(test, title))
+}
+
+fn is_one_of(wanted: &str, test: &TestId, names: &[String]) -> bool {
+    names.iter().any(|name| name == wanted || is_path_of(wanted, test, name))
 }
 
 /// Whether this is the name without its package, `binary::path`, or without its target, `path`.

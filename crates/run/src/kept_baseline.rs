@@ -211,6 +211,7 @@ impl KeptRun {
         built.revisions.truncate(plan.baseline);
         built.request.refs.truncate(plan.baseline);
         built.request.baseline = BaselineRequest::First;
+        built.request.has_other_revisions = true;
         built.baseline = 0;
         built
     }

@@ -35,7 +35,10 @@ impl CommitRunner<'_> {
                 known_programs: self.builds[end].known_programs(),
             })
             .collect();
-        let planned = cells::cells(&self.plan.request, &listed)?.cells;
+        // The test was chosen in a run that may have more revisions.
+        let mut request = self.plan.request.clone();
+        request.has_other_revisions = self.record.only.is_some();
+        let planned = cells::cells(&request, &listed)?.cells;
         let mut common: Vec<&CellId> = Vec::new();
         for one in &planned {
             let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
