@@ -485,7 +485,8 @@ mod tests {
         let all: &[&str] = &["hf_fwd", "hf_bwd", "parses"];
         insta::assert_snapshot!(user_error(&request(vec![entry("hf_fdw")]), all, all), @"
         error: no test matches -k 'hf_fdw' in main (4f1c2aa) or pr/7 (9be0d13)
-          help: nearest: hf_fwd, hf_bwd · `cargo memprof list` shows all 3
+          help: nearest: hf_fwd, hf_bwd
+                to see all 3 tests: cargo memprof list main pr/7
         ");
         // One of several entries may be misspelt, too, and the user would take its silence for a
         // result.

@@ -7,6 +7,7 @@ use crate::planned_cell::PlannedCell;
 use crate::program::ProgramRequest;
 use crate::request::{Ignored, Request, Selection, TestRequest};
 use crate::selection::{Selector, described};
+use memprof_support::process::shell_quoted;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
@@ -113,11 +114,27 @@ fn no_match(
 ) -> UserError {
     let nearest = selector.nearest(found.keys().copied());
     let all = match found.len() {
-        1 => "`cargo memprof list` shows the only test".to_owned(),
-        count => format!("`cargo memprof list` shows all {count}"),
+        1 => "the only test".to_owned(),
+        count => format!("all {count} tests"),
     };
-    let help = if nearest.is_empty() { all } else { format!("nearest: {} · {all}", nearest.join(", ")) };
+    let all = format!("to see {all}: {}", list_command(revisions));
+    let help = if nearest.is_empty() { all } else { format!("nearest: {}\n{all}", nearest.join(", ")) };
     UserError::new(format!("no test matches {words} in {}", in_revisions(revisions))).help(help)
+}
+
+/// Returns the command that lists the tests of these revisions: `cargo memprof list main pr/7`.
+fn list_command(revisions: &[ListedRevision<'_>]) -> String {
+    let mut words = vec!["cargo memprof list".to_owned()];
+    // Without a ref, the command lists the working tree.
+    if !revisions.iter().all(|listed| listed.revision.working_tree) {
+        for listed in revisions {
+            let spec = shell_quoted(listed.revision.spec.as_ref());
+            if !words.contains(&spec) {
+                words.push(spec);
+            }
+        }
+    }
+    words.join(" ")
 }
 
 /// Returns the error `there is no bin 'tol' in main (4f1c2aa)`, with similar names.
