@@ -229,7 +229,7 @@ fn what_others_outweigh_comes_last_and_is_left_to_json() {
     let options = Options { why: Some(Arc::new(why)), ..Options::default() };
     let table = rendered(Format::Table, &comparison, &options);
     assert!(table.contains("by one line") && !table.contains("src/lib.rs:20"), "{table}");
-    assert!(table.contains("-150 KiB (-100 KiB in all) heap.peak in 1 test"), "{table}");
+    assert!(table.contains("-150 KiB (+50.0 KiB elsewhere) heap.peak in 1 test"), "{table}");
     assert_eq!(github::annotations(&comparison, &options), Vec::<String>::new());
     let json: Value = serde_json::from_str(&rendered(Format::Json, &comparison, &options)).unwrap();
     assert_eq!(json["causes"]["entries"][1]["tests"][0]["is_outweighed"], true);

@@ -126,7 +126,8 @@ impl Most {
     }
 }
 
-/// Returns `+96.0 KiB`, or `+96.0 KiB of +1.20 MiB` if the whole figure differs by more.
+/// Returns `+96.0 KiB`, or `+96.0 KiB of +1.20 MiB` if the whole figure differs by more, or
+/// `-96.0 KiB (+32.0 KiB elsewhere)` if other places work against it.
 pub(super) fn amount(cause: &Cause, moved: &Moved) -> String {
     let unit = Unit::of_metric(&moved.metric);
     let shown = |amount: i64| match cause.effect {
@@ -137,7 +138,10 @@ pub(super) fn amount(cause: &Cause, moved: &Moved) -> String {
     match [moved.amount, moved.whole].map(shown) {
         [amount, whole] if amount == whole => amount,
         [amount, whole] if is_part => format!("{amount} of {whole}"),
-        [amount, whole] => format!("{amount} ({whole} in all)"),
+        [amount, _] => {
+            let elsewhere = i128::from(moved.whole) - i128::from(moved.amount);
+            format!("{amount} ({} elsewhere)", text::difference(elsewhere, unit))
+        }
     }
 }
 
