@@ -350,6 +350,25 @@ fn an_overlay_among_tests_that_are_a_package_of_their_own_is_one_of_them() {
     }
 }
 
+#[test]
+fn the_tests_of_a_renamed_package_get_no_advice_that_cannot_work() {
+    let mut repository = TestRepository::new();
+    repository.write(".gitignore", "/target\nCargo.lock\n");
+    repository.write("src/lib.rs", "");
+    repository.write("tests/memory.rs", "#[test]\nfn keeps() { std::mem::forget(vec![1_u8; 1 << 20]) }\n");
+    for tag in ["old", "new"] {
+        let manifest = format!("[package]\nname = 'the-{tag}'\nversion = '0.1.0'\nedition = '2021'\n");
+        repository.write("Cargo.toml", manifest);
+        repository.commit(tag);
+        repository.git(["tag", tag]);
+    }
+    let home = home();
+    let printed = memprof(repository.root(), home.path(), &["old", "new", "--offline", "--repeat", "1"]);
+    assert!(printed.stderr.contains("old has no package 'the-new'"), "{}", printed.everything());
+    assert!(printed.stderr.contains("was the package renamed?"), "{}", printed.everything());
+    assert!(!printed.stderr.contains("--overlay"), "{}", printed.everything());
+}
+
 /// A package with tags `old` and `new`. `new` has another constant, another line in `src/sized.rs`, and a test file.
 fn package_with_a_new_test() -> TestRepository {
     let mut repository = TestRepository::new();

@@ -233,7 +233,8 @@ impl Completion<'_> {
             return refuse("it needs the `[[test]]` entry with `harness = false` in Cargo.toml".to_owned());
         }
         let Some(folder_there) = packages.folder(revision, &gap.package)? else {
-            return refuse(format!("{} has no package '{}'", revision.name, gap.package));
+            let reason = format!("{} has no package '{}'", revision.name, gap.package);
+            return Ok(Err(self.refusal(&gap, path.as_str(), &reason, OTHER_PACKAGE.to_owned())));
         };
         for taken in roots(&gap.binary) {
             let taken = folder_there.join(taken);
@@ -396,6 +397,10 @@ fn shared(gap: &Gap, reason: Reason, file: String) -> SharedReason {
 /// What helps if a file cannot be put into a revision as it is.
 const OWN_FILE: &str =
     "to compare, write a test that compiles in both, and add it: --overlay FILE=tests/NAME.rs";
+
+/// What is said if a revision lacks the package itself: its file cannot be put there.
+const OTHER_PACKAGE: &str =
+    "was the package renamed? tests of packages with different names are not compared";
 
 /// Returns the tests that run at one revision and that another one lacks, by target.
 fn gaps(cells: &[PlannedCell], baseline: usize) -> Vec<Gap> {
