@@ -38,8 +38,6 @@ pub(crate) struct RowCells {
     pub is_expected: bool,
     /// The absolute limit that the figure is above, if any.
     pub broken_limit: Option<BrokenLimit>,
-    /// Whether the baseline has a figure.
-    pub has_baseline: bool,
     /// The difference, if both figures exist and may be compared.
     pub delta: Option<Delta>,
     /// How the row's checkpoint changed.
@@ -125,7 +123,6 @@ impl<'a> MetricCells<'a> {
             verdict: ruling.map(|ruling| ruling.verdict),
             is_expected: ruling.is_some_and(|ruling| ruling.is_expected_growth()),
             broken_limit,
-            has_baseline: figures.baseline.is_some(),
             delta: figures.delta,
             change,
         }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::page::{Group, Page, Text};
+use crate::page::{Group, Page, Text, Tone};
 use crate::row_cells::add_remarks;
 
 /// The heading of differences, which have a sign or a blank behind them.
@@ -25,8 +25,17 @@ pub(super) struct CandidateCell {
     pub(super) difference: Text,
     /// What the sign does not say.
     pub(super) remark: Text,
-    /// Whether the figure itself is shown where only one of them is: the baseline has none.
-    pub(super) is_alone: bool,
+    /// Whether only the candidate has the row.
+    pub(super) is_added: bool,
+}
+
+/// What the columns of a candidate have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    FiguresAndDifferences,
+    /// Where only the candidate has the row, its figure takes the place of the difference.
+    DifferencesAndNewFigures,
+    Differences,
 }
 
 impl SideColumns {
@@ -37,25 +46,28 @@ impl SideColumns {
         labels: &[Text],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let groups = self.groups(true);
-        let narrow = self.groups(false);
+        let shown = [Shown::FiguresAndDifferences, Shown::DifferencesAndNewFigures, Shown::Differences];
         // A file or a pipe gets all figures.
-        let is_narrow =
-            page.is_terminal() && !page.fits(noun, labels, &groups) && page.fits(noun, labels, &narrow);
-        page.tables(noun, labels, if is_narrow { narrow } else { groups }, out)
+        let fits = |shown: &Shown| !page.is_terminal() || page.fits(noun, labels, &self.groups(*shown));
+        let shown = shown.into_iter().find(fits).unwrap_or(Shown::FiguresAndDifferences);
+        page.tables(noun, labels, self.groups(shown), out)
     }
 
-    fn groups(&self, has_figures: bool) -> Vec<Group> {
+    fn groups(&self, shown: Shown) -> Vec<Group> {
+        let has_figures = shown == Shown::FiguresAndDifferences;
         let baseline = self.baseline.iter().map(|(name, figures)| {
             let cells = figures.iter().map(|figure| vec![figure.clone()]).collect();
             Group::from_cells(name.clone(), vec!["baseline".to_owned()], cells)
         });
         let candidates = self.candidates.iter().map(|(name, cells)| {
             let remarks = cells.iter().map(|cell| cell.remark.clone()).collect();
-            let cells = cells.iter().cloned().map(|cell| match (has_figures, cell.is_alone) {
-                (true, _) => vec![cell.figure, cell.difference],
-                (false, false) => vec![cell.difference],
-                (false, true) => vec![cell.figure.signed(None)],
+            let cells = cells.iter().cloned().map(|cell| match shown {
+                Shown::FiguresAndDifferences => vec![cell.figure, cell.difference],
+                Shown::DifferencesAndNewFigures if cell.is_added => {
+                    let new = format!("new: {}", cell.figure.as_str());
+                    vec![Text::new(new, Tone::Structure).signed(None)]
+                }
+                Shown::DifferencesAndNewFigures | Shown::Differences => vec![cell.difference],
             });
             let mut cells: Vec<Vec<Text>> = cells.collect();
             let mut headings = vec![DIFFERENCE.to_owned()];

@@ -185,7 +185,7 @@ fn of_candidate(cells: &MetricCells, row: Option<&Match>) -> CandidateCell {
     let Some(row) = row else {
         let none = Text::new(text::NONE, Tone::Quiet);
         let difference = none.clone().signed(None);
-        return CandidateCell { figure: none, difference, remark: Text::empty(), is_alone: false };
+        return CandidateCell { figure: none, difference, remark: Text::empty(), is_added: false };
     };
     let joined = cells.joined_baseline(row);
     let cells = cells.at(row);
@@ -193,6 +193,6 @@ fn of_candidate(cells: &MetricCells, row: Option<&Match>) -> CandidateCell {
         Some(joined) if cells.delta.is_some() => cells.remark().after(&format!("against {joined}")),
         _ => cells.remark(),
     };
-    let is_alone = !cells.has_baseline;
-    CandidateCell { figure: cells.candidate.clone(), difference: cells.signed_difference(), remark, is_alone }
+    let is_added = matches!(cells.change, Some(RowChange::Added));
+    CandidateCell { figure: cells.candidate.clone(), difference: cells.signed_difference(), remark, is_added }
 }

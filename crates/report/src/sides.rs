@@ -116,8 +116,7 @@ impl<'a> SideTables<'a> {
                 table.rows.iter().map(|row| Text::new(titles::distinct_title(row.cell), Tone::Plain));
             let labels: Vec<Text> = labels.collect();
             let [baseline, candidates @ ..] = self.order.as_slice() else { continue };
-            let candidates =
-                candidates.iter().map(|&side| (names[side].clone(), table.candidate(side, *baseline)));
+            let candidates = candidates.iter().map(|&side| (names[side].clone(), table.candidate(side)));
             let baseline = Some((names[*baseline].clone(), table.baseline(*baseline)));
             SideColumns { baseline, candidates: candidates.collect() }.write(
                 page,
@@ -250,14 +249,13 @@ impl SideFigure {
         format!("{} ({}{sign}{remark})", figure.as_str(), self.difference(metric).as_str())
     }
 
-    /// `is_alone` says that the baseline has no figure.
-    fn cell(&self, metric: &Metric, is_alone: bool) -> CandidateCell {
+    fn cell(&self, metric: &Metric) -> CandidateCell {
         let remark = self.broken_limit.map_or_else(Text::empty, BrokenLimit::remark);
         CandidateCell {
             figure: self.figure(metric),
             difference: signed(self.difference(metric), self.sign),
             remark,
-            is_alone: is_alone || self.is_cut_off,
+            is_added: false,
         }
     }
 }
@@ -267,9 +265,8 @@ impl SideTable<'_> {
         self.rows.iter().map(|row| row.figures[side].figure(self.metric)).collect()
     }
 
-    fn candidate(&self, side: usize, baseline: usize) -> Vec<CandidateCell> {
-        let is_alone = |row: &SideRow| row.figures[baseline].value.is_none();
-        self.rows.iter().map(|row| row.figures[side].cell(self.metric, is_alone(row))).collect()
+    fn candidate(&self, side: usize) -> Vec<CandidateCell> {
+        self.rows.iter().map(|row| row.figures[side].cell(self.metric)).collect()
     }
 }
 
