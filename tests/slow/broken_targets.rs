@@ -108,7 +108,7 @@ fn only_the_overlays_target_is_built_if_no_other_can_contain_a_selected_test() {
         assert_eq!(narrow.stdout.matches("single::").count(), 2, "{}", narrow.everything());
         assert_eq!(narrow.stdout.matches("single::memprobe").count(), 2, "{}", narrow.everything());
     }
-    let told = "Building only the integration test memprobe, which the overlay adds";
+    let told = "Building only the integration test memprobe, which the overlay contains";
     let all = build(&["-k", "memprobe", "--all-tests"]);
     assert!(all.stdout.contains("single::keep ") && !all.stderr.contains(told), "{}", all.everything());
     let unlike = build(&["-k", "memprobe or keeps"]);

@@ -63,7 +63,7 @@ fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
     assert_eq!(off.code, 3, "nothing was compared: {}", off.everything());
     assert_eq!(kept(&values(&off)).len(), 1, "{}", off.everything());
     assert!(
-        off.stderr.contains("only new has it; `--overlay new:tests/new_only.rs` puts it into both"),
+        off.stderr.contains("only new has it; `--overlay new:tests/new_only.rs` puts the test into both"),
         "{}",
         off.everything()
     );
@@ -440,4 +440,52 @@ fn a_file_that_the_tool_adds_or_patches_counts_as_it_was_compiled() {
     assert_eq!(causes, ["src/sized.rs:6 changed"]);
     let told = "src/sized.rs: lines of call sites are those of the patched file (--overlay-patch)";
     assert!(notes.iter().any(|note| note == told), "{notes:?}");
+}
+
+#[test]
+fn what_is_advised_for_a_test_in_a_module_puts_it_into_both() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", "[package]\nname = 'one'\nversion = '0.1.0'\nedition = '2021'\n");
+    repository.write("Cargo.lock", "version = 3\n\n[[package]]\nname = \"one\"\nversion = \"0.1.0\"\n");
+    repository.write(".gitignore", "/target\n");
+    repository.write("src/lib.rs", "");
+    // As `automod` does, it takes what the folder contains.
+    let fixed = "#[cfg(has_issue)]\n#[path = \"fixed/issue.rs\"]\nmod issue;\n";
+    repository.write("tests/fixed.rs", fixed);
+    let build = "fn main() {\n    println!(\"cargo:rerun-if-changed=tests\");\n    \
+                 if std::path::Path::new(\"tests/fixed/issue.rs\").exists() { println!(\"cargo:rustc-cfg=has_issue\") }\n}\n";
+    repository.write("build.rs", build);
+    repository.write("tests/all/main.rs", "#[path = \"a.rs\"]\nmod a;\n");
+    repository.write("tests/plain.rs", "");
+    let test = |name: &str| format!("#[test]\nfn {name}() {{}}\n");
+    repository.write("tests/all/a.rs", test("in_both"));
+    repository.commit("old");
+    repository.git(["tag", "old"]);
+    repository.write("tests/fixed/issue.rs", test("added_to_fixed"));
+    repository.write("tests/all/main.rs", "mod a;\nmod b;\n");
+    repository.write("tests/all/b.rs", test("added_to_all"));
+    repository.write("tests/plain.rs", "#[path = \"plain/c.rs\"]\nmod c;\n");
+    repository.write("tests/plain/c.rs", test("added_to_plain"));
+    repository.commit("new");
+    repository.git(["tag", "new"]);
+    let home = home();
+    let advised = [
+        ("fixed", "old lacks a module of tests/fixed.rs", "--overlay new:tests/fixed"),
+        ("all", "old has another tests/all/main.rs, which is not replaced", "--overlay new:tests/all"),
+        (
+            "plain",
+            "old has another tests/plain.rs, which is not replaced",
+            "--overlay new:tests/plain.rs --overlay new:tests/plain",
+        ),
+    ];
+    for (name, reason, flags) in advised {
+        let filter = format!("added_to_{name}");
+        let usual = ["--refs", "old,new", "--offline", "--repeat", "1", "-k", &filter, "--format", "csv"];
+        let alone = memprof(repository.root(), home.path(), &usual);
+        let help = format!("only new has it; `{flags}` puts the test into both");
+        assert!(alone.stderr.contains(reason) && alone.stderr.contains(&help), "{}", alone.everything());
+        let flags: Vec<&str> = flags.split(' ').collect();
+        let both = memprof(repository.root(), home.path(), &[&usual[..], &flags].concat());
+        assert_eq!(kept(&values(&both)).len(), 2, "{}", both.everything());
+    }
 }

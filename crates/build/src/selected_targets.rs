@@ -221,8 +221,8 @@ pub fn only_tests(texts: &RevisionTexts<'_>, request: &Request) -> Option<BTreeS
 pub(crate) fn told(tests: &BTreeSet<String>) -> String {
     let names = tests.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     format!(
-        "only the integration test {names}, which the overlay adds and the selection names (--all-tests builds the \
-         rest)"
+        "only the integration test {names}, which the overlay contains and the selection names (--all-tests builds \
+         the rest)"
     )
 }
 

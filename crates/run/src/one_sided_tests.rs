@@ -142,7 +142,11 @@ impl Completion<'_> {
             let mut refusals = Vec::new();
             let mut offers = Vec::new();
             for gap in one_donor_each(gaps) {
-                match self.offer(gap, builds, &mut packages)?.and_then(|offer| self.beside(&offers, offer)) {
+                let offer = match self.offer(gap, builds, &mut packages)? {
+                    Ok(offer) => self.beside(&offers, offer)?,
+                    Err(refusal) => Err(refusal),
+                };
+                match offer {
                     Ok(offer) => offers.push(offer),
                     Err(refusal) => refusals.push(refusal),
                 }
@@ -221,7 +225,7 @@ impl Completion<'_> {
             return Ok(Err(self.refusal(&gap, &what, &reason, OWN_FILE.to_owned())));
         };
         let path = folder.join(&root);
-        let command = self.command(&gap, &path);
+        let command = self.command(&gap, &path)?;
         let refuse = |reason: String| Ok(Err(self.refusal(&gap, path.as_str(), &reason, command.clone())));
         if self.plan.request.no_auto_overlay {
             return refuse("--no-auto-overlay keeps it there".to_owned());
@@ -238,12 +242,18 @@ impl Completion<'_> {
         };
         for taken in roots(&gap.binary) {
             let taken = folder_there.join(taken);
-            if self.repository.tree_entry(&revision.commit, taken.as_str())?.is_some() {
-                let reason = format!("{} has another {taken}, which is not replaced", revision.name);
-                let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
-                refusal.shared = Some(shared(&gap, Reason::OtherVersion, path.into_string()));
-                return Ok(Err(refusal));
-            }
+            let Some(entry) = self.repository.tree_entry(&revision.commit, taken.as_str())? else { continue };
+            let is_same = self.repository.tree_entry(&donor.commit, path.as_str())?.as_ref() == Some(&entry);
+            let (reason, kind) = if is_same {
+                let folders = [(donor, &path), (revision, &taken)];
+                (self.other_modules(folders)?, Reason::OtherModules)
+            } else {
+                (format!("has another {taken}, which is not replaced"), Reason::OtherVersion)
+            };
+            let reason = format!("{} {reason}", revision.name);
+            let mut refusal = self.refusal(&gap, path.as_str(), &reason, command);
+            refusal.shared = Some(shared(&gap, kind, path.into_string()));
+            return Ok(Err(refusal));
         }
         let target = Target { package: &gap.package, root: &root, donor, folder: &folder };
         let mut files = self.files(&target)?;
@@ -251,15 +261,29 @@ impl Completion<'_> {
         Ok(Ok(Offer { gap, path, folder: folder_there, files }))
     }
 
+    /// Returns why a test file that is the same at two revisions has other tests at the second.
+    fn other_modules(&self, [donor, there]: [(&Revision, &Utf8PathBuf); 2]) -> anyhow::Result<String> {
+        let names = |(revision, root): (&Revision, &Utf8PathBuf)| -> anyhow::Result<HashSet<Utf8PathBuf>> {
+            let folder = test_file::folder_of(root);
+            let files = self.repository.files(&revision.commit, folder.as_str())?.into_iter();
+            Ok(files
+                .filter_map(|file| Some(Utf8Path::new(&file).strip_prefix(&folder).ok()?.to_owned()))
+                .collect())
+        };
+        let lacks = !names(donor)?.is_subset(&names(there)?);
+        let what = if lacks { "lacks a module" } else { "has other modules" };
+        Ok(format!("{what} of {}", there.1))
+    }
+
     /// Refuses an offer that needs another version of a file than one of the others. Both would be compiled with the
     /// same.
-    fn beside(&self, others: &[Offer], offer: Offer) -> Result<Offer, Refusal> {
+    fn beside(&self, others: &[Offer], offer: Offer) -> anyhow::Result<Result<Offer, Refusal>> {
         let of = |other: &Offer| Some((other.path.clone(), other_version(&other.files, &offer.files)?));
-        let Some((path, file)) = others.iter().find_map(of) else { return Ok(offer) };
+        let Some((path, file)) = others.iter().find_map(of) else { return Ok(Ok(offer)) };
         let donor = &self.plan.revisions[offer.gap.donor].name;
         let reason = format!("{path} comes with another {file} than that of {donor}");
-        let command = self.command(&offer.gap, &offer.path);
-        Err(self.refusal(&offer.gap, offer.path.as_str(), &reason, command))
+        let command = self.command(&offer.gap, &offer.path)?;
+        Ok(Err(self.refusal(&offer.gap, offer.path.as_str(), &reason, command)))
     }
 
     /// Returns the target's files at the donor: its root, or the whole folder of a `main.rs`.
@@ -352,11 +376,14 @@ impl Completion<'_> {
         Refusal { shared: Some(shared(&offer.gap, Reason::DoesNotBuild, file)), ..refusal }
     }
 
-    /// Returns the command that puts the donor's file into every revision.
-    fn command(&self, gap: &Gap, path: &Utf8Path) -> String {
-        let donor = &self.plan.revisions[gap.donor];
-        let source = test_file::overlay_source(self.repository, donor, path);
-        format!("only {} has it; `--overlay {source}` puts it into both", donor.name)
+    /// Returns the command that puts the donor's test into every revision.
+    fn command(&self, gap: &Gap, root: &Utf8Path) -> anyhow::Result<String> {
+        let [donor, revision] = [gap.donor, gap.revision].map(|index| &self.plan.revisions[index]);
+        let flags = test_file::overlay_flags(self.repository, [donor, revision], root)?;
+        if flags.is_empty() {
+            return Ok(OWN_FILE.to_owned());
+        }
+        Ok(format!("only {} has it; `{}` puts the test into both", donor.name, flags.join(" ")))
     }
 
     fn warn(&self, refusals: &[Refusal]) {

@@ -30,6 +30,8 @@ pub(crate) enum Reason {
     DoesNotBuild,
     /// The revision has a file of this name with other tests.
     OtherVersion,
+    /// The revision has the same file, and other modules of it.
+    OtherModules,
 }
 
 impl Reason {
@@ -39,6 +41,7 @@ impl Reason {
         match self {
             Self::DoesNotBuild => format!("{files} do not build in {revision}"),
             Self::OtherVersion => format!("{revision} has other versions of {files}"),
+            Self::OtherModules => format!("{revision} has other modules of {files}"),
         }
     }
 }

@@ -24,6 +24,35 @@ pub(crate) fn root_of(
     roots(binary).into_iter().find(is_file)
 }
 
+/// Returns the folder of a root file's modules: `tests/NAME`, for `tests/NAME.rs` and for `tests/NAME/main.rs`.
+pub(crate) fn folder_of(root: &Utf8Path) -> Utf8PathBuf {
+    if root.file_name() == Some("main.rs") {
+        root.parent().unwrap_or(root).to_owned()
+    } else {
+        root.with_extension("")
+    }
+}
+
+/// Returns the flags that put a test of one revision into all: with its root and the folder of its modules, unless the
+/// other revision has the same.
+pub(crate) fn overlay_flags(
+    repository: &Repository,
+    [donor, other]: [&Revision; 2],
+    root: &Utf8Path,
+) -> anyhow::Result<Vec<String>> {
+    let folder = folder_of(root);
+    // The folder of a `main.rs` contains it.
+    let files = if root.starts_with(&folder) { vec![folder.as_path()] } else { vec![root, &folder] };
+    let mut flags = Vec::new();
+    for path in files {
+        let entry = repository.tree_entry(&donor.commit, path.as_str())?;
+        if entry.is_some() && entry != repository.tree_entry(&other.commit, path.as_str())? {
+            flags.push(format!("--overlay {}", overlay_source(repository, donor, path)));
+        }
+    }
+    Ok(flags)
+}
+
 /// Returns how `--overlay` names a file of a revision.
 pub(crate) fn overlay_source(repository: &Repository, revision: &Revision, path: &Utf8Path) -> String {
     // A path on the disk is relative to where the user is.
