@@ -103,6 +103,25 @@ fn unicode_width(line: &str) -> usize {
 }
 
 #[test]
+fn a_column_of_differences_has_no_figure_that_looks_like_one() {
+    let mut synthetic = Synthetic::new(&["main", "a", "b"]);
+    for side in 0..3 {
+        let mut points = vec![("start", 0), ("done", 1)];
+        if side > 0 {
+            points.insert(1, ("cut", 6));
+        }
+        synthetic = twice(synthetic, "t", side, &log(&points));
+    }
+    let comparison = compare(&synthetic.results());
+    for (width, expected) in [(60, "new: 6.00 MiB"), (50, "added")] {
+        let text = table(&comparison, &at_width(width));
+        let row = text.lines().find(|line| line.starts_with(" + cut")).unwrap_or_else(|| panic!("{text}"));
+        let words = |cell: &str| cell.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+        assert_eq!(row.split('│').skip(2).map(words).collect::<Vec<_>>(), [expected; 2], "{text}");
+    }
+}
+
+#[test]
 fn the_page_has_the_table_of_all_sides() {
     let page = rendered(Format::Html, &usual(), &Options::default());
     for part in [
