@@ -19,7 +19,7 @@ pub struct TerminalArguments {
         global = true
     )]
     pub color: Color,
-    /// Print only warnings and errors, no progress
+    /// Print no progress, only the report, warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Also print each run and each compiled crate

@@ -20,6 +20,7 @@ use memprof_build::inject::overlay_packages;
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::verdict::significance::ENOUGH;
 use memprof_plan::config::matrix;
+use memprof_plan::expression::Expression;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::{BaselineRequest, Request};
 use memprof_plan::resolved::Plan;
@@ -31,6 +32,7 @@ use memprof_run::session::{create_folder, runs_folder};
 use memprof_support::advice;
 use memprof_support::event::{Event, Sink};
 use memprof_support::output_file::Target;
+use memprof_support::process::shell_quoted;
 use memprof_support::suggest;
 use memprof_support::user_error::UserError;
 
@@ -135,8 +137,14 @@ fn or_command(error: anyhow::Error, file: Option<&Utf8Path>) -> anyhow::Error {
     let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
         .first()
         .map_or_else(String::new, |name| format!("\nfor the command: cargo memprof {name}"));
+    // No part of a test's name looks like `main..pr/7` or `HEAD~1`.
+    let may_be_test = !spec.contains("..") && !spec.contains(['~', '^', '@']);
+    let filter = match spec.parse::<Expression>() {
+        Ok(_) if may_be_test => format!("\nto select tests: -k {}", shell_quoted(spec.as_ref())),
+        _ => String::new(),
+    };
     let message = format!("{error:#}");
-    UserError::new(message).help(format!("{help}\nto select tests: -k {spec}{command}")).into()
+    UserError::new(message).help(format!("{help}{filter}{command}")).into()
 }
 
 /// Raises `repeat: auto`: a saved baseline cannot run again when a later comparison needs it.
@@ -156,7 +164,8 @@ fn merge_same(plan: &mut Plan, sink: &dyn Sink) {
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
     for one in merged {
         let nothing = if plan.revisions.len() == 1 { ", so there is nothing to compare" } else { "" };
-        let text = format!("{}: one commit, {}, measured once{nothing}", one.names.join(" and "), one.commit);
+        let (names, all) = (one.names.join(" and "), if one.names.len() == 2 { "both" } else { "all" });
+        let text = format!("{names} are {all} {}: measured once{nothing}", one.commit);
         sink.emit(Event::SameCommit { text });
     }
 }

@@ -67,11 +67,12 @@ pub fn announcement(record: &SearchRecord) -> String {
             } else {
                 format!("{way} of {}", counted(all, "commit"))
             };
-            let steps = match find {
-                SearchGoal::All => format!("about {} more per change", halvings(way)),
-                _ => format!("about {} more", halvings(way)),
+            let steps = match (halvings(way), find) {
+                (0, _) => String::new(),
+                (count, SearchGoal::All) => format!(" and about {count} more per change"),
+                (count, _) => format!(" and about {count} more"),
             };
-            format!("{commits}{which} {range}: measuring both ends and {steps}{before}")
+            format!("{commits}{which} {range}: measuring both ends{steps}{before}")
         }
         Task::Prove(search) => {
             format!("the diff {range}: at most {}{before}", counted(search.most_builds, "build"))

@@ -181,7 +181,7 @@ impl Progress {
                 self.resolved.push(format!("{}{note}", revision(name, commit)));
                 Update::default()
             }
-            Event::SameCommit { text } => Update::line(good("Merging", text.clone())),
+            Event::SameCommit { text } => Update::line(good("Same commit", text.clone())),
             Event::SameCode { text } => Update::line(good("Unchanged", text.clone())),
             Event::SameCodeRuns { text } => Update::line(good("Running", text.clone())),
             Event::TargetsChosen { text } => Update::line(good("Building", text.clone())),

@@ -521,7 +521,7 @@ fn one_commit_under_two_names_is_planned_once_and_one_name_twice_is_not() {
     };
     let (names, stderr) = run(&["main", ".", "v1.2"]);
     assert_eq!(names, ["main"]);
-    let told = "main and . and v1.2: one commit, ";
+    let told = "main and . and v1.2 are all ";
     assert!(stderr.contains(told) && stderr.contains("there is nothing to compare"), "{stderr}");
     // Thresholds say nothing about one revision, and are no mistake here.
     assert_eq!(run(&["main", ".", "--threshold", "heap.peak=5%"]).0, ["main"]);

@@ -407,7 +407,8 @@ impl<'a> Resolver<'a> {
         match &self.remote {
             Some(remote) if remotes.contains(remote) || remote.contains(['/', ':']) => Ok(remote.clone()),
             None if let Some(remote) = default_remote(self.repository)? => Ok(remote),
-            Some(_) | None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.advised()),
+            Some(name) => Err(ResolveError::UnknownRemote { name: name.clone(), remotes }.advised()),
+            None => Err(ResolveError::NoRemote { spec: spec.to_owned(), remotes }.advised()),
         }
     }
 

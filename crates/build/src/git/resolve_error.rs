@@ -67,6 +67,14 @@ pub enum ResolveError {
         /// The repository's remotes.
         remotes: Vec<String>,
     },
+    /// The remote that the user chose does not exist.
+    #[error("no remote '{name}' in this repository")]
+    UnknownRemote {
+        /// What the user wrote.
+        name: String,
+        /// The repository's remotes.
+        remotes: Vec<String>,
+    },
     /// There are fewer than two refs.
     #[error("a comparison needs two refs, but {}", .only.as_ref().map_or("none was given".to_owned(), |only| format!("only '{only}' was given")))]
     TooFew {
@@ -117,12 +125,13 @@ impl Advice for ResolveError {
             }
             Self::NotACommit { .. } => None,
             Self::Unborn { .. } => Some("make a commit first".to_owned()),
-            Self::NoRemote { remotes, .. } if remotes.is_empty() => {
+            Self::NoRemote { remotes, .. } | Self::UnknownRemote { remotes, .. } if remotes.is_empty() => {
                 Some("this repository has no remote; give a URL: --remote URL".to_owned())
             }
             Self::NoRemote { remotes, .. } => {
                 Some(format!("choose one with --remote: {}", remotes.join(", ")))
             }
+            Self::UnknownRemote { remotes, .. } => Some(format!("remotes: {}", remotes.join(", "))),
             Self::TooFew { only } => {
                 let only = only.as_deref().unwrap_or("main");
                 Some(format!("add another: --refs {only},OTHER (or --baseline OTHER)"))
@@ -135,6 +144,15 @@ impl Advice for ResolveError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remote_that_does_not_exist_is_named() {
+        let error = |remotes| ResolveError::UnknownRemote { name: "nosuch".to_owned(), remotes };
+        let one = error(vec!["origin".to_owned()]);
+        assert_eq!(one.to_string(), "no remote 'nosuch' in this repository");
+        assert_eq!(one.help().unwrap(), "remotes: origin");
+        assert!(error(Vec::new()).help().unwrap().contains("has no remote"));
+    }
 
     #[test]
     fn help_names_what_may_have_been_meant() {

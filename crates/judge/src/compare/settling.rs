@@ -162,16 +162,16 @@ impl<'a> Packages<'a> {
 
     /// Resident memory also varies with arenas, and with the kernel's own account of pages.
     fn of_pages_in_words(&self, causes: &BTreeSet<Cause>, random: RandomNumbers) -> String {
-        let off = "leave it out of the verdict: `--threshold cpu.peak=off`";
+        let ignore = "ignore cpu.peak: `--threshold cpu.peak=off`";
         if causes.contains(&Cause::Threads) || causes.contains(&Cause::NotLogged) {
             return format!(
-                "glibc gives threads arenas of their own; try `--env MALLOC_ARENA_MAX=1`, or {off}"
+                "glibc gives threads arenas of their own; try `--env MALLOC_ARENA_MAX=1`, or {ignore}"
             );
         }
         if causes.contains(&Cause::RandomNumbers) {
-            return format!("{}, or {off}", self.cause_in_words(Cause::RandomNumbers, random));
+            return format!("{}, or {ignore}", self.cause_in_words(Cause::RandomNumbers, random));
         }
-        format!("one thread allocates, and the kernel counts pages in batches; {off}")
+        format!("the kernel counts pages in batches, also if one thread allocates; to {ignore}")
     }
 
     fn cause_in_words(&self, cause: Cause, random: RandomNumbers) -> String {
@@ -227,7 +227,7 @@ mod tests {
         assert!(words(&[Cause::Threads]).starts_with("glibc gives threads arenas"));
         assert!(words(&[Cause::NotLogged]).starts_with("glibc gives threads arenas"));
         assert!(words(&[Cause::RandomNumbers]).starts_with("random numbers, other ones in each run"));
-        assert!(words(&[Cause::HashKeys]).starts_with("one thread allocates"));
+        assert!(words(&[Cause::HashKeys]).starts_with("the kernel counts pages in batches"));
     }
 
     #[test]
