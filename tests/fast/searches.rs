@@ -21,7 +21,8 @@ fn planned(repository: &TestRepository, arguments: &[&str]) -> anyhow::Result<(S
         panic!("it is a history");
     };
     let (good, bad) = ends(&history.range)?;
-    let request = SearchRequest { good: &good, bad: &bad, paths: &[], measuring: &history.measuring };
+    let request =
+        SearchRequest { good: &good, bad: &bad, paths: &history.paths, measuring: &history.measuring };
     let warnings = RefCell::new(Vec::new());
     let collect = |event: Event| {
         if let Event::Warning { message, .. } = event {
@@ -70,6 +71,27 @@ fn a_range_that_is_none_is_answered_with_one_that_is() {
     assert!(swapped.contains("swap them: c1 . (the search"), "{swapped}");
     for range in [&["c1..c3"][..], &[&format!("{fork}..c3")], &["c1", "."]] {
         planned(&repository, range).unwrap();
+    }
+}
+
+#[test]
+fn an_option_or_a_mistyped_path_among_the_paths_is_refused() {
+    let repository = with_tags();
+    let refused = |paths: &[&str]| {
+        let arguments = [&["c0..c3", "--"], paths].concat();
+        let error = planned(&repository, &arguments).err().unwrap_or_else(|| panic!("{paths:?} are paths"));
+        (error.to_string(), help(&error).unwrap_or_default())
+    };
+    for paths in [&["tests/a.rs", "-k", "probe"][..], &["-k"]] {
+        let (message, advice) = refused(paths);
+        assert_eq!(message, "'-k' after `--` is a path, and there is no such file");
+        assert_eq!(advice, "put options before `--`");
+    }
+    let (message, _) = refused(&["src", "scr"]);
+    assert_eq!(message, "c3 has no 'scr', and no commit from c0 to c3 touches it");
+    // A file without a change, a pattern, and an exclusion.
+    for paths in [&["src", "Cargo.toml"][..], &["*.rs"], &["src", ":!tests"]] {
+        planned(&repository, &[&["c0..c3", "--"], paths].concat()).unwrap();
     }
 }
 

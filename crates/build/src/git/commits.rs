@@ -86,14 +86,48 @@ pub fn between(
     let mut lineage = Lineage { parents, edge: edge.len(), good: good_index, bad: bad_index, touching: None };
     if !paths.is_empty() {
         lineage.touching = Some(touching(repository, &lineage, &hashes, paths)?);
+        let none = unknown_paths(repository, &range, bad, paths)?;
+        if let Some(path) = none.iter().find(|path| path.starts_with('-')) {
+            return Err(UserError::new(format!("'{path}' after `--` is a path, and there is no such file"))
+                .help("put options before `--`")
+                .into());
+        }
         if lineage.touching.as_ref().is_some_and(BTreeSet::is_empty) {
             let message = format!("no commit from {} to {} touches {}", good.spec, bad.spec, paths.join(" "));
-            return Err(UserError::new(message)
-                .help("paths are relative to the current folder, in git's syntax")
-                .into());
+            return Err(UserError::new(message).help(PATHS_HELP).into());
+        }
+        if let Some(path) = none.first() {
+            let (good, bad) = (good.spec, bad.spec);
+            let message = format!("{bad} has no '{path}', and no commit from {good} to {bad} touches it");
+            return Err(UserError::new(message).help(PATHS_HELP).into());
         }
     }
     Ok(Range { lineage, hashes })
+}
+
+const PATHS_HELP: &str = "paths are relative to the current folder, in git's syntax";
+
+/// Returns the paths that neither the last commit nor any change of the range has.
+fn unknown_paths<'a>(
+    repository: &Repository,
+    range: &str,
+    bad: End<'_>,
+    paths: &'a [String],
+) -> anyhow::Result<Vec<&'a String>> {
+    let mut unknown = Vec::new();
+    for path in paths {
+        // Without `--full-history`, git leaves out a file that was added and removed again.
+        let touch = ["rev-list", "--full-history", "--max-count=1", range, "--", path];
+        // An exclusion (`:!docs`) alone lists all other files, and so is never unknown.
+        let have = ["ls-files", &format!("--with-tree={}", bad.commit), "--", path];
+        let is_named = |list: &[&str]| -> anyhow::Result<bool> {
+            Ok(!reading(repository).args(list).run()?.text().trim().is_empty())
+        };
+        if !is_named(&touch)? && !is_named(&have)? {
+            unknown.push(path);
+        }
+    }
+    Ok(unknown)
 }
 
 fn reading(repository: &Repository) -> Command {
