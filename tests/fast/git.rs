@@ -319,7 +319,7 @@ fn the_users_own_patterns_and_urls_as_remotes_work() {
     let mut unknown = request(&["main", "pr/7"]);
     unknown.settings.remote = Some("nosuch".to_owned());
     let error = resolve(&unknown, &clone.open(), &|_| ()).unwrap_err();
-    assert_eq!(help(&error).unwrap(), "choose one with --remote: origin");
+    assert_eq!(help(&error).unwrap(), "remotes: origin");
 }
 
 #[test]

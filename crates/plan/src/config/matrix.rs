@@ -165,7 +165,7 @@ mapping! {
         "bytes" => bytes: Scalar<Absolute> as "`--threshold METRIC=16MiB`",
         /// How large the metric may be, regardless of the baseline
         "limit" => limit: Scalar<Absolute> as "`--limit METRIC=8GiB`",
-        /// How much larger the metric may be at `done` than at `start`
+        /// How much larger a level such as `heap.live` may be at `done` than at `start`
         "leak" => leak: Scalar<Absolute> as "`--leak METRIC=64KiB`",
         /// Only in these tests: a `-k` expression
         "test" => test: Scalar<Parsed<Expression>> as "`…,test=hf`",
