@@ -504,9 +504,9 @@ mod tests {
             TestRequest { selection: Selection { exact, ..Selection::default() }, ..TestRequest::default() }
         };
         let (main, candidate): (&[&str], &[&str]) = (&["other", "buffer!"], &["other", "new"]);
-        let mistyped = request(vec![of_names("other bufer")]);
+        let mistyped = request(vec![of_names("other buffers")]);
         let error = user_error(&mistyped, main, candidate);
-        assert!(error.starts_with("error: no test matches --exact bufer in main"), "{error}");
+        assert!(error.starts_with("error: no test matches --exact buffers in main"), "{error}");
         assert!(error.contains("nearest: buffer"), "{error}");
         let warned =
             |request: &Request, candidate| planned(request, Some(main), candidate).unwrap().warnings.len();
@@ -521,8 +521,8 @@ mod tests {
             request(vec![named, TestRequest { rest: true, ..of_names(names) }])
         };
         assert_eq!(warned(&with_flags("RoBERTa/8 buffer"), Some(candidate)), 0);
-        let error = user_error(&with_flags("RoBERTa/8 bufer"), main, candidate);
-        assert!(error.starts_with("error: no test matches --exact bufer in"), "{error}");
+        let error = user_error(&with_flags("RoBERTa/8 buffers"), main, candidate);
+        assert!(error.starts_with("error: no test matches --exact buffers in"), "{error}");
     }
 
     #[test]
