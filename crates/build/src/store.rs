@@ -13,6 +13,7 @@ use crate::key_stamp::{Unproven, stamp};
 use crate::known_files::KnownFiles;
 pub use crate::known_files::hash_file;
 use crate::provenance::{Companion, Executable, FailedTarget, Provenance, VERSION};
+use crate::read_outputs;
 use crate::shared_files::{SharedFile, SharedFiles};
 use crate::test_listing;
 use crate::wrong_build::UnreadableArtifact;
@@ -384,6 +385,13 @@ impl Entry {
     /// `placed` knows what this session has read: this is called before each run, and there may be many programs.
     pub fn place_companions(&self, placed: &KnownFiles) -> anyhow::Result<()> {
         let companions = &self.provenance.companions;
+        for folder in self.provenance.outputs.keys() {
+            let paths = companions.iter().map(|companion| companion.path.as_path());
+            let own: BTreeSet<&Utf8Path> = paths.filter(|path| path.starts_with(folder)).collect();
+            if !own.is_empty() {
+                read_outputs::remove_others(folder, &own)?;
+            }
+        }
         let is_placed = |one: &Companion| -> anyhow::Result<bool> {
             let source = self.folder.join(&one.file);
             ensure!(placed.hash(&source)? == one.hash, "{source} is not the file that was built");

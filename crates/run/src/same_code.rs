@@ -312,7 +312,9 @@ fn reads_other_output(
     );
     let files = |build: &Provenance| -> BTreeMap<Utf8PathBuf, (String, Option<Utf8PathBuf>)> {
         let facts = |one: &Companion| (one.path.clone(), (one.hash.clone(), one.package_folder.clone()));
-        build.companions.iter().map(facts).collect()
+        // Those of scripts are no programs.
+        let is_output = |one: &&Companion| build.outputs.keys().any(|folder| one.path.starts_with(folder));
+        build.companions.iter().filter(|one| !is_output(one)).map(facts).collect()
     };
     let [a, b] = [one, other].map(files);
     let is_library = |path: &Utf8Path| [".so", ".dylib"].iter().any(|end| path.as_str().contains(end));
