@@ -97,25 +97,25 @@ impl MergeSearch<'_> {
         let whole = difference(observations, step.before, step.after);
         let mut branches = self.merged_branches(&step, observations)?;
         branches.sort_by_key(|branch| (!is_most(branch.part, whole), Reverse(branch.part.abs())));
-        if !branches.first().is_some_and(|branch| is_most(branch.part, whole)) {
+        let of_all: i128 = branches.iter().map(|branch| branch.part).sum();
+        let explain_together = self.goal == SearchGoal::All && is_most(of_all, whole);
+        let explains = |branch: &MergedBranch| explain_together || is_most(branch.part, whole);
+        if !branches.first().is_some_and(explains) {
             return Ok(vec![beside_its_branches(step, &branches)]);
         }
-        // The other branches of a merge of several explain less than half of it.
         let searched = if self.goal == SearchGoal::All { branches.len() } else { 1 };
         let mut found: Vec<HistoryStep> = Vec::new();
-        for (number, branch) in branches[..searched].iter().enumerate() {
-            match search(&lineage.suspects(branch.fork, branch.end), self.goal, observations, self.rule)? {
-                Answer::Steps(steps) => {
-                    let known = |step: &HistoryStep| found.iter().any(|known| known.after == step.after);
-                    let steps = self.traced_all(steps, observations)?;
-                    let new: Vec<_> = steps.into_iter().filter(|step| !known(step)).collect();
-                    found.extend(new);
-                }
-                Answer::Same | Answer::Unclear | Answer::Unmeasured if number == 0 => {
-                    return Ok(vec![beside_its_branches(step, &branches)]);
-                }
-                Answer::Same | Answer::Unclear | Answer::Unmeasured => {}
+        for branch in &branches[..searched] {
+            let line = lineage.suspects(branch.fork, branch.end);
+            if let Answer::Steps(steps) = search(&line, self.goal, observations, self.rule)? {
+                let known = |step: &HistoryStep| found.iter().any(|known| known.after == step.after);
+                let steps = self.traced_all(steps, observations)?;
+                let new: Vec<_> = steps.into_iter().filter(|step| !known(step)).collect();
+                found.extend(new);
             }
+        }
+        if found.is_empty() {
+            return Ok(vec![beside_its_branches(step, &branches)]);
         }
         self.with_the_rest(found, &branches, &step, observations)
     }
@@ -441,6 +441,12 @@ mod tests {
         // The merge changed something itself.
         let figures = [100, 100, 200, 100, 290];
         assert_eq!(steps(SearchGoal::All, &figures), [(0, 2), (2, 4)]);
+        // None of the branches made half of the difference.
+        let four = lineage(&[&[], &[0], &[0], &[0], &[0], &[1, 2, 3, 4]]);
+        let figures = [100, 100, 130, 130, 130, 190].map(Some);
+        let found = answer(&four, SearchGoal::All, Merges::Enter, &figures);
+        let found: Vec<(usize, usize)> = found.iter().map(|step| (step.before, step.after)).collect();
+        assert_eq!(found, [(0, 2), (0, 3), (0, 4)]);
     }
 
     #[test]
