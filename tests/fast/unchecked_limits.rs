@@ -13,6 +13,7 @@ use memprof_judge::results::same_code::SameCode;
 use memprof_judge::results::unfinished;
 use memprof_plan::config::matrix;
 use memprof_plan::listing::NotMeasured;
+use memprof_plan::request::RefRequest;
 use memprof_plan::rule::Judging;
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
@@ -74,6 +75,14 @@ fn a_limit_on_a_test_that_the_candidate_renamed_is_not_silent() {
     let mut left_out = renamed("heap.peak=1KiB,test=old_name").results();
     left_out.same_code = vec![SameCode { package: "leaf".to_owned(), tests: 3 }];
     assert_eq!(compare(&left_out).unchecked, 0, "a test that did not run may have it");
+    let mut without_feature = renamed("heap.peak=1KiB,test=old_name").results();
+    let of = |spec: &str, features: &[&str]| RefRequest {
+        spec: spec.to_owned(),
+        features: features.iter().map(|&feature| feature.to_owned()).collect(),
+        ..RefRequest::default()
+    };
+    without_feature.plan.request.refs = vec![of("main", &["arena"]), of("pr/1", &[])];
+    assert_eq!(compare(&without_feature).unchecked, 0, "a test behind a feature of the baseline");
 }
 
 #[test]
@@ -156,10 +165,6 @@ fn a_limit_of_tests_without_a_run_may_be_about_these() {
     let failed = failed.failed("u", 1, Status::Failed { exit_code: 101 }, "", None);
     let comparison = compare(&failed.passed("u", 0, 0, &log("heap.peak", &[("read", MIB)])).results());
     assert_eq!(comparison.unchecked, 0, "the test with the checkpoint failed");
-    let mut added = without_mid(&["main", "pr/1"], "heap.peak=1GiB,checkpoint=reed")
-        .passed("u", 0, 0, &log("heap.peak", &[("read", MIB)]))
-        .failed("u", 1, Status::Failed { exit_code: 101 }, "", None)
-        .results();
     let test = synthetic::cell("u", &[]).test;
     let file = AddedTest {
         package: test.package,
@@ -169,8 +174,16 @@ fn a_limit_of_tests_without_a_run_may_be_about_these() {
         donor: "main".to_owned(),
         compiles: true,
     };
-    added.added_tests.insert(1, vec![file]);
-    assert_eq!(compare(&added).unchecked, 1, "the candidate itself lacks the test that failed");
+    let added = |limit: &str| {
+        let mut added = without_mid(&["main", "pr/1"], limit)
+            .passed("u", 0, 0, &log("heap.peak", &[("read", MIB)]))
+            .failed("u", 1, Status::Failed { exit_code: 101 }, "", None)
+            .results();
+        added.added_tests.insert(1, vec![file.clone()]);
+        compare(&added).unchecked
+    };
+    assert_eq!(added("heap.peak=1GiB,checkpoint=reed"), 1, "the candidate itself lacks the test that failed");
+    assert_eq!(added("heap.peak=1KiB,test=u"), 1, "only the baseline has a figure of it");
 }
 
 #[test]

@@ -21,25 +21,37 @@ pub fn check_shown(text: &str) -> Result<(), UnknownMetric> {
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
     let is_known = match pattern.split_once('*') {
         None => metric::find(pattern).is_some_and(|metric| !metric.is(Property::OfLines)),
-        Some((head, _)) => METRICS.iter().filter(|metric| !metric.is(Property::OfLines)).any(|metric| {
-            match metric.name.split_once('*') {
-                // Names of devices and pools depend on the machine and the program.
-                Some((begin, _)) => head.starts_with(begin) || begin.starts_with(head),
-                None => glob::matches(pattern, metric.name),
-            }
-        }),
+        Some((head, _)) => {
+            METRICS.iter().any(|metric| !metric.is(Property::OfLines) && may_fit(pattern, head, metric))
+        }
     };
     if is_known { Ok(()) } else { Err(unknown(pattern)) }
+}
+
+/// Whether a pattern may be about a metric. `head` is its part before the first `*`.
+fn may_fit(pattern: &str, head: &str, metric: &metric::Metric) -> bool {
+    match metric.name.split_once('*') {
+        // Names of devices and pools depend on the machine and the program.
+        Some((begin, _)) => head.starts_with(begin) || begin.starts_with(head),
+        None => glob::matches(pattern, metric.name),
+    }
 }
 
 /// Checks that a leak of this metric can be found: memory that is kept shows in a level. A pattern with `*` is about the
 /// levels that it fits.
 ///
 /// # Errors
-/// The metric is a peak or a total.
+/// The metric is a peak or a total, or the pattern fits only such metrics.
 pub fn check_leak(metric: &str) -> Result<(), String> {
-    let is_level = metric::find(metric).is_none_or(|metric| metric.figure == Figure::Level);
-    if is_level {
+    let is_level = |metric: &metric::Metric| metric.figure == Figure::Level && is_of_points(metric);
+    let may_leak = match (metric::find(metric), metric.split_once('*')) {
+        (Some(metric), _) => is_level(metric),
+        (None, Some((head, _))) => {
+            METRICS.iter().any(|known| is_level(known) && may_fit(metric, head, known))
+        }
+        (None, None) => true,
+    };
+    if may_leak {
         return Ok(());
     }
     let reason = "is a peak or a total, which shows no leak; a leak needs a level such as heap.live";

@@ -286,7 +286,10 @@ pub struct Selection {
 impl Selection {
     /// Whether all tests run, but perhaps ignored ones.
     fn is_of_all(&self) -> bool {
-        self.ignored != Ignored::Only && *self == Self { ignored: self.ignored, ..Self::default() }
+        let (ignored, within) = (self.ignored, self.within.clone());
+        ignored != Ignored::Only
+            && within.as_ref().is_none_or(|within| within.is_of_all())
+            && *self == Self { ignored, within, ..Self::default() }
     }
 }
 

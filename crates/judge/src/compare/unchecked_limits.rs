@@ -65,15 +65,15 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
     let mut rules: Vec<(&Rule, Figures, bool)> = Vec::new();
     let is_compared =
         |cell: &&Cell| cell.alone.is_some() || cell.pairs.iter().any(|pair| pair.candidate == revision);
-    // With other features, a commit may lack a test.
-    let commit = |revision: usize| &comparison.revisions[revision].commit;
-    let is_of_other_commit = commit(revision) != commit(comparison.baseline);
+    // With other features, a revision lacks a test that nobody removed.
+    let has_same_settings = comparison.differs.get(revision).is_none_or(|one| one.settings.is_empty());
     for cell in comparison.cells.iter().filter(is_compared) {
         let side = &cell.sides[revision];
         let mut failed = side.failed.iter().map(|run| &comparison.runs[*run].record.outcome.status);
         // A test that the revision itself lacks has none of its figures.
-        let has_failed = failed.any(Status::is_failure) && !side.fails_as_added();
-        let is_removed = is_of_other_commit && is_removed(comparison, side);
+        let fails_as_added = side.fails_as_added();
+        let has_failed = failed.any(Status::is_failure) && !fails_as_added;
+        let is_removed = has_same_settings && (fails_as_added || is_removed(comparison, side));
         let test = format!("{} {}", cell.id.test, cell.id.title);
         for rule in limits.absolute(&test) {
             let at_baseline = || has_figures(comparison, rule, cell, &cell.sides[comparison.baseline]);
