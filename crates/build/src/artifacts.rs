@@ -401,10 +401,9 @@ impl Artifacts<'_> {
     /// Adds what build scripts left in `OUT_DIR`, if a test may read it while it runs.
     fn add_outputs(&self, executables: &[Executable], companions: &mut Vec<Companion>) -> anyhow::Result<()> {
         let executables: Vec<_> = executables.iter().map(|one| (self.draft.path(&one.file), one)).collect();
-        for script in &self.messages.scripts {
-            for file in read_outputs::of_script(&script.out, &executables)? {
-                self.add_companion(companions, &file, None, None)?;
-            }
+        let folders = self.messages.scripts.iter().map(|script| script.out.as_path());
+        for file in read_outputs::of_scripts(folders, &executables)? {
+            self.add_companion(companions, &file, None, None)?;
         }
         Ok(())
     }
