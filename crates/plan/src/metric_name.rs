@@ -1,6 +1,6 @@
 //! Checks names of metrics, as users write them, against the catalogue.
 
-use crate::metric::{self, Figure, METRICS, Property};
+use crate::metric::{self, Figure, METRICS, Property, Source};
 use memprof_support::glob;
 use memprof_support::suggest;
 
@@ -19,21 +19,27 @@ pub fn check_shown(text: &str) -> Result<(), UnknownMetric> {
 
 /// Checks that a metric matches this pattern, in which `*` stands for any part of a name.
 pub fn check_pattern(pattern: &str) -> Result<(), UnknownMetric> {
-    let is_known = match pattern.split_once('*') {
-        None => metric::find(pattern).is_some_and(|metric| !metric.is(Property::OfLines)),
-        Some((head, _)) => {
-            METRICS.iter().any(|metric| !metric.is(Property::OfLines) && may_fit(pattern, head, metric))
-        }
+    let is_known = if pattern.contains('*') {
+        METRICS.iter().any(|metric| !metric.is(Property::OfLines) && may_fit(pattern, metric))
+    } else {
+        metric::find(pattern).is_some_and(|metric| !metric.is(Property::OfLines))
     };
     if is_known { Ok(()) } else { Err(unknown(pattern)) }
 }
 
-/// Whether a pattern may be about a metric. `head` is its part before the first `*`.
-fn may_fit(pattern: &str, head: &str, metric: &metric::Metric) -> bool {
-    match metric.name.split_once('*') {
+/// Whether a pattern may be about a metric.
+fn may_fit(pattern: &str, metric: &metric::Metric) -> bool {
+    let ends_of = |name| -> Option<(&str, &str)> {
+        let (before, _) = str::split_once(name, '*')?;
+        Some((before, str::rsplit_once(name, '*')?.1))
+    };
+    match (ends_of(metric.name), ends_of(pattern)) {
         // Names of devices and pools depend on the machine and the program.
-        Some((begin, _)) => head.starts_with(begin) || begin.starts_with(head),
-        None => glob::matches(pattern, metric.name),
+        (Some((before, after)), Some((head, tail))) => {
+            (head.starts_with(before) || before.starts_with(head))
+                && (tail.ends_with(after) || after.ends_with(tail))
+        }
+        _ => glob::matches(pattern, metric.name),
     }
 }
 
@@ -41,20 +47,20 @@ fn may_fit(pattern: &str, head: &str, metric: &metric::Metric) -> bool {
 /// levels that it fits.
 ///
 /// # Errors
-/// The metric is a peak or a total, or the pattern fits only such metrics.
+/// The metric is a peak, a total or the time, or the pattern fits only such metrics.
 pub fn check_leak(metric: &str) -> Result<(), String> {
-    let is_level = |metric: &metric::Metric| metric.figure == Figure::Level && is_of_points(metric);
-    let may_leak = match (metric::find(metric), metric.split_once('*')) {
-        (Some(metric), _) => is_level(metric),
-        (None, Some((head, _))) => {
-            METRICS.iter().any(|known| is_level(known) && may_fit(metric, head, known))
-        }
-        (None, None) => true,
+    let is_level = |metric: &metric::Metric| {
+        metric.figure == Figure::Level && metric.source != Source::Clock && is_of_points(metric)
+    };
+    let may_leak = match metric::find(metric) {
+        Some(metric) => is_level(metric),
+        None if metric.contains('*') => METRICS.iter().any(|known| is_level(known) && may_fit(metric, known)),
+        None => true,
     };
     if may_leak {
         return Ok(());
     }
-    let reason = "is a peak or a total, which shows no leak; a leak needs a level such as heap.live";
+    let reason = "is no level of memory, and shows no leak; write a level such as heap.live";
     Err(format!("'{metric}' {reason}"))
 }
 
@@ -124,5 +130,15 @@ mod tests {
             check("gpu.0.pool.used").and(check("gpu.0.consumed")).is_ok() && check("heap.grown").is_err()
         );
         assert!(check("zebra").unwrap_err().help.starts_with("metrics: heap.peak, "));
+    }
+
+    #[test]
+    fn only_levels_of_memory_leak() {
+        for level in ["heap.live", "cpu.*", "*", "*.live", "gpu.0.pro*", "pool.*.in_use", "a.later.version"] {
+            assert_eq!(check_leak(level), Ok(()), "{level}");
+        }
+        for other in ["heap.peak", "heap.count", "time", "*.peak", "heap.*ed", "pool.*_peak", "gpu.*.consumed"] {
+            check_leak(other).unwrap_err();
+        }
     }
 }
