@@ -14,6 +14,7 @@ pub mod cargo;
 mod cargo_call;
 mod checked_changes;
 pub mod checkout;
+mod code_of_builds;
 mod compilation;
 pub mod compile_check;
 pub mod compile_error;

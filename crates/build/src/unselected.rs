@@ -1,10 +1,12 @@
 //! Which test executables need no build, because they contain no selected test. An earlier build has listed their
 //! tests, and nothing that could give them another test has changed since. If in doubt, an executable is built.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::code_of_builds;
 use crate::documentation::{is_documentation, owner_of};
 use crate::git::changed_files::changed_files;
 use crate::job::Job;
@@ -143,6 +145,11 @@ fn changed_parts<'b>(
         }
         Some(())
     };
+    let of_builds = LazyCell::new(|| {
+        let read = |path: &Utf8Path| texts.repository.show(&texts.revision.commit, path.as_str()).ok()?;
+        code_of_builds::packages(packages, read)
+    });
+    let runs_in_builds = |path: &Utf8Path| Some(of_builds.as_ref()?.contains(owner_of(path, packages)?));
     let mut is_any = false;
     for path in changed {
         if is_documentation(path, owner_of(path, packages)) && path.extension() != Some("rs") {
@@ -156,7 +163,7 @@ fn changed_parts<'b>(
                 texts.paths_with(word).is_none_or(|paths| paths.iter().any(|one| one.as_path() == *path))
             })
         };
-        if !is_source || makes_others() {
+        if !is_source || makes_others() || runs_in_builds(path)? {
             return None;
         }
         add(path)?;
