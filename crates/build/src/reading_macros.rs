@@ -6,16 +6,29 @@ use object::{Object as _, ObjectSymbol as _};
 
 use memprof_support::regular_file::followed;
 
-/// Parts of symbols that list or read files, or start a program that may: of the standard library, `rustix` and the C
-/// library. Each macro has `File::open_c` and `metadata`, for backtraces.
-const READING: [&[u8]; 11] = [
+/// Parts of symbols that list, read or ask about files, or start a program that may: of the standard library, `rustix`
+/// and the C library. Each macro has `File::open_c` and `File::metadata`, for backtraces.
+const READING: [&[u8]; 24] = [
     b"read_dir",
     b"readdir",
     b"3dir3Dir",
     b"2fs4read",
     b"2fs14read_to_string",
     b"11OpenOptions",
+    b"3std2fs6exists",
+    b"3std2fs8metadata",
+    b"3std2fs9read_link",
+    b"3std2fs12canonicalize",
+    b"3std2fs16symlink_metadata",
     b"4Path6exists",
+    b"4Path6is_dir",
+    b"4Path7is_file",
+    b"4Path8metadata",
+    b"4Path9read_link",
+    b"4Path10is_symlink",
+    b"4Path10try_exists",
+    b"4Path12canonicalize",
+    b"4Path16symlink_metadata",
     b"fopen",
     b"openat",
     b"7Command3new",
