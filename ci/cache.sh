@@ -7,7 +7,8 @@
 #   cache.sh restore       after the folder was restored: makes git know the checkout in it
 #   cache.sh save          before the folder is saved: keeps what git knows about the checkout, and
 #                          removes builds if the folder is too large
-#   cache.sh baseline      prints where the baseline of a push is kept; nothing before the first build
+#   cache.sh baseline      prints where the baseline of a push is kept, one for each workspace and its arguments; nothing
+#                          before the first build
 #
 # The folder has one of its own for each repository: the checkout, cargo's target folder, the store
 # of executables. Cargo goes by times of files. A fresh clone does not know the checkout, so the tool
@@ -15,7 +16,7 @@
 #
 #   CARGO_MEMPROF_HOME   the folder; cargo-memprof in ~/.cache by default
 #   MEMPROF_HEAD         the commit that is measured; HEAD by default
-#   MEMPROF_ARGUMENTS    the arguments for `cargo memprof`; other arguments have another key
+#   MEMPROF_ARGUMENTS    the arguments for `cargo memprof`; other arguments have another key and baseline
 #   MEMPROF_CACHE_LIMIT  the most MiB to keep; 4096 by default
 set -euo pipefail
 
@@ -102,7 +103,7 @@ save() {
 baseline() {
     local folder
     folder=$(folder)
-    [ -z "$folder" ] || echo "$folder/baseline"
+    [ -z "$folder" ] || echo "$folder/baseline-$({ git rev-parse --show-prefix && echo "${MEMPROF_ARGUMENTS:-}"; } | short_hash)"
 }
 
 case ${1:-} in

@@ -86,6 +86,16 @@ baseline_folder() {
     [ "${MEMPROF_BASELINE:-}" != true ] || bash "$(dirname "${BASH_SOURCE[0]}")/cache.sh" baseline
 }
 
+# Whether a saved baseline is of no use: another machine or other settings, as the message says, or the pull request
+# selects tests that it lacks.
+is_unfit() {
+    if [ ! -s "$output/memory.md" ]; then
+        [ "$code" = 2 ]
+    else
+        [[ $code == [13] ]] && grep -q 'the saved baseline [^"]* did not run it' "$output/memory.json"
+    fi
+}
+
 compare() {
     needed MEMPROF_BASE
     local head=${MEMPROF_HEAD:-HEAD} base kept code=0
@@ -98,8 +108,7 @@ compare() {
     kept=$(baseline_folder)
     if [ -n "$kept" ] && [ "$(cat "$kept/commit" 2>/dev/null)" = "$base" ]; then
         measure --refs "base=$base,pull=$head" --baseline-run "$kept/run"
-        # It does not fit: another machine, other settings. The message says what.
-        [ -s "$output/memory.md" ] || [ "$code" != 2 ] || measure --refs "base=$base,pull=$head"
+        ! is_unfit || measure --refs "base=$base,pull=$head"
     else
         measure --refs "base=$base,pull=$head"
     fi
@@ -210,9 +219,10 @@ comment_on_github() {
         head=$(gh api "repos/$MEMPROF_REPOSITORY/pulls/$MEMPROF_PULL" --jq .head.sha)
         [ "$head" = "$MEMPROF_HEAD_SHA" ] || fail "pull request $MEMPROF_PULL is at $head, not at $MEMPROF_HEAD_SHA"
     fi
-    export MEMPROF_AUTHOR=${MEMPROF_AUTHOR:-github-actions[bot]}
+    export MEMPROF_AUTHOR=${MEMPROF_AUTHOR:-github-actions[bot]} MEMPROF_FIRST_LINE=$first_line
     known=$(gh api --paginate "$comments" --jq \
-        ".[] | select(.user.login == env.MEMPROF_AUTHOR and (.body | startswith(\"$first_line\"))) | .id" | head -n 1)
+        '.[] | select(.user.login == env.MEMPROF_AUTHOR and (.body | startswith(env.MEMPROF_FIRST_LINE))) | .id' |
+        head -n 1)
     [ -z "$known" ] || [ -z "${part:-}" ] ||
         text=$(gh api "repos/$MEMPROF_REPOSITORY/issues/comments/$known" --jq .body)
     share "$text"

@@ -211,13 +211,18 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
     }
     let saved = "cargo memprof --refs base=2222 --baseline base --save-baseline ci --workspace";
     assert_eq!(comparisons(), [saved; 2]);
-    assert_eq!(std::fs::read_to_string(folder.join("baseline/run/plan.json")).unwrap(), "figures\n");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    let name = names.iter().find(|name| name.starts_with("baseline-")).expect("it is kept");
+    let kept = folder.join(name);
+    assert_eq!(std::fs::read_to_string(kept.join("run/plan.json")).unwrap(), "figures\n");
     // The merge base is another commit.
     let both = "cargo memprof --refs base=1111,pull=2222 --baseline base";
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[2..], [both]);
-    std::fs::write(folder.join("baseline/commit"), "1111\n").unwrap();
-    let with_saved = "cargo memprof --refs base=1111,pull=2222 --baseline-run home/repository-1/baseline/run --baseline base";
+    std::fs::write(kept.join("commit"), "1111\n").unwrap();
+    let refs = "cargo memprof --refs base=1111,pull=2222";
+    let with_saved = &*format!("{refs} --baseline-run home/repository-1/{name}/run --baseline base");
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[3..], [with_saved]);
     // The machines differ.
@@ -225,10 +230,20 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
     let output = fakes.run("compare", &variables);
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(comparisons()[4..], [with_saved, both]);
+    // The pull request selects another test.
+    let lacks =
+        "echo report >out/memory.md; echo 'the saved baseline x did not run it' >out/memory.json; exit 3";
+    fakes.program("cargo", &saving(lacks));
+    assert!(fakes.run("compare", &variables).status.success());
+    assert_eq!(comparisons()[6..], [with_saved, both]);
+    // A job with other arguments has figures of other tests.
+    let others = variables.map(|(key, value)| (key, if value == "--workspace" { "-k x" } else { value }));
+    assert!(fakes.run("compare", &others).status.success());
+    assert_eq!(comparisons()[8..], [both]);
     // What fails otherwise is no reason to begin again.
     fakes.program("cargo", &saving("exit 101"));
     assert_eq!(fakes.run("compare", &variables).status.code(), Some(101));
-    assert_eq!(comparisons()[6..], [with_saved]);
+    assert_eq!(comparisons()[9..], [with_saved]);
     // Without a baseline, a push that does not build fails.
     let earlier = fakes.path().join("target/memprof/baselines/ci");
     std::fs::create_dir_all(&earlier).unwrap();

@@ -137,7 +137,9 @@ mod tests {
         for level in ["heap.live", "cpu.*", "*", "*.live", "gpu.0.pro*", "pool.*.in_use", "a.later.version"] {
             assert_eq!(check_leak(level), Ok(()), "{level}");
         }
-        for other in ["heap.peak", "heap.count", "time", "*.peak", "heap.*ed", "pool.*_peak", "gpu.*.consumed"] {
+        for other in
+            ["heap.peak", "heap.count", "time", "*.peak", "heap.*ed", "pool.*_peak", "gpu.*.consumed"]
+        {
             check_leak(other).unwrap_err();
         }
     }
