@@ -306,6 +306,17 @@ fn a_mirror_has_pull_requests_under_the_forges_names_and_needs_no_working_tree()
 }
 
 #[test]
+fn the_git_directory_may_be_elsewhere() {
+    let (remote, _clone, _) = remote_and_clone();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let store = elsewhere.path().join("store.git");
+    let clone = TestRepository::clone_of(&remote, &["--separate-git-dir", store.to_str().unwrap()]);
+    let opened = clone.open();
+    assert_eq!(opened.root().as_std_path(), clone.root().canonicalize().unwrap());
+    assert_eq!(opened.git_directory().as_std_path(), store.canonicalize().unwrap());
+}
+
+#[test]
 fn the_users_own_patterns_and_urls_as_remotes_work() {
     let (remote, clone, pull_request) = remote_and_clone();
     remote.git(["update-ref", "refs/changes/34/1234/5/head", &pull_request]);

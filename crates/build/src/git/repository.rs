@@ -60,7 +60,9 @@ impl Repository {
         // Later calls name the git directory, and git trusts a named one. So this search is where
         // git applies `safe.directory` and `safe.bareRepository`.
         let git_directory = found_by_program(&start)?;
-        let mut repository = match git2::Repository::discover(&start) {
+        // `discover` forgets the file `.git` that leads to a git directory, and takes what is above that for the root.
+        let across = git2::RepositoryOpenFlags::CROSS_FS;
+        let mut repository = match git2::Repository::open_ext(&start, across, std::iter::empty::<&str>()) {
             Ok(libgit2) if canonical(libgit2.path())? == git_directory => Self::opened(libgit2, start)?,
             Ok(_) | Err(_) => Self::described_by_program(start, git_directory)?,
         };
