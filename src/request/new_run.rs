@@ -76,7 +76,7 @@ impl NewRun {
             // The thresholds of a baseline to save are for later comparisons.
             let saved = usize::from(execution.save_baseline.is_some());
             refuse_unchecked(&request.judging, plan.revisions.len() + kept + saved)?;
-            merge_same(&mut plan, sink);
+            merge_same(&mut plan, kept > 0, sink);
         }
         overlay_packages::complete(&mut plan, repository, sink)?;
         hidden_changes::note(&mut plan, repository, sink)?;
@@ -155,15 +155,16 @@ fn saved_often(request: &mut Request) {
     }
 }
 
-/// Plans one run for each commit, whatever its names are.
-fn merge_same(plan: &mut Plan, sink: &dyn Sink) {
+/// Plans one run for each commit, whatever its names are. `has_saved` says whether a saved baseline joins them.
+fn merge_same(plan: &mut Plan, has_saved: bool, sink: &dyn Sink) {
     let merged = same_commit::merge(plan);
     if merged.is_empty() {
         return;
     }
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);
     for one in merged {
-        let nothing = if plan.revisions.len() == 1 { ", so there is nothing to compare" } else { "" };
+        let nothing =
+            if plan.revisions.len() == 1 && !has_saved { ", so there is nothing to compare" } else { "" };
         let (names, all) = (one.names.join(" and "), if one.names.len() == 2 { "both" } else { "all" });
         let text = format!("{names} are {all} {}: measured once{nothing}", one.commit);
         sink.emit(Event::SameCommit { text });

@@ -123,6 +123,12 @@ pub(crate) fn troubles(comparison: &Comparison, view: &PairView) -> Vec<Trouble>
     let sides = [(view.old, view.baseline), (view.new, view.candidate)];
     let [mut of_baseline, of_candidate] =
         sides.map(|(revision, side)| of_side(comparison, revision, side, &is_failure));
+    // The limit is the failure, and not what the candidate repaired.
+    if standing == Standing::OverLimit && !of_candidate.iter().any(|trouble| trouble.is_failure) {
+        for trouble in &mut of_baseline {
+            trouble.is_failure = false;
+        }
+    }
     if let Some(both) = of_both([(&view.old.name, &of_baseline), (&view.new.name, &of_candidate)]) {
         return vec![both];
     }

@@ -324,19 +324,24 @@ impl KeptRun {
     /// user wants as the baseline.
     fn refused(&self, plan: &Plan, asked: Option<&str>, differing: &[String]) -> anyhow::Error {
         let baseline = asked.unwrap_or(&self.revision().spec);
-        let candidates: Vec<&str> = plan.request.refs.iter().map(|one| one.spec.as_str()).collect();
+        // Several refs may be of one commit, with other settings.
+        let mut refs = vec![baseline];
+        for one in &plan.request.refs {
+            refs.extend(Some(&*one.spec).filter(|spec| !refs.contains(spec)));
+        }
         let name = &self.record.name;
         UserError::new(format!("the saved baseline {name} does not fit: {}", differing.join("; ")))
             .help(format!(
-                "to measure both, with the same options: cargo memprof {baseline} {}\n{}",
-                candidates.join(" "),
+                "to measure both, with the same options: cargo memprof {}\n{}",
+                refs.join(" "),
                 self.save_again(baseline)
             ))
             .into()
     }
 
     fn save_again(&self, baseline: &str) -> String {
-        let name = &self.record.name;
+        // It may have been named by its folder.
+        let name = saved_baselines::check_name(&self.record.name).unwrap_or_else(|_| "NAME".to_owned());
         format!("to save it again, with the same options: cargo memprof {baseline} --save-baseline {name}")
     }
 }

@@ -402,7 +402,8 @@ fn any_commit(repository: &Repository) -> anyhow::Result<String> {
             return Ok(commit);
         }
     }
-    bail!("the repository {} has no commit yet; make one first", repository.root())
+    Err(UserError::new(format!("the repository {} has no commit yet; make one first", repository.root()))
+        .into())
 }
 
 /// Returns a sparse-checkout file for everything but these patterns. It is needed even without

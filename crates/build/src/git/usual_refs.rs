@@ -1,13 +1,12 @@
 //! What a comparison without refs compares: the current work with where it forked from the default
 //! branch.
 
-use anyhow::Context;
-
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::request::RefRequest;
 use memprof_support::advice::Advice;
+use memprof_support::user_error::UserError;
 
 /// Refs that the user did not have to name, and why these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +81,9 @@ pub fn base_of_pull_requests(repository: &Repository, named: Option<&str>) -> an
 ///
 /// A repository without a commit, a shallow clone that lacks the baseline, and errors of git.
 pub fn usual(repository: &Repository) -> anyhow::Result<UsualRefs> {
-    let head = commit(repository, "HEAD")?.context("'HEAD' has no commit yet; make one first")?;
+    let head = commit(repository, "HEAD")?.ok_or_else(|| {
+        UserError::new("'HEAD' has no commit yet").help("to measure the working tree: cargo memprof .")
+    })?;
     let branch = repository.git().args(["symbolic-ref", "--quiet", "--short", "HEAD"]).capture()?;
     let branch = branch.status.success().then(|| branch.text());
     let is_dirty = repository.has_checkout()? && has_changes(repository)?;

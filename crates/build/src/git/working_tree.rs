@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use camino::Utf8Path;
 
 use crate::git::fetch::OUR_REFS;
@@ -16,6 +16,7 @@ use crate::git::repository::{Lookup, Repository};
 use crate::git::written_commit;
 use memprof_support::event::{Event, Sink};
 use memprof_support::process::Command;
+use memprof_support::user_error::UserError;
 
 /// The commit that has the content of the working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +29,17 @@ pub(crate) struct Snapshot {
 
 /// Finds or makes a commit of the working tree. A new one is kept alive with a ref of the tool.
 pub(crate) fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Snapshot> {
-    ensure!(
-        !repository.is_bare(),
-        "'.' is the working tree, which a bare repository lacks; use a ref instead"
-    );
-    ensure!(
-        repository.has_checkout()?,
-        "'.' is the working tree, and no files are checked out in {}; use a ref instead, such as HEAD",
-        repository.root()
-    );
+    let lacks = if repository.is_bare() {
+        Some("which a bare repository lacks".to_owned())
+    } else if !repository.has_checkout()? {
+        Some(format!("and no files are checked out in {}", repository.root()))
+    } else {
+        None
+    };
+    if let Some(lacks) = lacks {
+        let text = format!("'.' is the working tree, {lacks}");
+        return Err(UserError::new(text).help("use a ref instead, such as HEAD").into());
+    }
     let folder = tempfile::tempdir().context("could not create a temporary folder for git's index")?;
     let folder = Utf8Path::from_path(folder.path()).context("the temporary folder's path is not UTF-8")?;
     let index = TemporaryIndex { repository, path: &folder.join("index") };
