@@ -310,7 +310,7 @@ fn a_dependency_is_named_at_its_line_and_every_result_of_sarif_has_a_place() {
     let mut why = explanations(vec![explained("a", 1, difference(&[(30, 100 * KIB, dependency())]))]);
     let paths = [0, 1].map(|_| Some("Cargo.toml".to_owned()));
     let sources = ["1.0", "1.1"].map(|version| Some(format!("[dependencies]\nserde = \"{version}\"\n")));
-    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources }]));
+    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources, ..StoredFile::default() }]));
     let options = Options { why: Some(Arc::new(why)), ..Options::default() };
     let annotations = github::annotations(&comparison, &options);
     assert!(
@@ -343,7 +343,7 @@ fn many(tests: usize) -> (Comparison, Options) {
     let text = |line: &str| Some(format!("use a;\n\n{line}\n\nfn b() {{}}\n"));
     let paths = [Some("src/lib.rs".to_owned()), Some("src/lib.rs".to_owned())];
     let sources = [1, 97].map(|capacity| text(&format!("fn f() {{ Vec::with_capacity({capacity}) }}")));
-    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources }]));
+    why.changes.of.insert(1, Ok(vec![StoredFile { paths, texts: sources, ..StoredFile::default() }]));
     let options = Options {
         with_source: true,
         width: Some(100),

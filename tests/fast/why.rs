@@ -125,7 +125,8 @@ pub fn runs() -> [Recorded; 2] {
 /// The changes from one text of `src/lib.rs` to another, if the runs' stacks are in it.
 fn changes(texts: [&str; 2], runs: &[Recorded; 2]) -> Changes {
     let lib = || Some("src/lib.rs".to_owned());
-    let file = StoredFile { paths: [lib(), lib()], texts: texts.map(|text| Some(text.to_owned())) };
+    let texts = texts.map(|text| Some(text.to_owned()));
+    let file = StoredFile { paths: [lib(), lib()], texts, ..StoredFile::default() };
     let used = [0, 1].map(|side: usize| used_paths(runs[side].stacks.frames()));
     ChangedSources::new(&[file]).used(&used)
 }

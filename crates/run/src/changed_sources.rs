@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::linked_files::Links;
 use memprof_build::builder::Builder;
 use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::changed_submodules::ChangedSubmodules;
@@ -60,7 +61,14 @@ pub(crate) fn keep(
             of_submodule.or_else(|| repository.show(commits[side], path).ok().flatten())
         };
         let unknown = submodules.unknown.iter().map(|folder| StoredFile::unknown(folder));
-        Ok(with_texts(files, &laid, &show).into_iter().chain(unknown).collect())
+        let mut files: Vec<StoredFile> = with_texts(files, &laid, &show).into_iter().chain(unknown).collect();
+        for (side, commit) in commits.iter().enumerate() {
+            let links = Links::of(repository, commit)?;
+            for StoredFile { paths, links: of_file, .. } in &mut files {
+                of_file[side] = paths[side].iter().flat_map(|path| links.paths_to(path)).collect();
+            }
+        }
+        Ok(files)
     };
     for (index, candidate) in plan.revisions.iter().enumerate().filter(|(index, _)| *index != plan.baseline) {
         changes.of.insert(index, differing(index, candidate).map_err(|error| format!("{error:#}")));
@@ -86,7 +94,7 @@ fn with_texts(changed: Vec<ChangedFile>, laid: &[LaidFiles; 2], show: &Show<'_>)
         }
         if paths[0] != paths[1] || texts[0].is_none() || texts[0] != texts[1] {
             left -= texts.iter().flatten().map(String::len).sum::<usize>().min(left);
-            files.push(StoredFile { paths, texts });
+            files.push(StoredFile { paths, texts, ..StoredFile::default() });
         }
     }
     files
@@ -131,7 +139,7 @@ mod tests {
         });
         let show = |side: usize, path: &str| Some(format!("{path} of {side}").into_bytes());
         let files = with_texts(changed.iter().map(file).collect(), &laid, &show);
-        let shown = |StoredFile { paths, texts }: StoredFile| {
+        let shown = |StoredFile { paths, texts, .. }: StoredFile| {
             [0, 1].map(|side| match (&paths[side], &texts[side]) {
                 (None, _) => "-".to_owned(),
                 (Some(path), text) => format!("{path} ({})", text.as_deref().unwrap_or("?")),

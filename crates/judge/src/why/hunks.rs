@@ -99,12 +99,12 @@ impl<'a> ChangedSources<'a> {
                 changes.unknown.push(folder.to_owned());
                 continue;
             }
-            let mut paths = file.paths.iter().zip(used);
-            if !paths.any(|(path, used)| path.as_ref().is_some_and(|path| used.contains(&**path))) {
+            let mut sides = file.all_paths().into_iter().zip(used);
+            if !sides.any(|(mut paths, used)| paths.any(|path| used.contains(&**path))) {
                 continue;
             }
-            for (of_path, path) in changes.of_path.iter_mut().zip(&file.paths) {
-                of_path.extend(path.clone().map(|path| (path, changes.files.len())));
+            for (of_path, paths) in changes.of_path.iter_mut().zip(file.all_paths()) {
+                of_path.extend(paths.map(|path| (path.clone(), changes.files.len())));
             }
             changes.files.push(Arc::clone(change.get_or_init(|| Arc::new(FileChange::new(file)))));
         }
@@ -210,7 +210,7 @@ pub struct Replacement {
 }
 
 impl FileChange {
-    fn new(StoredFile { paths, texts }: &StoredFile) -> Self {
+    fn new(StoredFile { paths, texts, .. }: &StoredFile) -> Self {
         let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
         let texts = [0, 1].map(text);
         let (hunks, code) = if let [Some(old), Some(new)] = texts {

@@ -58,6 +58,7 @@ mod tests {
         let file = |(path, old, new): &(&str, &str, &str)| StoredFile {
             paths: [old, path].map(|side| Some((*path).to_owned()).filter(|_| !side.is_empty())),
             texts: [old, new].map(|text| Some((*text).to_owned()).filter(|text| !text.is_empty())),
+            ..StoredFile::default()
         };
         let (path, line) = line_of(&changed, &files.iter().map(file).collect::<Vec<_>>())?;
         Some(format!("{path}:{line}"))

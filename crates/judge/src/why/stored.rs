@@ -112,18 +112,30 @@ pub struct StoredChanges {
 }
 
 /// A source file that differs, or a folder (`lib/`) of which it is not known how it differs: a submodule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredFile {
     /// The path at the baseline and at the candidate; `None` if a side lacks it.
     pub paths: [Option<String>; 2],
     /// The text on each side; `None` if it could not be read.
     pub texts: [Option<String>; 2],
+    /// Its other paths on each side: through symbolic links. The compiler may know it by one of them.
+    #[serde(default, skip_serializing_if = "StoredFile::has_no_links")]
+    pub links: [Vec<String>; 2],
 }
 
 impl StoredFile {
+    fn has_no_links(links: &[Vec<String>; 2]) -> bool {
+        links.iter().all(Vec::is_empty)
+    }
+
+    /// Returns its paths on each side, the one through no link first.
+    pub(crate) fn all_paths(&self) -> [impl Iterator<Item = &String>; 2] {
+        [0, 1].map(|side| self.paths[side].iter().chain(&self.links[side]))
+    }
+
     /// A folder of which it is not known how it differs. Its path ends with a slash.
     pub fn unknown(folder: &str) -> Self {
-        Self { paths: [0, 1].map(|_| Some(folder.to_owned())), texts: [None, None] }
+        Self { paths: [0, 1].map(|_| Some(folder.to_owned())), ..Self::default() }
     }
 
     /// Returns the path of such a folder.

@@ -49,6 +49,7 @@ mod tests {
         let file = StoredFile {
             paths: [Some("src/a.rs".into()), Some("src/a.rs".into())],
             texts: [Some("1\n2\nold\n4\n".into()), Some("1\n2\nnew\nmore\n4\n".into())],
+            ..StoredFile::default()
         };
         let at = HunkAt { path: "src/a.rs".into(), hunk: Hunk { old: 3..4, new: 3..5 } };
         let shown: Vec<String> =

@@ -7,6 +7,7 @@ fn changed(paths: [&str; 2], texts: [Option<&str>; 2]) -> StoredFile {
     StoredFile {
         paths: paths.map(|path| (!path.is_empty()).then(|| path.to_owned())),
         texts: texts.map(|text| text.map(str::to_owned)),
+        ..StoredFile::default()
     }
 }
 
@@ -19,6 +20,16 @@ fn of_files(files: &[StoredFile]) -> Changes {
 /// The changes from one text of `src/lib.rs` to another.
 pub(crate) fn changes(old: &str, new: &str) -> Changes {
     of_files(&[changed(["src/lib.rs"; 2], [Some(old), Some(new)])])
+}
+
+#[test]
+fn a_file_is_found_by_the_path_of_a_link() {
+    let mut file = changed(["shared/z.rs"; 2], [Some("fn z() {\n}\n"), Some("fn z() {\n    big();\n}\n")]);
+    file.links = [0, 1].map(|_| vec!["src/z.rs".to_owned()]);
+    let used = [0, 1].map(|_| BTreeSet::from(["src/z.rs"]));
+    let changes = ChangedSources::new(&[file]).used(&used);
+    let found = changes.hunk(Side::Candidate, &frame("a::z@src/z.rs:2")).unwrap();
+    assert_eq!(found.path, "shared/z.rs");
 }
 
 const OLD: &str = "\
