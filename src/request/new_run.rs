@@ -12,6 +12,7 @@ use crate::request::refs::RefsNeeded;
 use crate::request::search_options;
 use crate::request::sides;
 use crate::search::plan::command_line;
+use memprof_build::cargo::folder_configuration;
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::{resolve_any, run_id};
 use memprof_build::git::resolve_error::ResolveError;
@@ -80,6 +81,7 @@ impl NewRun {
         }
         overlay_packages::complete(&mut plan, repository, sink)?;
         hidden_changes::note(&mut plan, repository, sink)?;
+        folder_configuration::note(&mut plan, repository, sink);
         execution.apply(&mut plan);
         if execution.shard.is_some() && !plan.request.settings.pairs.is_empty() {
             return Err(UserError::new(
