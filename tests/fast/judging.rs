@@ -113,6 +113,15 @@ fn the_same_input_on_both_sides_is_compared_round_by_round() {
 }
 
 #[test]
+fn rounds_do_not_hide_a_change_that_the_figures_of_each_side_show() {
+    let (old, new) = ([4_000_302, 4_002_526], [4_033_105, 4_030_239]);
+    for random in ["same", "own"] {
+        let comparison = random_input(random, &old, &new);
+        assert_eq!(verdict(&comparison, "heap.peak", 1), Some(Verdict::Regressed), "{random}");
+    }
+}
+
+#[test]
 fn resident_memory_with_the_same_input_takes_four_rounds() {
     let old = [10, 50, 30, 90, 20].map(|figure| figure * MIB);
     let new: Vec<i64> = (0..).zip(old).map(|(round, figure)| figure + round * 16 * KIB).collect();

@@ -212,6 +212,10 @@ impl PairJudge<'_> {
             Some(of_pairs) if of_pairs.is_preliminary => {
                 Some(of_samples()).filter(|of_samples| of_samples.exact).unwrap_or(of_pairs)
             }
+            // The difference of two figures may vary twice as much as each of them, and so have the wide limit.
+            Some(of_pairs) if !of_pairs.exact && !of_pairs.is_quiet => Some(of_samples())
+                .filter(|of_samples| of_samples.exact || of_samples.is_quiet)
+                .unwrap_or(of_pairs),
             Some(of_pairs) => of_pairs,
             None => of_samples(),
         };
