@@ -78,6 +78,10 @@ fn random_input(random: &str, old: &[i64], new: &[i64]) -> Comparison {
 }
 
 fn random_input_of(metric: &str, random: &str, old: &[i64], new: &[i64]) -> Comparison {
+    compare(&random_runs(metric, random, old, new).results())
+}
+
+fn random_runs(metric: &str, random: &str, old: &[i64], new: &[i64]) -> Synthetic {
     let mut synthetic =
         Synthetic::new(&["main", "pr/1"]).builds(&json!({"0": {"packages": "quickcheck 1.0.3\nrand 0.8.5"}}));
     for (revision, figures) in [old, new].into_iter().enumerate() {
@@ -87,7 +91,7 @@ fn random_input_of(metric: &str, random: &str, old: &[i64], new: &[i64]) -> Comp
             synthetic = synthetic.passed("t", revision, repeat, &log.event("causes", &causes));
         }
     }
-    compare(&synthetic.results())
+    synthetic
 }
 
 #[test]
@@ -413,6 +417,24 @@ fn known_noise_lets_one_run_a_side_tell() {
     judged(100 * MIB, 103 * MIB, 4);
     let synthetic = folder("cpu.peak", &[MIB], &[MIB], Judging::default());
     program(&["report", synthetic.folder().0.as_str(), "--noise", "none.json"]).code(2);
+}
+
+#[test]
+fn the_noise_of_random_input_does_not_hide_what_each_round_shows() {
+    let old = [5, 1, 3, 9, 2].map(|figure| figure * MIB);
+    let noise = |random| noise::measured(&random_input(random, &old, &old)).figures;
+    let known = noise("same");
+    let figure = known.iter().find(|figure| figure.checkpoint == "done").unwrap();
+    assert_eq!((figure.spread, figure.within_rounds), (8 << 20, Some(0)));
+    let judged = |grown: i64, noise| {
+        let new = old.map(|figure| figure + grown);
+        let runs =
+            random_runs("heap.peak", "same", &old, &new).judging(Judging { noise, ..Judging::default() });
+        verdict(&compare(&runs.results()), "heap.peak", 1)
+    };
+    assert_eq!(judged(300_000, known.clone()), Some(Verdict::Regressed));
+    assert_eq!(judged(100, known), Some(Verdict::Unchanged));
+    assert_eq!(judged(300_000, noise("own")), Some(Verdict::Unchanged), "rounds may vary as much");
 }
 
 /// The program on a kept run's folder.

@@ -106,8 +106,19 @@ pub struct NoiseFigure {
     pub scope: bool,
     /// The greatest figure minus the least.
     pub spread: u64,
+    /// The largest difference between the two runs of a round, which got the same random numbers. Older files lack it,
+    /// and so do runs with numbers of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_rounds: Option<u64>,
     /// The greatest figure.
     pub most: i64,
     /// The number of runs.
     pub runs: usize,
+}
+
+impl NoiseFigure {
+    /// How far the two runs of a round may be apart. Any two runs are at most `spread` apart.
+    pub fn of_rounds(&self) -> u64 {
+        self.within_rounds.unwrap_or(self.spread)
+    }
 }

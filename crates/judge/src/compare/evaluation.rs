@@ -21,7 +21,7 @@ use crate::verdict::significance::{CONFIRMED, Noise, Significance, Thresholds, j
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
 use memprof_plan::metric::{self, Figure, Property, Unit};
-use memprof_plan::rule::Judging;
+use memprof_plan::rule::{Judging, NoiseFigure};
 use memprof_support::exit_code::ExitCode;
 
 /// Gives every verdict. Expiry uses the comparison's date, so a later report of the same run says
@@ -115,9 +115,10 @@ impl PairJudge<'_> {
                 &own
             };
             let thresholds = at.growth.as_ref()?;
-            let known = self.known_variation(&path, metric, row);
-            let noise = Noise { floor, known, ..Noise::default() };
-            self.ruling(metric, row, (&column, widest), thresholds, noise)
+            let known = |apart| self.known_variation(&path, metric, row, apart);
+            let known =
+                Known { of_samples: known(|one| one.spread), of_pairs: known(NoiseFigure::of_rounds) };
+            self.ruling(metric, row, (&column, widest), thresholds, (floor, known))
         });
         let judged = JudgedMetric::new(metric, limits.is_asked(), self.view.rows, rulings);
         let is_judged = judged.rulings().next().is_some();
@@ -126,8 +127,14 @@ impl PairJudge<'_> {
 
     /// Returns how much a metric is known to vary at the baseline's checkpoint and those whose figures are joined with
     /// it. The candidate's new checkpoints are of the same interval.
-    fn known_variation(&self, path: &str, metric: &str, row: &Match) -> Option<u64> {
-        let of_key = |key| self.known.variation(path, &self.view, metric, key);
+    fn known_variation(
+        &self,
+        path: &str,
+        metric: &str,
+        row: &Match,
+        apart: fn(&NoiseFigure) -> u64,
+    ) -> Option<u64> {
+        let of_key = |key| self.known.variation(path, &self.view, metric, key).map(apart);
         let own = of_key(self.view.key(row))?;
         let (figure, side) = (metric::known(metric).figure, 0);
         let before = row.baseline.map_or(&[][..], |at| self.view.pair.joined.before(figure, side, at));
@@ -178,7 +185,7 @@ impl PairJudge<'_> {
         row: &Match,
         (column, widest): (&PairColumn<'_>, Widest),
         thresholds: &Thresholds,
-        noise: Noise,
+        (floor, known): (u64, Known),
     ) -> Option<Ruling> {
         let entry = column.at(row);
         let plain = |verdict| Some(Ruling { verdict, significance: None, expected: None, is_kept: false });
@@ -199,14 +206,15 @@ impl PairJudge<'_> {
         };
         let of_pairs = widest.of_pairs.map(|widest| (self.of_pairs(&old, &new), widest));
         let [old, new] = [old, new].map(|side| side.into_iter().flatten().collect::<Vec<i64>>());
-        let noise = |widest: Option<u64>| {
-            let is_steady = widest.is_some_and(|widest| widest <= steady_within(metric, thresholds));
+        let noise = |widest: u64, known: Option<u64>| {
+            let is_steady = widest <= steady_within(metric, thresholds);
             let provable = metric::known(metric).is_counted() && is_steady;
-            Noise { provable, single_threaded: self.view.candidate.is_single_threaded, ..noise }
+            Noise { floor, known, provable, single_threaded: self.view.candidate.is_single_threaded }
         };
-        let of_pairs = of_pairs
-            .and_then(|((old, new), widest)| judge_pairs(&old, &new, thresholds, noise(Some(widest))));
-        let of_samples = || judge(&old, &new, thresholds, noise(Some(widest.of_samples)));
+        let of_pairs = of_pairs.and_then(|((old, new), widest)| {
+            judge_pairs(&old, &new, thresholds, noise(widest, known.of_pairs))
+        });
+        let of_samples = || judge(&old, &new, thresholds, noise(widest.of_samples, known.of_samples));
         let significance = match of_pairs {
             // A saved baseline may have runs without a partner, which confirm what all repeat.
             Some(of_pairs) if of_pairs.is_preliminary => {
@@ -266,7 +274,7 @@ impl PairJudge<'_> {
         let (old, new) = (self.view.baseline, self.view.candidate);
         // Few pairs may be equal by chance: one where the runs that have no partner differ, and more of a figure
         // that also depends on the kernel.
-        let are_enough = match self.pairs().count() {
+        let are_enough = match old.partners(new).count() {
             1 => is_counted && old.rounds.len() == 1 && new.rounds.len() == 1,
             pairs => pairs >= if is_counted { 2 } else { CONFIRMED as usize },
         };
@@ -274,17 +282,10 @@ impl PairJudge<'_> {
         Widest { of_samples, of_pairs: are_enough.then(|| self.widest_of_pairs(column)) }
     }
 
-    /// The runs of both sides that got the same random numbers, by their places. A saved baseline may have fewer or
-    /// more runs than the other side.
-    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (old, new) = (&self.view.baseline.rounds, &self.view.candidate.rounds);
-        let partner = |round: &u32| new.iter().position(|other| other == round);
-        old.iter().enumerate().filter_map(move |(at, round)| Some((at, partner(round)?)))
-    }
-
-    /// Returns the readings of these runs, if both of a pair have one.
+    /// Returns the readings of runs with the same random numbers, if both of a pair have one.
     fn of_pairs(&self, old: &[Option<i64>], new: &[Option<i64>]) -> (Vec<i64>, Vec<i64>) {
-        self.pairs().filter_map(|(at, partner)| Some(((*old.get(at)?)?, (*new.get(partner)?)?))).unzip()
+        let pairs = self.view.baseline.partners(self.view.candidate);
+        pairs.filter_map(|(at, partner)| Some(((*old.get(at)?)?, (*new.get(partner)?)?))).unzip()
     }
 
     /// Returns the largest spread of the differences between the two sides of a round.
@@ -413,6 +414,13 @@ struct Widest {
     /// Of one side.
     of_samples: u64,
     /// Of the differences between the two sides of a round, if both got the same random numbers.
+    of_pairs: Option<u64>,
+}
+
+/// What the noise file says about [`Widest`], at one checkpoint.
+#[derive(Clone, Copy)]
+struct Known {
+    of_samples: Option<u64>,
     of_pairs: Option<u64>,
 }
 

@@ -53,10 +53,14 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
             let column = view.column(&metric.name);
             for row in view.rows {
                 let of_side = |side: Option<Column<'_>>, index: Option<usize>| {
-                    side.zip(index).map_or_else(Vec::new, |(column, index)| column.samples(index))
+                    side.zip(index).map_or_else(Vec::new, |(column, index)| column.readings(index).collect())
                 };
-                let mut samples = of_side(column.baseline, row.baseline);
-                samples.extend(of_side(column.candidate, row.candidate));
+                let old: Vec<Option<i64>> = of_side(column.baseline, row.baseline);
+                let new = of_side(column.candidate, row.candidate);
+                let samples: Vec<i64> = old.iter().chain(&new).copied().flatten().collect();
+                let rounds = view.baseline.partners(view.candidate);
+                let within_rounds =
+                    rounds.filter_map(|(at, partner)| Some((*old.get(at)?)?.abs_diff((*new.get(partner)?)?)));
                 let Some(&most) = samples.iter().max() else { continue };
                 let key = view.key(row);
                 record.figures.push(NoiseFigure {
@@ -69,6 +73,7 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
                     occurrence: key.occurrence,
                     scope: key.kind != Kind::Point,
                     spread: spread(&samples),
+                    within_rounds: within_rounds.max(),
                     most,
                     runs: samples.len(),
                 });
@@ -180,7 +185,13 @@ impl<'a> KnownNoise<'a> {
 
     /// Returns how much a metric varies at a checkpoint, if the known figures came from the same
     /// source.
-    pub(crate) fn variation(&self, test: &str, view: &PairView<'_>, metric: &str, key: Key) -> Option<u64> {
+    pub(crate) fn variation(
+        &self,
+        test: &str,
+        view: &PairView<'_>,
+        metric: &str,
+        key: Key,
+    ) -> Option<&'a NoiseFigure> {
         if self.figures.is_empty() {
             return None;
         }
@@ -196,7 +207,7 @@ impl<'a> KnownNoise<'a> {
         };
         let stated = self.stated.contains(test).then_some(kind);
         let figure = self.figures.get(&noise_key(stated)).filter(|_| self.kinds.fits(stated, test, kind))?;
-        (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure.spread)
+        (figure.source.as_deref() == view.baseline.source(metric)).then_some(figure)
     }
 }
 
@@ -220,6 +231,7 @@ mod tests {
             occurrence,
             scope,
             spread,
+            within_rounds: None,
             most: 100,
             runs: 5,
         };
