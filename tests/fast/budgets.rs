@@ -5,7 +5,7 @@ use memprof_judge::compare::budget::{self, Margin};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_support::exit_code::ExitCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::{Printed, tool};
@@ -15,6 +15,7 @@ fn log(parsed: i64, peak: i64) -> Log {
         .checkpoint("parsed", &[("heap.live", parsed), ("heap.peak", peak), ("time", 5)])
         .checkpoint("parsed", &[("heap.live", parsed / 2), ("heap.peak", peak), ("time", 9)])
         .checkpoint("done", &[("heap.live", 0), ("heap.peak", peak), ("time", 9)])
+        .event("causes", &json!({"threads": 1}))
 }
 
 fn run(refs: &[&str], parsed: i64, peak: i64) -> Synthetic {
@@ -45,6 +46,26 @@ fn a_budget_has_a_sorted_line_for_each_test_checkpoint_and_metric() {
     let shown: Vec<String> =
         read.limits.iter().map(|one| format!("{} {} {}", one.line, one.checkpoint, one.limit)).collect();
     assert_eq!(shown, ["5 done 0", "6 parsed 1100", "7 done 0", "8 parsed 1100000"]);
+}
+
+#[test]
+fn the_usual_limit_of_a_figure_that_varies_is_that_of_a_comparison() {
+    let limit = |peaks: &[i64], threads: u32| {
+        let passed = |synthetic: Synthetic, (repeat, peak): (u32, &i64)| {
+            let log = Log::new().checkpoint("done", &[("heap.peak", *peak)]);
+            synthetic.passed("zoo", 0, repeat, &log.event("causes", &json!({"threads": threads})))
+        };
+        let runs = (0..).zip(peaks).fold(Synthetic::new(&["v1"]), passed);
+        let text = budget::text(&compare(&runs.results()), 0, &[], Margin::Usual).expect("a budget");
+        let (_folder, path) = file(&text);
+        budget::read(&path, "budget.json").expect("it reads its own file").limits[0].limit
+    };
+    let (tight, wide) = (16 << 10, 64 << 10);
+    assert_eq!(limit(&[1_000_000, 1_004_096], 1), 1_004_096 + tight, "a quarter of the limit");
+    assert_eq!(limit(&[1_000_000, 1_004_097], 1), 1_004_097 + wide);
+    assert_eq!(limit(&[1_000_000, 1_000_000], 3), 1_000_000 + tight);
+    assert_eq!(limit(&[1_000_000], 3), 1_000_000 + wide, "another run of several threads may need more");
+    assert_eq!(limit(&[1_000_000], 1), 1_000_000 + tight);
 }
 
 #[test]

@@ -7,13 +7,15 @@ use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::compare::aggregate::{Aggregate, Availability};
+use crate::compare::aggregate::{Aggregate, Availability, Figure};
 use crate::compare::comparison::{Cell, Comparison};
 use crate::compare::test_kinds::TestKinds;
 use crate::results::measurement::Kind;
 use crate::verdict::limits;
+use crate::verdict::significance::is_quiet;
 use memprof_plan::budget::{Budget, BudgetLimit};
 use memprof_plan::metric::{self, Property, Unit};
+use memprof_plan::quantity::Threshold;
 use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 use memprof_plan::title;
@@ -74,23 +76,27 @@ pub enum Margin {
 }
 
 impl Margin {
-    /// Returns the limit for a figure.
-    fn limit(self, metric: &str, figure: i64) -> u64 {
-        let figure = u64::try_from(figure).unwrap_or(0);
+    /// Returns the limit for a figure of a revision's test.
+    fn limit(self, metric: &str, figure: Figure, side: &Aggregate) -> u64 {
+        let most = u64::try_from(figure.max).unwrap_or(0);
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a share of a figure, rounded up"
         )]
-        let share = |percent: f64| (figure as f64 * percent / 100.0).ceil() as u64;
+        let share = |percent: f64| (most as f64 * percent / 100.0).ceil() as u64;
+        let within = |limit: &Threshold| share(limit.percent.unwrap_or(0.0)).max(limit.bytes.unwrap_or(0));
         let more = match self {
             Self::Percent(percent) => share(percent),
             Self::Usual => limits::defaults(metric).map_or(0, |thresholds| {
-                share(thresholds.tight.percent.unwrap_or(0.0)).max(thresholds.tight.bytes.unwrap_or(0))
+                let tight = within(&thresholds.tight);
+                let may_vary = figure.runs == 1 && !side.is_single_threaded;
+                let varies = may_vary || !is_quiet(figure.max.abs_diff(figure.min), tight);
+                if varies { within(&thresholds.wide) } else { tight }
             }),
         };
-        figure.saturating_add(more)
+        most.saturating_add(more)
     }
 }
 
@@ -106,7 +112,7 @@ pub fn text(
     margin: Margin,
 ) -> anyhow::Result<String> {
     let kinds = TestKinds::from_tests(measured(comparison, &[revision]));
-    let mut most: BTreeMap<Key, i64> = BTreeMap::new();
+    let mut most: BTreeMap<Key, (i64, u64)> = BTreeMap::new();
     for cell in &comparison.cells {
         let side = &cell.sides[revision];
         for metric in comparison.metrics.iter().filter(|metric| is_chosen(&metric.name, metrics)) {
@@ -115,7 +121,9 @@ pub fn text(
                 let (test, name) = (cell.id.full_name(), given_name(&cell.id));
                 let kind = kinds.stated(&test, cell.id.test.kind);
                 let key = (test, kind, name, params, metric.name.clone(), checkpoint.to_owned());
-                most.entry(key).and_modify(|most| *most = figure.max(*most)).or_insert(figure);
+                let limit = margin.limit(&metric.name, figure, side);
+                let (most, highest_limit) = most.entry(key).or_insert((figure.max, limit));
+                (*most, *highest_limit) = (figure.max.max(*most), limit.max(*highest_limit));
             }
         }
     }
@@ -128,9 +136,10 @@ pub fn text(
     let commit = serde_json::to_string(&revision.commit)?;
     let mut text = format!("{{\n  \"version\": {VERSION},\n  \"commit\": {commit},\n  \"limits\": [\n");
     let count = most.len();
-    for (index, ((test, kind, name, params, metric, checkpoint), figure)) in most.into_iter().enumerate() {
+    for (index, ((test, kind, name, params, metric, checkpoint), (figure, limit))) in
+        most.into_iter().enumerate()
+    {
         let unit = Unit::of_metric(&metric).as_str().to_owned();
-        let limit = margin.limit(&metric, figure);
         let entry = Entry { test, kind, name, params, metric, checkpoint, unit, figure, limit };
         let comma = if index + 1 < count { "," } else { "" };
         writeln!(text, "    {}{comma}", serde_json::to_string(&entry)?)?;
@@ -166,18 +175,16 @@ fn is_chosen(metric: &str, named: &[String]) -> bool {
     }
 }
 
-/// Returns the highest figure at each checkpoint of a test that passed.
+/// Returns the figures at each checkpoint of a test that passed.
 fn figures<'a>(
     cell: &'a Cell,
     side: &'a Aggregate,
     metric: &str,
-) -> impl Iterator<Item = (&'a str, i64)> + use<'a> {
+) -> impl Iterator<Item = (&'a str, Figure)> + use<'a> {
     let column = side.column(metric).filter(|_| side.availability == Availability::Measured);
     let points = side.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point);
-    points.filter_map(move |(index, key)| {
-        let figure = column?.figure(index)?;
-        Some((&cell.labels[key.label as usize][..], figure.max))
-    })
+    points
+        .filter_map(move |(index, key)| Some((&cell.labels[key.label as usize][..], column?.figure(index)?)))
 }
 
 /// Reads a budget. `name` is the file as the user wrote it.

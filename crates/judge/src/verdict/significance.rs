@@ -194,10 +194,15 @@ impl Steadiness {
         let is_proven = noise.provable && (is_repeated || is_as_saved || noise.known.is_some());
         match apart {
             0 if is_proven => Self::Exact,
-            apart if is_proven && apart <= tight / 4 => Self::Quiet,
+            apart if is_proven && is_quiet(apart, tight) => Self::Quiet,
             _ => Self::Varies,
         }
     }
+}
+
+/// Whether figures that are so far apart vary by far less than the tight limit.
+pub(crate) fn is_quiet(apart: u64, tight: u64) -> bool {
+    apart <= tight / 4
 }
 
 /// The confidence interval of the change.
