@@ -56,6 +56,7 @@ mod stretch;
 mod temporary_folder;
 mod test_command;
 mod test_file;
+mod variables;
 mod ways_out;
 #[cfg_attr(not(target_os = "linux"), path = "write_order_elsewhere.rs")]
 mod write_order;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use memprof_build::documentation::{FOLDERS, is_documentation, owner_of};
+use crate::variables::Variables;
+use memprof_build::documentation::{FOLDERS, LICENCES, is_documentation, owner_of};
 use memprof_build::texts::{Texts, Traits};
 
 /// The longest name that is in nearly every executable by chance, and the longest whose pieces are.
@@ -20,6 +21,7 @@ pub(crate) struct Reader<'a> {
     /// The folders of all packages of the checkout.
     pub packages: &'a BTreeSet<Utf8PathBuf>,
     traits: Option<Traits>,
+    variables: Variables<'a>,
     /// Whether its package's sources have a way out of their folder.
     has_way_out: &'a dyn Fn() -> bool,
     /// Reads the executable.
@@ -30,12 +32,13 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `traits` are those that were stored with the executable. `has_way_out` looks into its package's sources, and
+    /// `traits` are those that were stored with the executable, and `variables` those that it gets. `has_way_out` looks into its package's sources, and
     /// `read` returns its texts.
     pub fn new(
         package: &'a Utf8Path,
         packages: &'a BTreeSet<Utf8PathBuf>,
         traits: Option<Traits>,
+        variables: Variables<'a>,
         has_way_out: &'a dyn Fn() -> bool,
         read: &'a dyn Fn() -> anyhow::Result<Texts>,
     ) -> Self {
@@ -44,6 +47,7 @@ impl<'a> Reader<'a> {
             package,
             packages,
             traits,
+            variables,
             has_way_out,
             read,
             texts: OnceCell::new(),
@@ -112,15 +116,27 @@ impl<'a> Reader<'a> {
             return true;
         }
         let owner = owner_of(path, self.packages);
+        let given = self.variables.leading_to(path, |name| self.may_name(name));
+        // The folder of a package, or one above, is a way to the file, and no more.
+        let is_way =
+            |place: &Utf8Path| place != path && self.packages.iter().any(|one| one.starts_with(place));
+        if given.iter().any(|place| !is_way(place)) {
+            return true;
+        }
+        let leaves = || !given.is_empty() || self.leaves();
         if is_documentation(path, owner) {
             // Whoever lists a folder needs neither a name nor the text `.md`.
-            if self.traits().lists && (path.starts_with(self.package) || self.leaves()) {
+            if self.traits().lists && (path.starts_with(self.package) || leaves()) {
                 return true;
             }
+            // A test may add the kind of a licence to its name.
+            let licence = LICENCES.into_iter().find(|word| name.starts_with(word));
             let top = path.components().next().map(|first| first.as_str()).filter(|top| *top != name);
             let is_in_folder = top.is_some_and(|top| FOLDERS.contains(&top) && self.mentions(top));
             let extension = path.extension().map(|extension| format!(".{extension}"));
-            return is_in_folder || self.may_name(name) || extension.is_some_and(|end| self.mentions(&end));
+            return is_in_folder
+                || self.may_name(licence.unwrap_or(name))
+                || extension.is_some_and(|end| self.mentions(&end));
         }
         if owner.is_some_and(|owner| owner == self.package) {
             let stem = path.file_stem().unwrap_or_default();
@@ -132,13 +148,15 @@ impl<'a> Reader<'a> {
         // What these say is in the executable. Only a program that looks at sources reads them, or one that starts
         // cargo.
         if path.extension() == Some("rs") && owner.is_some() {
-            return self.traits().explores || (is_inside || self.leaves()) && self.may_name(folder);
+            let is_named = || owner.is_some_and(|owner| given.contains(&owner)) || self.may_name(folder);
+            return self.traits().explores || (is_inside || leaves()) && is_named();
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.may_name(name);
         }
         self.traits().climbs
-            || self.traits().explores && (is_inside || self.leaves())
+            || !given.is_empty()
+            || self.traits().explores && (is_inside || leaves())
             || self.may_name(name)
             || self.may_name(folder)
     }
@@ -176,6 +194,16 @@ mod tests {
 
     /// What is asked of an executable with these texts that belongs to a package.
     fn ask<T>(package: &str, texts: &str, is_optimised: bool, ask: impl FnOnce(&Reader<'_>) -> T) -> T {
+        ask_given(package, texts, is_optimised, Variables::default(), ask)
+    }
+
+    fn ask_given<T>(
+        package: &str,
+        texts: &str,
+        is_optimised: bool,
+        variables: Variables<'_>,
+        ask: impl FnOnce(&Reader<'_>) -> T,
+    ) -> T {
         let packages = ["", "leaf", "crates/leaf", "crates/app", "crates/app/derive"];
         let packages = packages.into_iter().map(Utf8PathBuf::from).collect();
         let read = || Ok(Texts::whole(texts.as_bytes()));
@@ -183,6 +211,7 @@ mod tests {
             Utf8Path::new(package),
             &packages,
             Some(traits(texts, is_optimised)),
+            variables,
             &|| false,
             &read,
         ))
@@ -226,6 +255,47 @@ mod tests {
     }
 
     #[test]
+    fn a_licence_is_read_by_a_test_that_names_its_beginning() {
+        for (text, path) in [
+            ("LICENSE-", "crates/app/LICENSE-MIT"),
+            ("LICENCE", "LICENCE.txt"),
+            ("COPYING", "crates/leaf/COPYING.LESSER"),
+        ] {
+            assert!(!may_read(ORDINARY, path) && may_read(&format!("{ORDINARY} {text}"), path), "{path}");
+        }
+        assert!(!may_read(&format!("{ORDINARY} LICENSE"), "README.md"));
+    }
+
+    #[test]
+    fn a_file_that_a_variable_leads_to_is_read() {
+        let may_read = |value: &str, texts: &str, path: &str| {
+            let variables = [("DATA".to_owned(), value.to_owned())];
+            let variables = variables.iter().map(|(name, value)| (name, value));
+            let variables = Variables::new(variables, "crates/app".into(), "/c".into());
+            ask_given("crates/app", texts, false, variables, |reader| reader.may_read(path.into(), false))
+        };
+        let (data, source) = ("crates/leaf/data/a.json", "crates/leaf/src/lib.rs");
+        for (value, path) in [
+            ("/c/crates/leaf/data", data),
+            ("/c/crates/leaf", data),
+            ("/c", data),
+            ("../leaf/src", source),
+            ("README.md", "crates/app/README.md"),
+            ("../../docs", "docs/a.md"),
+            ("/c/Cargo.lock", "Cargo.lock"),
+        ] {
+            assert!(may_read(value, ORDINARY, path), "{value}: {path}");
+            assert!(!may_read("/c/crates/other", ORDINARY, path), "{path}");
+        }
+        for (text, path) in [("leaf", source), ("readdir64", "README.md")] {
+            assert!(may_read("/c", &format!("{ORDINARY} {text}"), path), "{text}: {path}");
+            assert!(!may_read("/c", ORDINARY, path), "the root is a way, and no name: {path}");
+        }
+        assert!(!may_read("", &format!("{ORDINARY} leaf"), source), "there is no way");
+        assert!(may_read("/c/crates/leaf", ORDINARY, source), "a way with the name of the package");
+    }
+
+    #[test]
     fn documentation_is_read_by_a_test_that_lists_its_folder() {
         let lists = format!("{ORDINARY} readdir64");
         assert!(may_read(&lists, "crates/app/README.md") && may_read(&lists, "crates/app/derive/README.md"));
@@ -244,7 +314,8 @@ mod tests {
         let may_read = |texts: &str, has_way_out: bool, path: &str| {
             let (read, way) = (|| Ok(Texts::whole(texts.as_bytes())), || has_way_out);
             let traits = Some(traits(texts, false));
-            Reader::new("crates/app".into(), &packages, traits, &way, &read).may_read(path.into(), false)
+            Reader::new("crates/app".into(), &packages, traits, Variables::default(), &way, &read)
+                .may_read(path.into(), false)
         };
         let source = "crates/leaf/src/lib.rs";
         let names = format!("{ORDINARY} leaf");
@@ -327,8 +398,8 @@ mod tests {
         }
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
         let read = || Ok(Texts::whole(ORDINARY.as_bytes()));
-        let reader =
-            Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &|| false, &read);
+        let traits = Some(traits(ORDINARY, false));
+        let reader = Reader::new("app".into(), &packages, traits, Variables::default(), &|| false, &read);
         assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
@@ -338,14 +409,15 @@ mod tests {
         let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
         let read = || Err(anyhow::anyhow!("cannot be read"));
         let reader =
-            || Reader::new(Utf8Path::new("app"), &packages, Some(traits(ORDINARY, false)), &|| false, &read);
-        let one = reader();
+            |traits| Reader::new("app".into(), &packages, traits, Variables::default(), &|| false, &read);
+        let known = Some(traits(ORDINARY, false));
+        let one = reader(known);
         assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));
         one.checked().unwrap();
-        let one = reader();
+        let one = reader(known);
         let _ = one.may_read(Utf8Path::new("README.md"), false);
         assert_eq!(one.checked().unwrap_err().to_string(), "cannot be read");
-        let other = Reader::new(Utf8Path::new("app"), &packages, None, &|| false, &read);
+        let other = reader(None);
         assert!(other.may_assert(), "without symbols, nobody knows");
         other.checked().unwrap_err();
     }

@@ -10,6 +10,7 @@ use crate::kept_build::KeptBuild;
 use crate::left_out::{LeftOut, Name, SameTests, remove};
 use crate::linked_files;
 use crate::read_files::{Reader, is_for_all};
+use crate::variables::Variables;
 use crate::ways_out::WaysOut;
 use memprof_build::attempts::Build;
 use memprof_build::git::changed_files::changed_files;
@@ -86,8 +87,11 @@ pub(crate) fn leave_out(
     let ways_out = WaysOut::new(repository, &built.commit, &injection);
     let unknown_reach = unknown_reach(&provenances, plan.baseline);
     let (for_all, others) = files_for_all(&provenances, changed);
+    // With the variables of tests and parameters.
+    let variables: BTreeSet<(&String, &String)> = cells.iter().flat_map(|planned| &planned.env).collect();
+    let has_way_out = |package: &Utf8Path| ways_out.has(package);
     let Alike { same, readers, file } =
-        same_executables(&provenances, plan.baseline, &others, &|package| ways_out.has(package), &read)?;
+        same_executables(&provenances, plan.baseline, (&others, &variables), &has_way_out, &read)?;
     let (left_out, readers, files) = match &for_all[..] {
         [] => (remove(cells, &same, entries.len()), readers, file.as_slice()),
         files => (LeftOut::default(), same, files),
@@ -166,12 +170,12 @@ struct Alike<'a> {
     file: Option<Utf8PathBuf>,
 }
 
-/// Compares the executables. `has_way_out` says whether a package's sources leave its folder, and `read` returns an
+/// Compares the executables. `variables` are those of the planned tests, `has_way_out` says whether a package's sources leave its folder, and `read` returns an
 /// executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
-    changed: &BTreeSet<Utf8PathBuf>,
+    (changed, variables): (&BTreeSet<Utf8PathBuf>, &BTreeSet<(&String, &String)>),
     has_way_out: &dyn Fn(&Utf8Path) -> bool,
     read: &dyn Fn(&Executable) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<Alike<'a>> {
@@ -193,7 +197,10 @@ fn same_executables<'a>(
         let Some(tests) = same_tests(executable, builds).filter(|_| !package.is_absolute()) else { continue };
         let read = || Ok(Texts::of(&read(executable)?));
         let has_way_out = || has_way_out(package);
-        let reader = Reader::new(package, &packages, executable.traits, &has_way_out, &read);
+        let of_build = own.key_inputs.environment.iter().chain(&executable.environment);
+        let all = of_build.chain(variables.iter().copied());
+        let variables = Variables::new(all, package, &own.key_inputs.checkout);
+        let reader = Reader::new(package, &packages, executable.traits, variables, &has_way_out, &read);
         let reads_other =
             builds.iter().any(|other| reads_other_output(&reader, executable, &tests, own, other));
         if reader.may_assert() || reads_other {
@@ -397,7 +404,8 @@ mod tests {
         change(&mut new);
         let changed = files.iter().map(Utf8PathBuf::from).collect();
         let read = |_: &Executable| Ok(texts.as_bytes().to_vec());
-        let Alike { same, .. } = same_executables(&[&old, &new], 0, &changed, &|_| false, &read).unwrap();
+        let Alike { same, .. } =
+            same_executables(&[&old, &new], 0, (&changed, &BTreeSet::new()), &|_| false, &read).unwrap();
         same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
     }
 
@@ -417,7 +425,8 @@ mod tests {
         assert_eq!(run_for(&[], &["ci/a.sh".into()]), None, "no test has the same code");
         let changed = BTreeSet::from(["app/README.md".into(), "app/tests/data.json".into()]);
         let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
-        let alike = same_executables(&[&build, &build], 0, &changed, &|_| false, &read).unwrap();
+        let alike =
+            same_executables(&[&build, &build], 0, (&changed, &BTreeSet::new()), &|_| false, &read).unwrap();
         assert_eq!(alike.readers.into_keys().map(|(package, ..)| package).collect::<Vec<_>>(), ["app"]);
         assert_eq!(alike.file.as_deref(), Some(Utf8Path::new("app/tests/data.json")));
     }
@@ -432,6 +441,30 @@ mod tests {
         assert_eq!(same_if(|new| new.executables[0].code = None, &[]), "leaf tool");
         assert_eq!(same_if(|_| {}, &["leaf/data.json"]), "app tool");
         assert_eq!(same_if(|_| {}, &["data/input.json"]), "", "any test may read it");
+    }
+
+    #[test]
+    fn a_file_that_a_variable_of_cargo_or_of_the_settings_names_may_be_read() {
+        let same_with = |change: fn(&mut Provenance)| {
+            let mut build = build_with(TEXTS);
+            build.local_packages.insert("other".into());
+            change(&mut build);
+            let changed = BTreeSet::from(["other/data/a.txt".into()]);
+            let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
+            let alike =
+                same_executables(&[&build, &build], 0, (&changed, &BTreeSet::new()), &|_| false, &read)
+                    .unwrap();
+            alike.same.into_keys().map(|(package, ..)| package).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(same_with(|_| {}), "app leaf tool");
+        let of_cargo = |build: &mut Provenance| {
+            build.executables[0].environment.insert("DATA".into(), "/c/other/data".into());
+        };
+        assert_eq!(same_with(of_cargo), "leaf tool");
+        let of_settings = |build: &mut Provenance| {
+            build.key_inputs.environment.insert("DATA".into(), "../other/data".into());
+        };
+        assert_eq!(same_with(of_settings), "");
     }
 
     #[test]
@@ -452,7 +485,7 @@ mod tests {
             let changed = files.iter().map(Utf8PathBuf::from).collect();
             let read = |_: &Executable| Ok(TEXTS.as_bytes().to_vec());
             let Alike { mut same, .. } =
-                same_executables(&[old, new], 0, &changed, &|_| false, &read).unwrap();
+                same_executables(&[old, new], 0, (&changed, &BTreeSet::new()), &|_| false, &read).unwrap();
             same.remove(&name(&old.executables[0])).map(|tests| format!("{tests:?}"))
         };
         let same = |new: &Provenance, files: &[&str]| same_as(&old, new, files);
