@@ -17,21 +17,22 @@ pub(crate) fn find(
     messages: &Messages,
     checkout: &Utf8Path,
 ) -> Option<BTreeSet<Utf8PathBuf>> {
-    let checkout = checkout.canonicalize_utf8().ok()?;
+    let root = checkout.canonicalize_utf8().ok()?;
+    // The way to the checkout may have links that are no part of it.
+    let in_root =
+        |path: &Utf8Path| path.strip_prefix(checkout).map_or(path.to_owned(), |path| root.join(path));
     let mut watched = BTreeSet::new();
     for file in included {
-        watched.extend(places(file)?);
+        watched.extend(places(&in_root(file))?);
     }
     // What the build itself wrote does not change with the commit.
-    watched.retain(|path| path.starts_with(&checkout));
+    watched.retain(|path| path.starts_with(&root));
     for script in &messages.scripts {
         for path in named_by(script, messages)? {
-            watched.extend(places(&path)?);
-            watched.extend(linked_from(&path)?);
+            watched.extend(places_below(&in_root(&path), &root)?);
         }
     }
-    // A script that looks outside may look at git's own files, which change with each commit.
-    watched.into_iter().map(|path| Some(path.strip_prefix(&checkout).ok()?.to_owned())).collect()
+    watched.into_iter().map(|path| Some(path.strip_prefix(&root).ok()?.to_owned())).collect()
 }
 
 /// Returns the files and folders whose change lets cargo run a build script again.
@@ -78,28 +79,58 @@ pub(crate) fn told_in(output: &str) -> Told {
     }
 }
 
-/// Returns where a path is, and where it leads to if it is a link. `None` if nothing is there: cargo then never
-/// takes the build for fresh.
-fn places(path: &Utf8Path) -> Option<[Utf8PathBuf; 2]> {
-    let target = path.canonicalize_utf8().ok()?;
-    let own = match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => folder.canonicalize_utf8().ok()?.join(name),
-        // It ends with `..`.
-        _ => target.clone(),
-    };
-    Some([own, target])
-}
+/// How many links the operating system follows at most.
+const MOST_LINKS: usize = 40;
 
-/// Returns where the links in a folder lead to.
-fn linked_from(folder: &Utf8Path) -> Option<Vec<Utf8PathBuf>> {
-    let mut targets = Vec::new();
-    for entry in WalkDir::new(folder).follow_root_links(true) {
-        let entry = entry.ok()?;
-        if entry.file_type().is_symlink() {
-            targets.push(paths::utf8(entry.into_path()).ok()?.canonicalize_utf8().ok()?);
+/// Returns each link on the way that a path leads, and last where it ends. `None` if nothing is there: cargo then never
+/// takes the build for fresh.
+fn places(path: &Utf8Path) -> Option<Vec<Utf8PathBuf>> {
+    let reversed = |path: &Utf8Path| path.components().rev().map(|part| part.to_string()).collect::<Vec<_>>();
+    let mut places = Vec::new();
+    // This has no link, so `..` is the folder above.
+    let mut walked = Utf8PathBuf::new();
+    let mut rest = reversed(path);
+    while let Some(part) = rest.pop() {
+        let next = walked.join(&part);
+        match &*part {
+            "." => {}
+            ".." => drop(walked.pop()),
+            _ if next.is_symlink() => {
+                rest.extend(reversed(&next.read_link_utf8().ok()?));
+                places.push(next);
+            }
+            _ => walked = next,
+        }
+        if places.len() > MOST_LINKS {
+            return None;
         }
     }
-    Some(targets)
+    walked.exists().then(|| places.into_iter().chain([walked]).collect())
+}
+
+/// Returns the places of a path, and those of all links in the folder that it leads to. `None` if one of them is not
+/// in the checkout: a script that looks outside may look at git's own files, which change with each commit.
+fn places_below(path: &Utf8Path, root: &Utf8Path) -> Option<BTreeSet<Utf8PathBuf>> {
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut paths = vec![path.to_owned()];
+    while let Some(path) = paths.pop() {
+        let places = places(&path)?;
+        if !places.iter().all(|place| place.starts_with(root)) {
+            return None;
+        }
+        let end = places.last()?.clone();
+        found.extend(places);
+        if seen.insert(end.clone()) {
+            for entry in WalkDir::new(end) {
+                let entry = entry.ok()?;
+                if entry.file_type().is_symlink() {
+                    paths.push(paths::utf8(entry.into_path()).ok()?);
+                }
+            }
+        }
+    }
+    Some(found)
 }
 
 #[cfg(test)]
@@ -122,22 +153,49 @@ mod tests {
     }
 
     #[test]
-    fn a_path_counts_where_it_is_and_where_its_links_lead() {
+    fn a_path_counts_where_it_is_and_each_link_on_its_way() {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
-        fs_err::create_dir_all(root.join("p/src")).unwrap();
-        fs_err::write(root.join("README.md"), "").unwrap();
-        fs_err::os::unix::fs::symlink("../README.md", root.join("p/README.md")).unwrap();
+        let link = |to: &str, from: &str| fs_err::os::unix::fs::symlink(to, root.join(from)).unwrap();
+        for made in ["p/src", "q", "docs/v1"] {
+            fs_err::create_dir_all(root.join(made)).unwrap();
+        }
+        fs_err::write(root.join("docs/v1/a.md"), "").unwrap();
+        for (to, from) in [
+            ("./v1", "docs/now"),
+            ("now/a.md", "docs/a.md"),
+            ("../docs/a.md", "p/README.md"),
+            ("../p", "q/folder"),
+            ("loop", "loop"),
+            ("/", "outside"),
+        ] {
+            link(to, from);
+        }
         let included = |path: &str| {
             let files = BTreeSet::from([root.join(path)]);
             let found = find(&files, &Messages::default(), &root)?;
             Some(found.into_iter().map(Utf8PathBuf::into_string).collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(included("p/src/../README.md").unwrap(), "README.md p/README.md");
+        let way = "docs/a.md docs/now docs/v1/a.md";
+        assert_eq!(included("p/src/../README.md").unwrap(), format!("{way} p/README.md"));
         assert_eq!(included("p/src/..").unwrap(), "p");
-        assert_eq!(included("p/absent.md"), None);
-        assert_eq!(linked_from(&root.join("p")).unwrap(), [root.join("README.md")]);
-        fs_err::remove_file(root.join("README.md")).unwrap();
-        assert_eq!(linked_from(&root.join("p")), None, "the link leads nowhere");
+        assert_eq!(included("q/folder/src").unwrap(), "p/src q/folder");
+        assert_eq!(included("outside/").unwrap(), "outside");
+        for nowhere in ["p/absent.md", "loop"] {
+            assert_eq!(included(nowhere), None, "{nowhere}");
+        }
+        let below = |path: &str| {
+            let found = places_below(&root.join(path), &root)?;
+            let found = found.iter().map(|path| path.strip_prefix(&root).unwrap().as_str());
+            Some(found.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(below("p/src").unwrap(), "p/src");
+        assert_eq!(below("p").unwrap(), format!("{way} p p/README.md"));
+        assert_eq!(below("q").unwrap(), format!("{way} p p/README.md q q/folder"));
+        link("../q", "p/back");
+        assert_eq!(below("p").unwrap(), format!("{way} p p/README.md p/back q q/folder"));
+        assert_eq!(below("outside"), None);
+        fs_err::remove_file(root.join("docs/v1/a.md")).unwrap();
+        assert_eq!(below("q"), None, "the link leads nowhere");
     }
 }
