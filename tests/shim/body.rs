@@ -204,6 +204,21 @@ fn a_body_that_leaves_the_process_has_a_whole_log() {
 }
 
 #[test]
+fn what_a_body_that_leaves_the_process_left_behind_is_not_known() {
+    let executable = tests(&[]);
+    for blocks in [None, Some("headers"), Some("table")] {
+        let run = marked(&executable, "leaves_the_process");
+        let record = blocks.into_iter().fold(run, |run, blocks| run.env("MEMPROF_STACKS", blocks)).succeed();
+        assert_eq!(record.figure("start", "heap.live"), 0);
+        let metrics = &record.checkpoint("done")["metrics"];
+        assert!(metrics.get("heap.live").is_none(), "exit frees what was there before: {metrics}");
+        let absent = record.events("absent").into_iter().find(|line| line["metric"] == "heap.live").unwrap();
+        let reason = absent["reason"].as_str().unwrap();
+        assert!(reason.starts_with("the test left the process before its body ended"), "{reason}");
+    }
+}
+
+#[test]
 fn a_wrong_address_is_refused() {
     let record = unmarked(&tests(&[]), "nothing").env("MEMPROF_BODY", "address").succeed();
     assert_eq!(beginning(&record), ("process", Some("an address cannot be read")));

@@ -85,6 +85,11 @@ pub(crate) fn is_before_body() -> bool {
     phase() == BEFORE
 }
 
+/// Whether the body runs. It also does when it has left the process.
+pub(crate) fn is_in_body() -> bool {
+    phase() == BODY
+}
+
 /// The body begins.
 pub(crate) fn begin_body() {
     PHASE.store(BODY, Ordering::Release);

@@ -27,3 +27,8 @@ pub(crate) fn has_ended() -> bool {
 pub(crate) fn may_claim() -> bool {
     true
 }
+
+#[inline(always)]
+pub(crate) fn is_in_body() -> bool {
+    false
+}

@@ -71,6 +71,7 @@ pub(crate) fn finish() {
     }
     if let Some(mut recorder) = hold_at_any_time() {
         recorder.begin_with_process("the test's body did not begin");
+        recorder.sources.heap.end();
         recorder.sources.gpu.end();
         let mut mark = recorder.mark_of_checkpoint();
         mark.time = recorder.ended.unwrap_or(mark.time);

@@ -14,7 +14,7 @@ use crate::sources::resident::Resident;
 /// All sources. A checkpoint reads them in this order; the heap comes first because it changes
 /// fastest.
 pub(crate) struct Sources {
-    heap: HeapMetrics,
+    pub(crate) heap: HeapMetrics,
     faults: PageFaults,
     resident: Resident,
     pub(crate) malloc: Malloc,

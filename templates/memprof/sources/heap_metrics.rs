@@ -1,6 +1,7 @@
 //! `heap.live`, `heap.peak`, `heap.allocated` and `heap.count`, from the tracking allocator's
 //! counts; on request `heap.before`, the live bytes when the test's body began.
 
+use crate::blocks::owner;
 use crate::heap::{allocator, counts};
 use crate::log::environment::Environment;
 use crate::metrics::metric::{Catalogue, Index, Kind, Metric, Values};
@@ -15,6 +16,10 @@ const BEFORE: &str = "heap.before";
 /// Why levels are missing from some checkpoint on.
 const LOST: &str = "Rust freed more bytes than it had allocated: memory of C's malloc, for example by \
                     Vec::from_raw_parts; free it with C's free";
+
+/// Why `heap.live` is missing at `done`.
+const LEFT: &str = "the test left the process before its body ended, for example by std::process::exit, \
+                    which frees memory from before the body";
 
 /// No process has so many bytes. The live bytes have 48 bits, so less than nothing is more than this.
 const MOST: u64 = 1 << 47;
@@ -32,6 +37,9 @@ pub(crate) struct HeapMetrics {
     before_index: Option<Index>,
     /// Whether the live bytes were below zero. What is missing then is not known, so they stay unknown.
     is_unbalanced: bool,
+    /// Whether the process ended in the test's body. It then freed blocks from before the body, and which
+    /// ones is not known.
+    has_left: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -44,11 +52,23 @@ struct Indices {
 
 impl HeapMetrics {
     pub(crate) const fn new() -> Self {
-        Self { tracked: None, raised: 0, before: None, before_index: None, is_unbalanced: false }
+        Self {
+            tracked: None,
+            raised: 0,
+            before: None,
+            before_index: None,
+            is_unbalanced: false,
+            has_left: false,
+        }
     }
 }
 
 impl HeapMetrics {
+    /// The process ends.
+    pub(crate) fn end(&mut self) {
+        self.has_left = owner::is_in_body();
+    }
+
     fn open_before(&mut self, environment: &Environment, catalogue: &mut Catalogue) {
         match environment.body() {
             _ if stack_recording::are_recorded() => {
@@ -111,10 +131,16 @@ impl Source for HeapMetrics {
                 !stack_recording::are_recorded() && read.map_or(false, |(epoch, _)| epoch.live > MOST);
             let levels = read.filter(|_| !self.is_unbalanced);
             let raised = self.raised;
-            values.set(indices.live, levels.map(|(epoch, _)| epoch.live.wrapping_add(raised)));
+            let live = levels.filter(|_| !self.has_left);
+            values.set(indices.live, live.map(|(epoch, _)| epoch.live.wrapping_add(raised)));
             values.set(indices.peak, levels.map(|(epoch, _)| epoch.peak.wrapping_add(raised)));
             values.set(indices.allocated, read.map(|(_, totals)| totals.bytes));
             values.set(indices.count, read.map(|(_, totals)| totals.blocks));
         }
+    }
+
+    fn why_lost(&self, index: Index) -> Option<&'static str> {
+        let is_live = self.tracked.map_or(false, |indices| index == indices.live);
+        if is_live && self.has_left && !self.is_unbalanced { Some(LEFT) } else { None }
     }
 }
