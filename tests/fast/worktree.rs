@@ -215,6 +215,38 @@ fn equal_content_of_the_working_tree_is_an_equal_commit() {
 }
 
 #[test]
+fn target_folders_that_git_does_not_ignore_are_no_part_of_the_working_tree() {
+    let user = package();
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag created by cargo.\n";
+    user.write("target/CACHEDIR.TAG", tag);
+    user.write("target/debug/output", "built");
+    let setting = Setting::new(&user);
+    let files = || every_byte(user.root(), |_| false).into_keys().collect::<Vec<_>>();
+    let before = files();
+    assert_eq!(setting.revision(".").commit, user.git(["rev-parse", "HEAD"]), "nothing else is there");
+    assert_eq!(files(), before);
+
+    user.write("new/src/lib.rs", "// new\n");
+    user.write("new/target*/CACHEDIR.TAG", tag);
+    user.write("new/target*/output", "built");
+    user.write("other/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n");
+    user.write("other/data", "of another program\n");
+    user.write("mixed/tracked", "tracked\n");
+    user.git(["add", "mixed"]);
+    user.write("mixed/CACHEDIR.TAG", tag);
+    user.write("mixed/untracked.rs", "// untracked\n");
+    let path = setting.check_out(".");
+    for there in ["new/src/lib.rs", "other/CACHEDIR.TAG", "other/data", "mixed/untracked.rs"] {
+        assert!(path.join(there).exists(), "{there}");
+    }
+    for left_out in ["target", "new/target*"] {
+        assert!(!path.join(left_out).exists(), "{left_out}");
+    }
+    user.git(["add", "--force", "target"]);
+    assert!(setting.check_out(".").join("target/debug/output").exists(), "git tracks it");
+}
+
+#[test]
 fn a_change_within_the_tick_of_the_clock_in_which_the_index_was_written_is_seen() {
     let user = package();
     let setting = Setting::new(&user);

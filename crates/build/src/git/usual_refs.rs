@@ -3,6 +3,7 @@
 
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
+use crate::git::working_tree::without_target_folders;
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::request::RefRequest;
 use memprof_support::advice::Advice;
@@ -152,8 +153,15 @@ fn commit(repository: &Repository, spec: &str) -> anyhow::Result<Option<String>>
 
 /// Whether the working tree differs from `HEAD`, with untracked files.
 fn has_changes(repository: &Repository) -> anyhow::Result<bool> {
-    let status = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=normal"];
-    Ok(!repository.git().args(status).run()?.stdout.is_empty())
+    let status =
+        ["--no-optional-locks", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
+    let listed = repository.git().args(status).run()?.stdout;
+    let items = listed.split_inclusive(|byte| *byte == 0);
+    // None if a tracked file changed.
+    match items.map(|item| item.strip_prefix(b"?? ")).collect() {
+        Some(untracked) => Ok(!without_target_folders(repository, untracked)?.is_empty()),
+        None => Ok(true),
+    }
 }
 
 #[cfg(test)]
@@ -202,6 +210,10 @@ mod tests {
         let place = Place::new();
         assert_eq!(place.usual(), "HEAD: HEAD, the only commit");
         place.commit("two");
+        assert_eq!(place.usual(), "HEAD~1 HEAD: the last commit of main with the one before");
+        fs_err::create_dir(place.root.join("target")).unwrap();
+        let tag = "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag created by cargo.\n";
+        fs_err::write(place.root.join("target/CACHEDIR.TAG"), tag).unwrap();
         assert_eq!(place.usual(), "HEAD~1 HEAD: the last commit of main with the one before");
         fs_err::write(place.root.join("new"), "x").unwrap();
         assert_eq!(place.usual(), "HEAD .: the working tree with HEAD");

@@ -1,4 +1,5 @@
-//! Commits the user's working tree, with uncommitted and untracked files, but without ignored ones.
+//! Commits the user's working tree, with uncommitted and untracked files, but without ignored ones and
+//! cargo's target folders.
 //!
 //! Git uses a temporary copy of the user's index, which does not change by a byte. Equal content on
 //! an equal `HEAD` gives an equal commit.
@@ -127,13 +128,15 @@ impl TemporaryIndex<'_> {
         Ok(())
     }
 
-    /// Adds changed, deleted and untracked files. Nested repositories that are not submodules are
-    /// left out: git would record their commit, which this repository lacks.
+    /// Adds changed, deleted and untracked files. Target folders are left out, and so are nested
+    /// repositories that are not submodules: git would record their commit, which this repository lacks.
     fn add_everything(&self, sink: &dyn Sink) -> anyhow::Result<()> {
         self.git(&["add", "--update"]).run()?;
         let others = self.git(&["ls-files", "--others", "--exclude-standard", "-z"]).run()?;
-        let items = others.stdout.split_inclusive(|byte| *byte == 0);
-        let (nested, files): (Vec<_>, Vec<_>) = items.partition(|item| item.ends_with(b"/\0"));
+        let items = others.stdout.split_inclusive(|byte| *byte == 0).collect();
+        let (nested, files): (Vec<_>, Vec<_>) = without_target_folders(self.repository, items)?
+            .into_iter()
+            .partition(|item| item.ends_with(b"/\0"));
         self.git(&["update-index", "--add", "-z", "--stdin"]).input(files.concat()).run()?;
         for path in nul_separated(&nested.concat()) {
             sink.emit(Event::Warning {
@@ -145,6 +148,33 @@ impl TemporaryIndex<'_> {
         }
         Ok(())
     }
+}
+
+/// Leaves out what is in target folders, among untracked paths of `-z` output. cargo tags them. A folder in
+/// which git tracks a file is not only cargo's.
+pub(crate) fn without_target_folders<'a>(
+    repository: &Repository,
+    mut items: Vec<&'a [u8]>,
+) -> anyhow::Result<Vec<&'a [u8]>> {
+    let mut folders = Vec::new();
+    for item in &items {
+        let folder = item.strip_suffix(b"CACHEDIR.TAG\0");
+        let Some(folder) = folder.filter(|folder| folder.ends_with(b"/")) else { continue };
+        let tag = repository.root().as_std_path().join(without_nul(item));
+        if tag.is_file() && is_of_cargo(&fs_err::read(tag)?) {
+            let tracked = ["--literal-pathspecs", "ls-files", "-z", "--"];
+            let tracked = repository.git().args(tracked).arg(OsStr::from_bytes(folder)).run()?;
+            folders.extend(tracked.stdout.is_empty().then_some(folder));
+        }
+    }
+    items.retain(|item| !folders.iter().any(|folder| item.starts_with(folder)));
+    Ok(items)
+}
+
+/// Whether a `CACHEDIR.TAG` is from cargo. Other programs write such files, too.
+fn is_of_cargo(tag: &[u8]) -> bool {
+    tag.starts_with(b"Signature: 8a477f597d28d172789f06886806bc55")
+        && memchr::memmem::find(tag, b"created by cargo").is_some()
 }
 
 /// Returns the path of an item of `-z` output. It may not be UTF-8.
