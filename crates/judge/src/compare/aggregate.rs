@@ -262,9 +262,7 @@ impl Column<'_> {
 
 /// Returns the repeats of runs, if each got the random numbers of its round.
 fn rounds(runs: &[(usize, &Run)]) -> Vec<u32> {
-    let has_same = |run: &Run| run.measurement.causes.is_some_and(|causes| causes.has_same_numbers);
-    let repeats = runs.iter().map(|(_, run)| has_same(run).then_some(run.record.repeat));
-    repeats.collect::<Option<_>>().unwrap_or_default()
+    runs.iter().map(|(_, run)| run.round()).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn is_single_threaded(run: &Run) -> bool {

@@ -104,6 +104,12 @@ impl Run {
         !is_left_out && self.trouble().is_some()
     }
 
+    /// Returns the round whose random numbers the run got; `None` if it got others. Runs of one round belong together.
+    pub fn round(&self) -> Option<u32> {
+        let causes = self.measurement.causes.filter(|causes| causes.has_same_numbers);
+        causes.map(|_| self.record.repeat)
+    }
+
     /// Returns why the figures of this run cannot be compared; `None` if they can.
     pub fn trouble(&self) -> Option<String> {
         let outcome = &self.record.outcome;

@@ -4,4 +4,4 @@
 pub mod kinds;
 pub mod limits;
 pub mod significance;
-pub(crate) mod statistics;
+pub mod statistics;

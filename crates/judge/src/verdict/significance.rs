@@ -15,7 +15,7 @@ pub const LOOKS: [u32; 6] = [1, 2, CONFIRMED, 6, 10, 15];
 
 /// The number of equal samples a side that confirms a change. If a figure takes one of two values
 /// at random, two samples a side look like a change once in 8 times, four samples once in 128.
-pub(crate) const CONFIRMED: u32 = 4;
+pub const CONFIRMED: u32 = 4;
 
 /// [`LOOKS`] at the new side, if a saved baseline has [`ENOUGH`] samples.
 pub(crate) const LOOKS_AFTER_SAVED: [u32; 6] = [1, 2, CONFIRMED_AFTER_SAVED, 6, 10, 15];
@@ -160,7 +160,7 @@ fn judge_on(
 ///
 /// Six pairs that differ by chance in the same direction are too likely for a rank test. So pairs show
 /// a change only if they all show the same one.
-pub(crate) fn judge_pairs(
+pub fn judge_pairs(
     baseline: &[i64],
     candidate: &[i64],
     thresholds: &Thresholds,

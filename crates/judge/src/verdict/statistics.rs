@@ -28,7 +28,7 @@ pub(crate) fn middle(sorted: &[i128]) -> Option<i128> {
 }
 
 /// Returns the difference between the highest and the lowest value.
-pub(crate) fn spread(values: &[i64]) -> u64 {
+pub fn spread(values: &[i64]) -> u64 {
     let (least, greatest) = (values.iter().min(), values.iter().max());
     least.zip(greatest).map_or(0, |(least, greatest)| greatest.abs_diff(*least))
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::markdown_text::escape_but_hashes;
 use crate::text::{difference, figure, percent};
 use memprof_judge::compare::comparison::Delta;
-use memprof_plan::metric::Unit;
+use memprof_plan::metric::{self, Unit};
 use memprof_plan::quantity::Threshold;
 use memprof_run::bisect::linear_search::{SearchGoal, StepKind};
 use memprof_run::bisect::observations::HasChanged;
@@ -55,22 +55,27 @@ fn as_text(line: &str) -> String {
 
 /// Returns the answer if no step was found.
 fn no_step(report: &SearchReport) -> Option<String> {
-    let metric = report.query.described();
+    let described = report.query.described();
     let threshold = threshold(&report.threshold, report.unit);
     let (good, bad) = (&report.good.name, &report.bad.name);
     match report.result {
         Some(SearchResult::Same) => Some(format!(
-            "{good} and {bad} do not differ in {metric} by more than {threshold}: {}\n\
+            "{good} and {bad} do not differ in {described} by more than {threshold}: {}\n\
              A growth that a later commit undoes does not show here; `cargo memprof history` shows each commit.",
             ends(report)
         )),
         Some(SearchResult::Unclear) => Some(format!(
-            "Noise hides whether {good} and {bad} differ in {metric} by more than {threshold}: {}\n\
-             Raise --threshold, or choose an exact metric such as heap.peak.",
-            ends(report)
+            "Noise hides whether {good} and {bad} differ in {described} by more than {threshold}: {}\n\
+             Raise --threshold, or {}.",
+            ends(report),
+            if metric::known(&report.query.metric).is_counted() {
+                "run each commit more often with --repeat"
+            } else {
+                "choose an exact metric such as heap.peak"
+            }
         )),
         None if report.steps.is_empty() => {
-            Some(format!("No commit changed {metric} by more than {threshold}."))
+            Some(format!("No commit changed {described} by more than {threshold}."))
         }
         None | Some(SearchResult::Found) => None,
     }
@@ -256,4 +261,23 @@ pub(crate) fn threshold(threshold: &Threshold, unit: Unit) -> String {
     let absolute = threshold.bytes.map(|amount| figure(i64::try_from(amount).unwrap_or(i64::MAX), unit));
     let parts: Vec<String> = percent.into_iter().chain(absolute).collect();
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bisect::headline::samples::report;
+
+    #[test]
+    fn no_metric_is_advised_instead_of_an_exact_one() {
+        let advice = |metric: &str| {
+            let mut report = report(&json!("unclear"), &[]);
+            report.query.metric = metric.to_owned();
+            no_step(&report).unwrap().lines().last().unwrap().to_owned()
+        };
+        assert_eq!(advice("cpu.peak"), "Raise --threshold, or choose an exact metric such as heap.peak.");
+        assert_eq!(advice("heap.peak"), "Raise --threshold, or run each commit more often with --repeat.");
+    }
 }

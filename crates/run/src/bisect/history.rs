@@ -54,7 +54,7 @@ pub(crate) fn predecessors(
             Merges::Name => lineage.parent_on_way(commit, &after_good).into_iter().collect(),
         }
     };
-    let figure = |commit: usize| i128::from(observations.median(commit).unwrap_or_default());
+    let figure = |commit: usize| i128::from(observations.figure(commit).unwrap_or_default());
     let before = |commit: usize| {
         // The sides, that of the first parent first.
         let (mut sides, mut gap) = (Vec::new(), BTreeSet::new());

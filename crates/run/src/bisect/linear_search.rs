@@ -284,7 +284,7 @@ impl LinearSearch<'_> {
             if self.must_repeat(commit, self.rule.least_runs(self.observations)) {
                 return Err(NextMeasurement::Repeat(commit));
             }
-            Ok(self.observations.median(commit).unwrap_or_default())
+            Ok(self.observations.figure(commit).unwrap_or_default())
         };
         Ok(Delta::between(value(low)?, value(high)?).difference)
     }
@@ -343,18 +343,20 @@ mod tests {
                     assert!(remaining.commits <= commits && remaining.steps <= commits);
                     measured += 1;
                     let run = figure(commit, 0);
-                    observations.record(
-                        commit,
-                        run.map_or(Observation::Skipped, |run| Observation::Samples(vec![run])),
-                    );
+                    match run {
+                        Some(value) => observations.record_runs(commit, &[(Some(0), value)]),
+                        None => observations.record(commit, Observation::Skipped),
+                    }
                 }
                 Err(NextMeasurement::Repeat(commit)) => {
-                    let mut samples = observations.samples(commit).unwrap().to_vec();
-                    samples.extend(figure(commit, runs[commit]));
+                    let values: Vec<i64> = observations.samples(commit).unwrap().to_vec();
+                    let mut samples: Vec<_> = (0..).map(Some).zip(values).collect();
+                    let round = u32::try_from(runs[commit]).ok();
+                    samples.extend(figure(commit, runs[commit]).map(|value| (round, value)));
                     runs[commit] += 1;
                     assert!(runs[commit] <= 10);
                     observations.note_runs(commit, runs[commit]);
-                    observations.record(commit, Observation::Samples(samples));
+                    observations.record_runs(commit, &samples);
                 }
             }
         }
@@ -455,6 +457,22 @@ mod tests {
             }
         }
         assert!(exact >= 50, "{exact} of 58");
+    }
+
+    #[test]
+    fn random_numbers_of_a_round_cost_no_runs() {
+        for step in 1..30 {
+            for goal in [SearchGoal::Largest, SearchGoal::First, SearchGoal::All] {
+                let mut runs = 0;
+                let (found, measured) = searched(30, goal, 30, |commit, run| {
+                    runs += 1;
+                    let input = blake3::hash(&run.to_le_bytes()).as_bytes()[0];
+                    Some(1000 * i64::from(input) + if commit >= step { 100 } else { 0 })
+                });
+                assert_eq!(steps(&found), [(step - 1, step)], "{goal:?}");
+                assert!(runs <= measured + 4, "{runs} runs of {measured} commits");
+            }
+        }
     }
 
     /// Figures that only grow, and which commits cannot be measured. The ends always can.

@@ -290,7 +290,7 @@ fn is_measured(
 }
 
 fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
-    let value = |commit| observations.median(commit).unwrap_or_default();
+    let value = |commit| observations.figure(commit).unwrap_or_default();
     Delta::between(value(before), value(after)).difference
 }
 

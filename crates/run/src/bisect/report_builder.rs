@@ -108,7 +108,7 @@ impl ReportBuilder<'_> {
         let end = |commit: usize, name: &str| NamedCommit {
             name: name.to_owned(),
             facts: facts[&commit].clone(),
-            value: observations.median(commit),
+            value: observations.figure(commit),
         };
         let mut report = SearchReport {
             version: report_data::VERSION,
@@ -162,7 +162,7 @@ impl ReportBuilder<'_> {
     }
 
     fn step(&self, step: &HistoryStep, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
-        let value = |commit| self.track().observations.median(commit).unwrap_or_default();
+        let value = |commit| self.track().observations.figure(commit).unwrap_or_default();
         let delta = Delta::between(value(step.before), value(step.after));
         let hash = |commit: usize| self.plan.revisions[commit].commit.as_str();
         let candidate = |&commit: &usize| Candidate {
@@ -208,8 +208,8 @@ impl ReportBuilder<'_> {
     ) -> MeasuredCommit {
         let (runner, track) = (self.runner, self.track());
         let effort = runner.record.efforts.iter().find(|effort| effort.commit == commit);
-        let value = track.observations.median(commit);
-        let before = compared_with.and_then(|before| track.observations.median(before));
+        let value = track.observations.figure(commit);
+        let before = compared_with.and_then(|before| track.observations.figure(before));
         let tag = match &runner.record.task {
             Task::History { tags, .. } => {
                 tags.iter().find(|(tagged, _)| *tagged == commit).map(|(_, name)| name.clone())

@@ -144,7 +144,7 @@ pub struct MeasuredCommit {
     pub facts: CommitFacts,
     /// The tag, if tags were measured.
     pub tag: Option<String>,
-    /// The figure, the median of the runs.
+    /// The figure: the median of the runs, or that of one round if figures are compared round by round.
     pub value: Option<i64>,
     /// The figure of each run.
     pub samples: Vec<i64>,

@@ -67,7 +67,7 @@ impl Track {
                         ExpectedSource::Is(expected) if *expected != figure.source => {
                             reason = Some(other_source(figure.source.as_deref(), expected.as_deref()));
                         }
-                        _ => samples.push(figure.value),
+                        _ => samples.push((run.round(), figure.value)),
                     }
                 }
                 Err(problem) => reason = reason.or(Some(explained(run, &problem))),
@@ -75,7 +75,7 @@ impl Track {
         }
         if !samples.is_empty() {
             self.reasons.remove(&commit);
-            self.observations.record(commit, Observation::Samples(samples));
+            self.observations.record_runs(commit, &samples);
         } else if let Some(reason) = reason {
             self.skip(commit, reason);
         }

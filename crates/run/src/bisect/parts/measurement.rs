@@ -225,7 +225,7 @@ impl PartMeasurement<'_> {
     }
 
     fn value(&self, commit: usize) -> Option<i128> {
-        self.observations.median(commit).map(i128::from)
+        self.observations.figure(commit).map(i128::from)
     }
 
     /// One commit's figure minus another's.

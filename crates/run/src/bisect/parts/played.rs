@@ -40,7 +40,7 @@ impl Played {
     fn play(&mut self, figure: impl Fn(&Parts, usize) -> Option<i64>) -> Shares {
         for end in [BASELINE, CANDIDATE] {
             let value = figure(&self.search.variants[end], 0).expect("a figure");
-            self.observations.record(end, Observation::Samples(vec![value]));
+            self.observations.record_runs(end, &[(Some(0), value)]);
         }
         for _ in 0..500 {
             let Some(step) = self.measurement().next() else {
@@ -59,13 +59,16 @@ impl Played {
                     self.search.variants.push(kept);
                     let commit = self.search.variants.len() - 1;
                     self.observations.grow(commit + 1);
-                    let found = found.map_or(Observation::Skipped, |one| Observation::Samples(vec![one]));
-                    self.observations.record(commit, found);
+                    match found {
+                        Some(value) => self.observations.record_runs(commit, &[(Some(0), value)]),
+                        None => self.observations.record(commit, Observation::Skipped),
+                    }
                 }
                 Step::Repeat(commit) => {
                     let mut samples = self.observations.samples(commit).expect("a figure").to_vec();
                     samples.push(figure(&self.search.variants[commit], samples.len()).expect("a figure"));
-                    self.observations.record(commit, Observation::Samples(samples));
+                    let runs: Vec<_> = (0..).map(Some).zip(samples).collect();
+                    self.observations.record_runs(commit, &runs);
                 }
             }
         }
@@ -272,6 +275,18 @@ fn a_figure_that_takes_one_of_two_values_at_random_proves_nothing() {
         proven += usize::from(is_change && shares.parts.iter().any(is_proven));
     }
     assert!(proven <= 1, "{proven} of 200");
+}
+
+#[test]
+fn random_numbers_of_a_round_leave_a_proof_exact() {
+    let costs = sums(&[0, 0, 0, 0, 0, 500, 3, 0]);
+    let mut played = Played::new(search(8, &[]));
+    let random = |run: usize| chance(&Parts::new(), run, 7) * 1000;
+    let shares = played.play(|kept, run| Some(costs(kept, run)? + random(run)));
+    assert_eq!((found(&shares), shares.rest.difference), (vec![(5, 500)], 3));
+    let measurement = played.measurement();
+    assert!(measurement.repeats());
+    assert!(measurement.is_proven(shares.parts[0].cost.before, shares.parts[0].cost.after));
 }
 
 #[test]

@@ -205,7 +205,7 @@ impl ProofBuilder<'_> {
                 subject: plan.revisions[index].subject.clone(),
                 ..CommitFacts::default()
             },
-            value: observations.median(index),
+            value: observations.figure(index),
         };
         let mut report = ProofReport {
             version: VERSION,
