@@ -151,3 +151,35 @@ fn resident_memory_that_changes_with_the_heap_needs_no_more_runs_than_the_heap()
     let asked = compared([(4, 1000, 9000), (4, 6000, 9000)], asked);
     assert_eq!(ruled(&asked), (Verdict::Inconclusive, Some(6)), "resident memory was asked for");
 }
+
+/// A test whose resident memory has these figures, by side and run: all, and the program's own pages.
+fn with_pages(sides: [&[(i64, i64)]; 2], allow: &str) -> Comparison {
+    let allow = vec![values::allow(allow).unwrap()];
+    let mut synthetic = Synthetic::new(&["main", "pr/1"]).judging(Judging { allow, ..Judging::default() });
+    for (revision, runs) in sides.into_iter().enumerate() {
+        for (repeat, (resident, pages)) in (0..).zip(runs) {
+            let figures = [("cpu.peak", *resident), ("cpu.program", *pages)];
+            let log = Log::new().checkpoint("start", &figures).checkpoint("done", &figures);
+            synthetic = synthetic.passed("t", revision, repeat, &log);
+        }
+    }
+    compare(&synthetic.results())
+}
+
+#[test]
+fn a_difference_is_real_only_if_the_runs_can_tell_so() {
+    let is_noise = |sides: [&[(i64, i64)]; 2]| {
+        let comparison = with_pages(sides, "metric=heap.peak,reason=none");
+        let view = comparison.pairs().next().unwrap();
+        let ruling = view.judged("cpu.peak").unwrap().at(&view.rows[1]).unwrap();
+        assert_eq!(ruling.verdict, Verdict::Unchanged);
+        let delta = view.column("cpu.peak").at(&view.rows[1]).delta.unwrap();
+        ruling.is_within_noise(delta.difference)
+    };
+    let run = |kib: i64, pages: i64| (100 * MIB + kib * KIB, MIB + pages * KIB);
+    let (old, new) = ([run(0, 0); 5], [run(60, 0); 5]);
+    assert!(is_noise([&old[..2], &new[..2]]), "two runs a side");
+    assert!(!is_noise([&old, &new]), "five");
+    let with_pages = [run(400, 400); 5];
+    assert!(is_noise([&with_pages, &new]), "the pages alone shrank");
+}

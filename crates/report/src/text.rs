@@ -102,10 +102,9 @@ pub(crate) fn sign_of(ruling: Option<Ruling>, difference: i128) -> Option<char> 
     }
 }
 
-/// Whether a difference is within noise: the interval of the change contains zero.
+/// Whether a difference is within noise: there may be no change at all.
 pub(crate) fn is_within_noise(ruling: Option<Ruling>, difference: i128) -> bool {
-    ruling
-        .is_some_and(|ruling| ruling.verdict == Verdict::Unchanged && difference != 0 && ruling.may_be_zero())
+    ruling.is_some_and(|ruling| ruling.is_within_noise(difference))
 }
 
 /// Returns the limit of a figure above it: `4.00 MiB`; `4.00 MiB (4194304 B, exceeded by 1 B)` if the figure looks

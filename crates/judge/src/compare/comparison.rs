@@ -204,11 +204,16 @@ pub struct Ruling {
 }
 
 impl Ruling {
-    /// Whether the interval of the change contains zero, so that there may be no change at all.
+    /// Whether there may be no change at all: its interval contains zero, or is of too few runs to tell.
     pub fn may_be_zero(&self) -> bool {
-        self.significance.is_some_and(|significance| {
-            !significance.exact && significance.low <= 0 && significance.high >= 0
-        })
+        self.significance.is_some_and(|of| !of.exact && (!of.tells_changes || (of.low <= 0 && of.high >= 0)))
+    }
+
+    /// Whether a shown difference is unchanged, and may be none. What the verdict leaves out may turn its sign.
+    pub fn is_within_noise(&self, difference: i128) -> bool {
+        let change = self.significance.map_or(0, |significance| significance.change);
+        let is_other_sign = change.signum() * difference.signum() < 0;
+        self.verdict == Verdict::Unchanged && difference != 0 && (self.may_be_zero() || is_other_sign)
     }
 
     /// Whether it is inconclusive because growth beyond the limit cannot be ruled out, and is not expected. "Improved or

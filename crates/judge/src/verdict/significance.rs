@@ -79,6 +79,8 @@ pub struct Significance {
     pub is_quiet: bool,
     /// Whether the change rests on so few samples that further ones could refute it.
     pub is_preliminary: bool,
+    /// Whether the samples are enough to show a change. Fewer may show that there is none beyond the limit.
+    pub tells_changes: bool,
 }
 
 impl Significance {
@@ -151,6 +153,7 @@ fn judge_on(
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
         is_quiet: steadiness == Steadiness::Quiet,
         is_preliminary: is_change && steadiness != Steadiness::Varies && samples < confirmed as usize,
+        tells_changes: interval.tells_changes,
     }
 }
 
