@@ -167,6 +167,16 @@ fn with_pages(sides: [&[(i64, i64)]; 2], allow: &str) -> Comparison {
 }
 
 #[test]
+fn expected_growth_is_without_the_pages_of_the_program() {
+    let grown = |limit: &str| {
+        let sides = [(50 * MIB, MIB), (57 * MIB, 3 * MIB)].map(|run| [run; 5]);
+        let allow = format!("metric=cpu.peak,limit={limit},reason=a cache");
+        code(&with_pages([&sides[0], &sides[1]], &allow))
+    };
+    assert_eq!((grown("6MiB"), grown("4MiB")), (0, 1), "5 MiB without the pages");
+}
+
+#[test]
 fn a_difference_is_real_only_if_the_runs_can_tell_so() {
     let is_noise = |sides: [&[(i64, i64)]; 2]| {
         let comparison = with_pages(sides, "metric=heap.peak,reason=none");

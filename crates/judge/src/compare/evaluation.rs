@@ -238,24 +238,20 @@ impl PairJudge<'_> {
         column: &PairColumn<'_>,
         significance: Significance,
     ) -> Ruling {
-        let entry = column.at(row);
-        let baseline = entry.baseline.map(|figure| figure.value);
-        let most = || {
-            let most = i128::from(baseline.unwrap_or(0)).saturating_add(significance.high);
-            i64::try_from(most).unwrap_or(i64::MAX)
-        };
-        let candidate = match significance.verdict {
-            Verdict::Regressed => Some(entry.candidate.map_or(0, |figure| figure.value)),
-            Verdict::Inconclusive if significance.may_have_grown() => Some(most()),
+        let baseline = column.at(row).baseline.map(|figure| figure.value);
+        let growth = match significance.verdict {
+            Verdict::Regressed => Some(significance.change),
+            Verdict::Inconclusive if significance.may_have_grown() => Some(significance.high),
             _ => None,
         };
-        let expected = candidate.and_then(|candidate| {
+        let expected = growth.and_then(|growth| {
+            let candidate = i128::from(baseline.unwrap_or(0)).saturating_add(growth);
             let change = limits::ObservedChange {
                 test: self.test,
                 metric,
                 labels: self.labels(row),
                 baseline,
-                candidate,
+                candidate: i64::try_from(candidate).unwrap_or(i64::MAX),
             };
             self.limits.expected(&change, self.today)
         });
