@@ -44,6 +44,7 @@ mod rows;
 mod schemas;
 mod searches;
 mod selected_targets;
+mod shared_rounds;
 mod shared_target;
 mod sides;
 mod sizes;

@@ -121,7 +121,7 @@ fn figures_that_may_not_be_compared_have_no_difference_in_a_chart() {
 }
 
 #[test]
-fn a_chart_has_the_difference_of_joined_figures() {
+fn a_chart_has_the_difference_of_compared_figures() {
     let log = |points: &[(&str, i64)]| {
         points.iter().fold(Log::new().checkpoint("start", &readings(MIB, MIB, 1, 0)), |log, (label, peak)| {
             log.checkpoint(label, &readings(peak * MIB, MIB, 1, 0))
@@ -133,8 +133,8 @@ fn a_chart_has_the_difference_of_joined_figures() {
     let data = data(&page(&compare(&synthetic.results())));
     let test = &data["tests"][0];
     assert_eq!(labels(test), ["start", "mid", "done", "end"]);
-    assert_eq!(test["joined"]["heap.peak"], serde_json::json!([null, [null, null, 0, null]]));
-    assert!(self::data(&page(&usual()))["tests"][0]["joined"]["heap.live"].is_null());
+    assert_eq!(test["compared"]["heap.peak"], serde_json::json!([null, [null, null, 0, null]]));
+    assert!(self::data(&page(&usual()))["tests"][0]["compared"]["heap.live"].is_null());
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn a_chart_tells_the_difference_of_the_table() {
     page.until("document.querySelector('.charts canvas')?.width");
     let [end, done] = [told("'End'"), told("'End', 'ArrowLeft'")];
     assert!(end.starts_with("end") && end.ends_with("▲ +1.00 MiB"), "{end}");
-    assert!(done.starts_with("done") && done.ends_with("10.0 MiB4.00 MiB= (joined)"), "{done}");
+    assert!(done.starts_with("done") && done.ends_with("10.0 MiB4.00 MiB= (compared)"), "{done}");
     page.assert_quiet();
 }
 

@@ -12,12 +12,12 @@ use crate::page::{Page, Text, Tone};
 use crate::row_cells::{BrokenLimit, NOT_COMPARED, broken_limits, signed};
 use crate::selection::{MOST_TESTS, MetricFilter, has_few_tests};
 use crate::side_columns::{CandidateCell, SideColumns};
-use crate::test_figures::of_test;
+use crate::test_figures::{of_both, of_test};
 use crate::text;
 use crate::titles;
 use memprof_judge::compare::aggregate::Availability;
+use memprof_judge::compare::comparison::JudgedMetric;
 use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Delta, Metric};
-use memprof_judge::compare::comparison::{JudgedMetric, Ruling};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::verdict::kinds::Verdict;
 use memprof_plan::axes::SEPARATOR;
@@ -47,6 +47,8 @@ pub(super) struct SideFigure {
     value: Option<i64>,
     /// The difference to the baseline, if the figures may be compared.
     delta: Option<Delta>,
+    /// What it is compared with, if it is not the baseline's figure: that of the rounds that both have.
+    against: Option<i64>,
     /// The sign of the verdict on this metric.
     pub(super) sign: Option<char>,
     /// The absolute limit that the metric is above at any checkpoint.
@@ -193,10 +195,10 @@ impl<'a> SideRow<'a> {
 impl SideFigure {
     fn for_side(comparison: &Comparison, cell: &Cell, metric: &Metric, side: usize) -> Self {
         let aggregate = &cell.sides[side];
-        let of_test = |side: usize| of_test(&cell.sides[side], metric);
         let none = Self {
-            value: of_test(side),
+            value: of_test(aggregate, metric),
             delta: None,
+            against: None,
             sign: None,
             broken_limit: None,
             is_cut_off: aggregate.availability == Availability::CutOff,
@@ -208,12 +210,13 @@ impl SideFigure {
         let is_whole =
             [view.baseline, view.candidate].iter().all(|side| side.why_absent(&metric.name).is_none());
         let may_compare = view.column(&metric.name).comparability == Comparability::Comparable && is_whole;
-        let both = of_test(comparison.baseline).zip(none.value).filter(|_| may_compare);
-        let delta = both.map(|(old, new)| Delta::between(old, new));
+        let [old, value] = of_both(&view, metric);
+        let delta = old.zip(value).filter(|_| may_compare).map(|(old, new)| Delta::between(old, new));
+        let against = old.filter(|_| delta.is_some() && old != of_test(view.baseline, metric));
         let sign = view.judged(&metric.name).and_then(|judged| sign(judged, delta));
         // One that counts matters more than one that is expected.
         let broken_limit = broken_limits(&view, &metric.name).into_values().min();
-        Self { delta, sign, broken_limit, ..none }
+        Self { value, delta, against, sign, broken_limit, ..none }
     }
 
     /// Returns the figure, with a mark if a run did not pass.
@@ -244,17 +247,25 @@ impl SideFigure {
             return figure.as_str().to_owned();
         }
         let sign = self.sign.map_or_else(String::new, |sign| format!(" {sign}"));
-        let remark = self.broken_limit.map(|limit| format!(", {}", limit.remark().as_str()));
-        let remark = remark.unwrap_or_default();
-        format!("{} ({}{sign}{remark})", figure.as_str(), self.difference(metric).as_str())
+        let remark = self.remark(metric);
+        let comma = if remark.is_empty() { "" } else { ", " };
+        let (figure, difference) = (figure.as_str(), self.difference(metric));
+        format!("{figure} ({}{sign}{comma}{})", difference.as_str(), remark.as_str())
+    }
+
+    fn remark(&self, metric: &Metric) -> Text {
+        let of_limit = self.broken_limit.map_or_else(Text::empty, BrokenLimit::remark);
+        match self.against {
+            Some(old) => of_limit.after(&format!("against {}", text::figure(old, metric.unit))),
+            None => of_limit,
+        }
     }
 
     fn cell(&self, metric: &Metric) -> CandidateCell {
-        let remark = self.broken_limit.map_or_else(Text::empty, BrokenLimit::remark);
         CandidateCell {
             figure: self.figure(metric),
             difference: signed(self.difference(metric), self.sign),
-            remark,
+            remark: self.remark(metric),
             is_added: false,
         }
     }
@@ -273,7 +284,8 @@ impl SideTable<'_> {
 /// Returns the sign of the worst verdict on a metric, at any checkpoint of the test.
 fn sign(judged: &JudgedMetric, delta: Option<Delta>) -> Option<char> {
     let has = |verdict| judged.rulings().any(|ruling| ruling.verdict == verdict);
-    let is_changed = delta.is_some_and(|delta| delta.difference != 0);
+    let is_within_noise =
+        |delta: Delta| judged.rulings().any(|ruling| ruling.is_within_noise(delta.difference));
     if has(Verdict::Regressed) {
         Some('▲')
     } else if has(Verdict::Inconclusive) {
@@ -281,7 +293,7 @@ fn sign(judged: &JudgedMetric, delta: Option<Delta>) -> Option<char> {
     } else if has(Verdict::Improved) {
         Some('▼')
     } else {
-        (is_changed && judged.rulings().any(Ruling::may_be_zero)).then_some(text::WITHIN_NOISE)
+        delta.is_some_and(is_within_noise).then_some(text::WITHIN_NOISE)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A test's own figures at one revision: its checkpoints, and a metric of the whole test.
 
 use memprof_judge::compare::aggregate::Aggregate;
-use memprof_judge::compare::comparison::Metric;
+use memprof_judge::compare::comparison::{Metric, PairView};
 use memprof_judge::compare::whole_test;
 use memprof_judge::results::measurement::Kind;
 use memprof_plan::metric::Unit;
@@ -16,4 +16,14 @@ pub(super) fn of_test(side: &Aggregate, metric: &Metric) -> Option<i64> {
     let column = side.column(&metric.name)?;
     debug_assert!(metric.unit == Unit::of_metric(&metric.name), "the name gives the unit");
     whole_test::figure(&metric.name, points(side).filter_map(|at| Some(column.figure(at)?.value)))
+}
+
+/// Returns the figures of both sides for the whole test, of the runs that are compared.
+pub(super) fn of_both(view: &PairView, metric: &Metric) -> [Option<i64>; 2] {
+    let column = view.column(&metric.name);
+    let of_side = |side: usize, of: &Aggregate| {
+        let figures = points(of).filter_map(|at| Some(column.own(side, at)?.value));
+        whole_test::figure(&metric.name, figures)
+    };
+    [of_side(0, view.baseline), of_side(1, view.candidate)]
 }

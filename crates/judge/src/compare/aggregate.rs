@@ -185,13 +185,6 @@ impl Aggregate {
         }
     }
 
-    /// The runs here and at another side that got the same random numbers, by their places. A saved baseline may have
-    /// fewer or more runs than the other side.
-    pub(crate) fn partners<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (usize, usize)> + 'a {
-        let partner = |round: &u32| other.rounds.iter().position(|other| other == round);
-        self.rounds.iter().enumerate().filter_map(move |(at, round)| Some((at, partner(round)?)))
-    }
-
     /// Returns the source of a metric's figures.
     pub fn source(&self, metric: &str) -> Option<&str> {
         said_of(&self.sources, metric).map(String::as_str)

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::compare::aggregate::{Aggregate, Availability, Column, Figure};
 use crate::compare::joined_intervals::{JoinedColumn, JoinedIntervals};
 use crate::compare::matching::{Key, Match, RowChange};
+use crate::compare::shared_rounds::SharedRounds;
 use crate::compare::side_differences::SideDifference;
 use crate::results::added_test::AddedTest;
 use crate::results::comparability::IncomparableMetrics;
@@ -329,6 +330,8 @@ pub struct PairColumn<'a> {
     pub comparability: Comparability,
     /// The same figures, of equal intervals.
     joined: [Option<JoinedColumn<'a>>; 2],
+    /// The rounds of both sides, if only these are compared and a side has others.
+    shared: Option<SharedRounds<'a>>,
 }
 
 /// Whether the two sides' figures of a metric may be compared.
@@ -462,7 +465,15 @@ impl<'a> PairView<'a> {
         let joined = |side: usize, column: Option<Column<'a>>| {
             column.map(|column| JoinedColumn::new(column, &self.pair.joined, side, metric))
         };
-        PairColumn { baseline, candidate, comparability, joined: [joined(0, baseline), joined(1, candidate)] }
+        let is_comparable = comparability == Comparability::Comparable;
+        let shared = Some(self.rounds()).filter(|rounds| is_comparable && rounds.replace_all(metric));
+        let joined = [joined(0, baseline), joined(1, candidate)];
+        PairColumn { baseline, candidate, comparability, joined, shared }
+    }
+
+    /// Returns the runs of both sides that got the same random numbers.
+    pub(crate) fn rounds(&self) -> SharedRounds<'a> {
+        SharedRounds::new(self.baseline, self.candidate)
     }
 
     /// Returns a metric's verdicts; `None` if it is not judged.
@@ -500,15 +511,25 @@ impl<'a> PairView<'a> {
 
 impl PairColumn<'_> {
     /// Returns the metric's figures at a row. Peaks and totals count since the last checkpoint that both sides have.
+    /// Runs without a partner are left out.
     pub fn at(&self, row: &Match) -> RowFigures {
         let figure = |side: usize, index: Option<usize>| self.joined[side]?.figure(index?);
-        let baseline = figure(0, row.baseline);
-        let candidate = figure(1, row.candidate);
+        let all = [figure(0, row.baseline), figure(1, row.candidate)];
+        let varies = all.iter().flatten().any(|figure| figure.min < figure.max);
+        let of_shared = self.shared.filter(|_| varies).and_then(|shared| shared.figures(&self.readings(row)));
+        let [baseline, candidate] = of_shared.unwrap_or(all);
         let delta = match (baseline, candidate, self.comparability) {
             (Some(old), Some(new), Comparability::Comparable) => Some(Delta::between(old.value, new.value)),
             _ => None,
         };
         RowFigures { baseline, candidate, delta }
+    }
+
+    /// Returns a side's figure of a checkpoint alone, without the runs that have no partner.
+    pub fn own(&self, side: usize, at: usize) -> Option<Figure> {
+        let column = [self.baseline, self.candidate][side]?;
+        let of_shared = self.shared.and_then(|shared| shared.of_side(side, column.readings(at)));
+        of_shared.or_else(|| column.figure(at))
     }
 
     /// Returns the baseline's figure of the row's own checkpoint.

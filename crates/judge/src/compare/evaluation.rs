@@ -17,7 +17,7 @@ use crate::compare::unmatched_rules;
 use crate::results::measurement::Kind;
 use crate::verdict::kinds::Verdict;
 use crate::verdict::limits::{self, Limits, MetricLimits, RowLimits};
-use crate::verdict::significance::{CONFIRMED, Noise, Significance, Thresholds, judge, judge_pairs};
+use crate::verdict::significance::{Noise, Significance, Thresholds, judge, judge_pairs};
 use crate::verdict::statistics::spread;
 use memprof_plan::budget::BudgetLimit;
 use memprof_plan::metric::{self, Figure, Property, Unit};
@@ -204,7 +204,7 @@ impl PairJudge<'_> {
             }
             _ => return plain(Verdict::Missing),
         };
-        let of_pairs = widest.of_pairs.map(|widest| (self.of_pairs(&old, &new), widest));
+        let of_pairs = widest.of_pairs.map(|widest| (self.view.rounds().readings(&old, &new), widest));
         let [old, new] = [old, new].map(|side| side.into_iter().flatten().collect::<Vec<i64>>());
         let noise = |widest: u64, known: Option<u64>| {
             let is_steady = widest <= steady_within(metric, thresholds);
@@ -267,21 +267,9 @@ impl PairJudge<'_> {
     /// Returns the largest spreads at any checkpoint.
     fn widest(&self, metric: &str, column: &PairColumn<'_>) -> Widest {
         let is_counted = metric::known(metric).is_counted();
-        let (old, new) = (self.view.baseline, self.view.candidate);
-        // Few pairs may be equal by chance: one where the runs that have no partner differ, and more of a figure
-        // that also depends on the kernel.
-        let are_enough = match old.partners(new).count() {
-            1 => is_counted && old.rounds.len() == 1 && new.rounds.len() == 1,
-            pairs => pairs >= if is_counted { 2 } else { CONFIRMED as usize },
-        };
+        let are_enough = self.view.rounds().are_enough(metric);
         let of_samples = if is_counted { self.widest_of_samples(column) } else { 0 };
         Widest { of_samples, of_pairs: are_enough.then(|| self.widest_of_pairs(column)) }
-    }
-
-    /// Returns the readings of runs with the same random numbers, if both of a pair have one.
-    fn of_pairs(&self, old: &[Option<i64>], new: &[Option<i64>]) -> (Vec<i64>, Vec<i64>) {
-        let pairs = self.view.baseline.partners(self.view.candidate);
-        pairs.filter_map(|(at, partner)| Some(((*old.get(at)?)?, (*new.get(partner)?)?))).unzip()
     }
 
     /// Returns the largest spread of the differences between the two sides of a round.
@@ -289,7 +277,7 @@ impl PairJudge<'_> {
         let rows = self.view.rows.iter().filter(|row| self.view.key(row).kind != Kind::Call);
         let spreads = rows.map(|row| {
             let [old, new] = column.readings(row);
-            let (old, new) = self.of_pairs(&old, &new);
+            let (old, new) = self.view.rounds().readings(&old, &new);
             let changes: Vec<i64> =
                 old.iter().zip(new).filter_map(|(old, new)| new.checked_sub(*old)).collect();
             spread(&changes)

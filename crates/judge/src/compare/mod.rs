@@ -19,6 +19,7 @@ pub(crate) mod paired_tests;
 mod program_pages;
 pub mod repeats;
 pub(crate) mod settling;
+pub(crate) mod shared_rounds;
 pub(crate) mod shared_storage;
 pub mod side_differences;
 pub mod standing;

@@ -58,9 +58,8 @@ pub fn measured(comparison: &Comparison) -> NoiseRecord {
                 let old: Vec<Option<i64>> = of_side(column.baseline, row.baseline);
                 let new = of_side(column.candidate, row.candidate);
                 let samples: Vec<i64> = old.iter().chain(&new).copied().flatten().collect();
-                let rounds = view.baseline.partners(view.candidate);
-                let within_rounds =
-                    rounds.filter_map(|(at, partner)| Some((*old.get(at)?)?.abs_diff((*new.get(partner)?)?)));
+                let (old, new) = view.rounds().readings(&old, &new);
+                let within_rounds = old.into_iter().zip(new).map(|(old, new)| old.abs_diff(new));
                 let Some(&most) = samples.iter().max() else { continue };
                 let key = view.key(row);
                 record.figures.push(NoiseFigure {

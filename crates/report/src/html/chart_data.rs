@@ -16,6 +16,7 @@ use crate::html::plain::shown;
 use crate::html::runs::{Dots, dots};
 use crate::html::treemap::{Treemap, treemap};
 use crate::json::rows::AlignedCheckpoint;
+use memprof_judge::compare::aggregate::Aggregate;
 use memprof_judge::compare::comparison::{Cell, Comparability, Comparison, Metric, PairView};
 use memprof_judge::results::stack_log::{Interval, Timeline};
 use memprof_judge::verdict::kinds::Verdict;
@@ -55,9 +56,9 @@ pub(super) struct TestData {
     series: Series,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed: Vec<(usize, String, Verdict)>,
-    /// By metric, then by revision: the difference at each point where it is that of joined figures.
+    /// By metric, then by revision: the difference at each point where it is not that of the sides' own figures.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
-    joined: IndexMap<String, Vec<Option<Differences>>>,
+    compared: IndexMap<String, Vec<Option<Differences>>>,
     /// Metrics whose figures of a revision may not be compared with the baseline's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     apart: Vec<(String, usize)>,
@@ -150,7 +151,7 @@ impl TestData {
             occurrences: Steps::from_numbers(points.iter().map(|point| Some(point.key.occurrence.into()))),
             series: series(comparison, test.cell, points),
             changed: Vec::new(),
-            joined: IndexMap::new(),
+            compared: IndexMap::new(),
             apart: Vec::new(),
             dots: Vec::new(),
             timelines: Vec::new(),
@@ -177,8 +178,8 @@ impl TestData {
                 !side.view.is_alone() && side.view.column(metric).comparability != Comparability::Comparable
             };
             for metric in data.series.keys() {
-                if let Some(differences) = joined(&side.view, metric, &at, points.len()) {
-                    let of_metric = data.joined.entry(metric.clone());
+                if let Some(differences) = compared(&side.view, metric, &at, points.len()) {
+                    let of_metric = data.compared.entry(metric.clone());
                     let of_metric = of_metric.or_insert_with(|| vec![None; comparison.revisions.len()]);
                     of_metric[side.view.pair.candidate] = Some(differences);
                 }
@@ -254,12 +255,16 @@ fn series(comparison: &Comparison, cell: &Cell, points: &[AlignedCheckpoint]) ->
     all.filter(|(_, sides)| sides.iter().any(Option::is_some)).collect()
 }
 
-/// The differences at the points where they are those of joined figures; `None` if there are none.
-fn joined(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> Option<Differences> {
+/// The differences at the points where they are not those of the sides' own figures; `None` if there are none.
+fn compared(view: &PairView<'_>, metric: &str, at: &Positions, points: usize) -> Option<Differences> {
     let column = view.column(metric);
+    let own = |side: &Aggregate, index: Option<usize>| Some(side.column(metric)?.figure(index?)?.value);
     let mut differences = vec![None; points];
-    for row in view.rows.iter().filter(|row| column.is_joined(row)) {
-        if let (Some(position), Some(delta)) = (at.get(row), column.at(row).delta) {
+    for row in view.rows {
+        let [old, new] = [own(view.baseline, row.baseline), own(view.candidate, row.candidate)];
+        let of_own = old.zip(new).map(|(old, new)| i128::from(new) - i128::from(old));
+        let delta = column.at(row).delta.filter(|delta| Some(delta.difference) != of_own);
+        if let (Some(position), Some(delta)) = (at.get(row), delta) {
             differences[position] = i64::try_from(delta.difference).ok();
         }
     }

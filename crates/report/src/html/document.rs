@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::selection::MetricFilter;
 use crate::sides::SideTables;
 use crate::single::Single;
-use crate::test_figures::of_test;
+use crate::test_figures::of_both;
 use crate::text;
 use crate::troubles;
 use crate::why::explained;
@@ -233,9 +233,8 @@ impl Line {
             };
         }
         let Some(metric) = filter.of_points(comparison).into_iter().next() else { return Self::default() };
-        let sides = [view.baseline, view.candidate].map(|side| of_test(side, metric));
         let figure = |value: i64| text::figure(value, metric.unit);
-        let figures = match sides {
+        let figures = match of_both(view, metric) {
             [Some(old), Some(new)] if !view.is_alone() && old != new => text::from_to(old, new, metric.unit),
             [_, Some(new)] => figure(new),
             [Some(old), None] => figure(old),

@@ -199,9 +199,13 @@ impl<'a> CellRows<'a> {
                 baseline: checkpoint.indices[self.comparison.baseline],
                 candidate: checkpoint.indices[*candidate],
             };
-            let RowFigures { baseline, candidate, delta } = pair_column.at(&at);
             let name = Cow::Borrowed(&*view.new.name);
-            if let (Some(old), Some(new), true) = (baseline, candidate, pair_column.is_joined(&at)) {
+            let own = [self.comparison.baseline, *candidate]
+                .map(|revision| Some(columns.sides[revision]?.figure(checkpoint.indices[revision]?)?.value));
+            let RowFigures { baseline, candidate, delta } = pair_column.at(&at);
+            if let (Some(old), Some(new)) = (baseline, candidate)
+                && own != [Some(old.value), Some(new.value)]
+            {
                 row.compared.insert(name.clone(), [old.value, new.value]);
             }
             row.delta.insert(name.clone(), delta.map(|delta| delta.difference));

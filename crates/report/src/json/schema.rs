@@ -330,13 +330,13 @@ pub struct RowEntry<'a> {
     /// By ref: why the figure is unavailable.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub absent: ByRef<'a, Cow<'a, str>>,
-    /// By candidate: its value minus the baseline's; `null` if not compared.
+    /// By candidate: its value minus the baseline's, or the difference in `compared`; `null` if not compared.
     pub delta: ByRef<'a, Option<i128>>,
     /// By candidate: the same in percent; also `null` if the baseline is zero or negative.
     pub percent: ByRef<'a, Option<f64>>,
     /// By candidate: the figures of the baseline and the candidate that `delta` compares, if they are not those in
     /// `values`. If only one side has a checkpoint before this one, peaks and totals are compared since the last
-    /// checkpoint that both have.
+    /// checkpoint that both have. If a side has runs with random numbers that the other lacks, these are left out.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub compared: ByRef<'a, [i64; 2]>,
     /// By candidate: the verdict. Metrics without limits have none.

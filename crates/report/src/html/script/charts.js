@@ -296,10 +296,10 @@ function explanation(test, label, index, metrics) {
       ...figures.map((value) => element('td', { class: 'n' }, figure(value, units[metric]))),
       ...others.map((ref) => {
         if (isApart(test, metric, ref)) return element('td', { class: 'n' }, 'not compared');
-        // Peaks and totals are compared since the last checkpoint that both have.
-        const joined = test.joined?.[metric]?.[ref]?.[index];
-        const delta = joined ?? figures[ref] - figures[baseline];
-        return element('td', { class: `n ${direction(delta)}` }, difference(delta, units[metric]) + (delta === joined ? ' (joined)' : ''));
+        // Peaks and totals since the last checkpoint that both have, or in the runs that both have.
+        const compared = test.compared?.[metric]?.[ref]?.[index];
+        const delta = compared ?? figures[ref] - figures[baseline];
+        return element('td', { class: `n ${direction(delta)}` }, difference(delta, units[metric]) + (delta === compared ? ' (compared)' : ''));
       }));
   });
   return [element('p', {}, element('bdi', {}, clean(label, 120))), element('table', {}, head, ...rows)];
