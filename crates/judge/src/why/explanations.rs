@@ -437,12 +437,8 @@ impl Reader<'_> {
             Some(ExplainedRow { difference, by_line, agreements: [None, agreement] })
         };
         let broken = BrokenLimit::all(self.comparison, view);
-        let is_elsewhere = |limit: &BrokenLimit| limit.checkpoint(&new.log).is_none();
-        let remark = broken.iter().any(is_elsewhere).then(|| {
-            "the peak that broke the assertion is not the highest one around it: \
-             put checkpoints before and after the measured code"
-                .to_owned()
-        });
+        let elsewhere = broken.iter().find(|limit| limit.checkpoint(&new.log).is_none());
+        let remark = elsewhere.map(|limit| limit.advice().to_owned());
         (broken.into_iter().filter_map(explain).collect(), remark)
     }
 
