@@ -38,6 +38,7 @@ mod pages;
 mod pairs;
 mod pools;
 mod properties;
+mod proven_causes;
 mod reports;
 mod resident_memory;
 mod rows;

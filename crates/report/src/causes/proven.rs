@@ -3,7 +3,7 @@
 use crate::causes::entry::Entry;
 use crate::proof::lines::signed;
 use memprof_judge::compare::comparison::Comparison;
-use memprof_judge::why::causes::Cause;
+use memprof_judge::why::causes::{Cause, CauseTest};
 use memprof_judge::why::reasons::Reason;
 use memprof_run::bisect::parts::proof::{ProofReport, ProvenPart};
 use memprof_run::bisect::parts::record::HunkPlace;
@@ -21,7 +21,9 @@ pub(super) fn named<'a>(
             && proof.candidate.facts.commit == commit(cause.candidate)
     };
     let Some(proof) = proof.filter(are_same) else { return entry };
-    let mut proven = proof.parts.iter().filter(|part| part.proven);
+    let is_about =
+        |part: &&ProvenPart| part.proven && moves(comparison, cause, proof, part.difference.signum());
+    let mut proven = proof.parts.iter().filter(is_about);
     let own = proven.clone().find(|part| part.hunks.iter().any(|hunk| is_of(cause, hunk)));
     let Some(part) = own.or_else(|| proven.find(|part| part.shows_in.as_deref() == Some(cause.site.name())))
     else {
@@ -43,6 +45,16 @@ fn words(part: &ProvenPart, proof: &ProofReport, names_test: bool, names_place: 
         format!("{}{what}, ", hunk.shown())
     });
     format!("proven{test}: {place}without it {}", signed(-part.difference, proof.unit))
+}
+
+/// Whether a cause moves the proof's figure in this direction. A hunk may have several causes.
+fn moves(comparison: &Comparison, cause: &Cause, proof: &ProofReport, sign: i128) -> bool {
+    let is_of_test = |test: &&CauseTest| {
+        let cell = &comparison.cells[test.cell].id;
+        cell.full_name() == proof.test && cell.params == proof.params
+    };
+    let mut moved = cause.tests.iter().filter(is_of_test).flat_map(|test| &test.moved);
+    moved.any(|moved| moved.metric == proof.query.metric && i128::from(moved.amount.signum()) == sign)
 }
 
 /// Whether a hunk of a proof is the cause's place in the diff, or the update of its dependency.
