@@ -38,12 +38,14 @@ impl CommitRunner<'_> {
         // The test was chosen in a run that may have more revisions.
         let mut request = self.plan.request.clone();
         request.has_other_revisions = self.record.only.is_some();
-        let planned = cells::cells(&request, &listed)?.cells;
+        let mut planned = cells::cells(&request, &listed)?.cells;
+        if let Some(only) = &self.record.only {
+            planned.retain(|one| is_same(only, &one.cell));
+        }
         let mut common: Vec<&CellId> = Vec::new();
         for one in &planned {
             let is_known = common.iter().any(|cell| is_same(cell, &one.cell));
-            let is_wanted = self.record.only.as_ref().is_none_or(|only| is_same(only, &one.cell));
-            if !is_known && is_wanted && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
+            if !is_known && (0..ends.len()).all(|index| runs_at(&planned, index, &one.cell)) {
                 common.push(&one.cell);
             }
         }
