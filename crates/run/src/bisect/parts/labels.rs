@@ -41,6 +41,9 @@ impl Outline {
 /// The longest value that a label quotes.
 const MOST_OF_VALUE: usize = 24;
 
+/// The most functions and items that a label names.
+const MOST_NAMES: usize = 2;
+
 /// The longest attribute that a label quotes.
 const MOST_OF_ATTRIBUTE: usize = 40;
 
@@ -83,7 +86,7 @@ fn of_lines(texts: &HunkTexts<'_>, lines: [usize; 2], outline: Option<&Outline>)
         || texts.old.iter().chain(&texts.new).map(|line| line.trim()).filter(|line| !line.is_empty());
     let starts_with =
         |begins: &[&str]| changed().all(|line| begins.iter().any(|begin| line.starts_with(begin)));
-    let function = || function_at(outline?, &range);
+    let function = || Some(named(&outline?.functions, &[], &range, texts)?.1);
     let Some(outline) = outline else {
         // A manifest.
         return (Weight::Value, edit(texts).or_else(|| key(texts)));
@@ -108,15 +111,38 @@ fn of_lines(texts: &HunkTexts<'_>, lines: [usize; 2], outline: Option<&Outline>)
         let declared = outline.items.iter().find(|item| item.kind == "mod" && overlaps(&item.lines, &range));
         return (Weight::Declaration, declared.map(|item| format!("mod {}", item.name)));
     }
-    if !texts.new.is_empty()
-        && let Some(item) = outline.items.iter().rfind(|item| overlaps(&item.lines, &range))
-    {
-        return (Weight::Value, Some(of_item(item, &range, texts)));
-    }
-    match function() {
-        Some(function) => (Weight::Code, Some(function)),
+    // What was deleted from an item is no longer in it.
+    let items = if texts.new.is_empty() { &[][..] } else { &outline.items };
+    match named(&outline.functions, items, &range, texts) {
+        Some((weight, names)) => (weight, Some(names)),
         None => (Weight::Other, None),
     }
+}
+
+/// Returns the innermost functions and items in these lines: `up, down`, `const A, const B, …`.
+fn named(
+    functions: &[FunctionLines],
+    items: &[ItemLines],
+    range: &Range<usize>,
+    texts: &HunkTexts<'_>,
+) -> Option<(Weight, String)> {
+    let line = |line: u32| usize::try_from(line).unwrap_or(usize::MAX);
+    let functions = functions.iter().map(|one| (line(one.lines.start)..line(one.lines.end), one));
+    let functions = functions.filter(|(lines, _)| overlaps(lines, range));
+    let items = items.iter().filter(|item| overlaps(&item.lines, range));
+    let mut all: Vec<(Range<usize>, Weight, String)> =
+        functions.map(|(lines, one)| (lines, Weight::Code, one.name.clone())).collect();
+    all.extend(items.map(|item| (item.lines.clone(), Weight::Value, of_item(item, range, texts))));
+    all.sort_by_key(|(lines, ..)| lines.start);
+    let is_outer = |one: &Range<usize>| {
+        let is_inside = |other: &Range<usize>| one.start <= other.start && other.end <= one.end;
+        all.iter().any(|(other, ..)| other != one && is_inside(other))
+    };
+    let inner: Vec<_> = all.iter().filter(|(lines, ..)| !is_outer(lines)).collect();
+    let weight = inner.iter().map(|(_, weight, _)| *weight).min()?;
+    let names: Vec<&str> = inner.iter().take(MOST_NAMES).map(|(.., name)| name.as_str()).collect();
+    let more = if inner.len() > MOST_NAMES { ", …" } else { "" };
+    Some((weight, format!("{}{more}", names.join(", "))))
 }
 
 fn overlaps(one: &Range<usize>, other: &Range<usize>) -> bool {
@@ -144,15 +170,6 @@ fn of_item(item: &ItemLines, range: &Range<usize>, texts: &HunkTexts<'_>) -> Str
         [first, ..] if changed.len() < item.fields.len() => format!("{}::{first}, …", item.name),
         _ => format!("{} {}", item.kind, item.name),
     }
-}
-
-fn function_at(outline: &Outline, range: &Range<usize>) -> Option<String> {
-    let line = |line: usize| u32::try_from(line).ok();
-    let (first, end) = (line(range.start)?, line(range.end)?);
-    // A comment before a function is not in it.
-    let begins = |one: &&FunctionLines| (first..end).contains(&one.lines.start);
-    let found = functions::at(&outline.functions, first);
-    found.or_else(|| outline.functions.iter().find(begins)).map(|function| function.name.clone())
 }
 
 /// Returns the edit in words, if it is one value: `SNIPPET: 40 → 160`.
@@ -218,6 +235,23 @@ mod tests {
             (Weight::Value, "#[repr(packed)] on Item".to_owned())
         );
         assert_eq!(label("", &item("", "")), (Weight::Value, "struct Item".to_owned()));
+    }
+
+    #[test]
+    fn all_functions_and_items_of_a_hunk_are_named() {
+        let functions = |up: u8, down: u8| {
+            format!("fn up() -> u8 {{ {up} }}\nfn down() -> u8 {{ {down} }}\nfn other() {{}}\n")
+        };
+        assert_eq!(label(&functions(1, 2), &functions(3, 4)), (Weight::Code, "up, down".to_owned()));
+        let items = |size: usize| {
+            format!(
+                "const A: [u8; {size}] = [0; {size}];\nfn f() {{\n    g({size});\n}}\nstatic B: u8 = {size};\n"
+            )
+        };
+        let (weight, what) = label("", &items(1));
+        assert_eq!((weight, &*what), (Weight::Value, "const A, f, …"));
+        let inner = |size: usize| format!("fn f() {{\n    struct Inner([u8; {size}]);\n    g();\n}}\n");
+        assert_eq!(label(&inner(1), &inner(2)), (Weight::Value, "struct Inner".to_owned()));
     }
 
     #[test]
