@@ -59,7 +59,7 @@ pub struct KeyInputs {
     pub programs_of_tests: bool,
     /// Whether it matters what each test can reach. If not, this is not part of the key. Its name has the number of
     /// the rules by which that is found, as that of [`Executable::reached`] has.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "affected_4")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "affected_5")]
     pub affected: bool,
     /// Whether names have types. If not, this is not part of the key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -344,7 +344,7 @@ pub struct Executable {
     pub traits: Option<Traits>,
     /// A hash of the code and the constants that each test can reach, with `affected`. Empty if that is not known,
     /// and in builds of earlier versions, which had other rules.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "reached_4")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "reached_5")]
     pub reached: BTreeMap<String, String>,
     /// Why that is not known, with `affected`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,10 +14,6 @@ use object::elf;
 
 use graph::{Graph, Node};
 
-/// How deep constants may be nested: a struct with a list of texts has three levels. What is deeper counts by its
-/// bytes alone.
-const DEPTH: usize = 8;
-
 /// Parts of names of what leads to the test's own executable: its path, which is also the first argument, and call
 /// stacks, whose functions and lines are in the executable. `Backtrace::capture` needs a variable for them.
 const OWN_EXECUTABLE: [&str; 8] = [
@@ -78,39 +74,87 @@ pub(crate) fn of_tests(
     let finding = finding_executable(&graph.nodes);
     // Nothing but the harness has the list of tests.
     count_near(&mut graph.nodes, &uncounted.union(&of_tests).copied().collect());
-    let hashes = hashes(&graph.nodes);
-    let reach = |roots: &[usize]| -> (u128, Vec<bool>) {
-        let mut sum = 0_u128;
-        let mut reached = vec![false; graph.nodes.len()];
-        let mut open = roots.to_vec();
-        while let Some(index) = open.pop() {
-            if std::mem::replace(&mut reached[index], true) {
-                continue;
-            }
-            if !uncounted.contains(&index) {
-                sum = sum.wrapping_add(hashes[index]);
-            }
-            let next = graph.nodes[index].references.iter().flat_map(|reference| &reference.to);
-            open.extend(next.filter(|next| !of_tests.contains(next)));
-        }
-        (sum, reached)
+    let contents: Vec<blake3::Hash> = graph.nodes.iter().map(content).collect();
+    let mut reach = Reach {
+        nodes: &graph.nodes,
+        contents: &contents,
+        uncounted: &uncounted,
+        of_tests: &of_tests,
+        places: vec![None; graph.nodes.len()],
     };
-    let (of_all, reached_by_all) = reach(&graph.roots);
-    let whole = number(blake3::hash(executable));
-    let of_test = |entry: usize| {
-        let (sum, reached) = reach(&[entry]);
+    let (of_all, reached_by_all) = reach.walk(&graph.roots, 0);
+    let whole = blake3::hash(executable);
+    let mut of_test = |entry: usize| {
+        let (own, reached) = reach.walk(&[entry], reached_by_all.len());
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(of_all.as_bytes()).update(own.as_bytes());
         // What handles a panic finds the executable, too, and each test reaches that.
-        let finds_own = finding.iter().any(|index| reached[*index] && !reached_by_all[*index]);
-        of_all.wrapping_add(sum).wrapping_add(if finds_own { whole } else { 0 })
+        if reached.iter().any(|index| finding.contains(index)) {
+            hasher.update(whole.as_bytes());
+        }
+        for index in reached {
+            reach.places[index] = None;
+        }
+        format!("{:.32}", hasher.finalize().to_hex())
     };
-    Ok(entries
-        .into_iter()
-        .map(|(name, entry)| (name.to_owned(), format!("{:032x}", of_test(entry))))
-        .collect())
+    Ok(entries.into_iter().map(|(name, entry)| (name.to_owned(), of_test(entry))).collect())
+}
+
+/// Goes through what is reached.
+struct Reach<'g> {
+    nodes: &'g [Node<'g>],
+    contents: &'g [blake3::Hash],
+    /// What is gone through, but does not count.
+    uncounted: &'g HashSet<usize>,
+    /// What is no part of another test's reach.
+    of_tests: &'g HashSet<usize>,
+    /// When each node was found; `None` if it was not.
+    places: Vec<Option<usize>>,
+}
+
+impl Reach<'_> {
+    /// Returns a hash of all that is reached from these nodes, and was not found before, with its nodes. `before` is
+    /// the number of those that were. A reference counts by when its node was found. So nodes of one name or content
+    /// are not mistaken for each other, and it does not matter how deep they are, or whether they are in a circle.
+    fn walk(&mut self, starts: &[usize], before: usize) -> (blake3::Hash, Vec<usize>) {
+        const END: [u8; 8] = [0xff; 8];
+        let mut hasher = blake3::Hasher::new();
+        let mut reached = Vec::new();
+        let mut place = |node: usize, reached: &mut Vec<usize>| {
+            let place = self.places[node].get_or_insert_with(|| {
+                reached.push(node);
+                before + reached.len() - 1
+            });
+            place.to_le_bytes()
+        };
+        for start in starts {
+            hasher.update(&place(*start, &mut reached));
+        }
+        let mut next = 0;
+        while let Some(index) = reached.get(next).copied() {
+            next += 1;
+            let is_counted = !self.uncounted.contains(&index);
+            if is_counted {
+                hasher.update(self.contents[index].as_bytes());
+            }
+            for reference in &self.nodes[index].references {
+                for to in reference.to.iter().filter(|to| !self.of_tests.contains(to)) {
+                    let place = place(*to, &mut reached);
+                    if is_counted {
+                        hasher.update(&place);
+                    }
+                }
+                if is_counted {
+                    hasher.update(&END);
+                }
+            }
+        }
+        (hasher.finalize(), reached)
+    }
 }
 
 /// Returns the nodes that may lead a test to its own executable, to start or to read it.
-fn finding_executable(nodes: &[Node<'_>]) -> Vec<usize> {
+fn finding_executable(nodes: &[Node<'_>]) -> HashSet<usize> {
     let is_own = |node: &Node<'_>| {
         OWN_EXECUTABLE.iter().any(|name| node.section.contains(name))
             || memchr::memmem::find(&node.bytes, OWN_PATH).is_some()
@@ -192,7 +236,7 @@ fn text<'g>(graph: &'g Graph<'_>, node: &Node<'_>, reference: &graph::Reference)
     graph.nodes[*reference.to.first()?].bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }
 
-/// Whether a node has a name of its own, which others refer to. Constants have numbers, which change.
+/// Whether a node has a name of its own. Constants have numbers, which change.
 fn is_named(node: &Node<'_>) -> bool {
     const KINDS: [&str; 6] = [".text.", ".data.", ".bss.", ".rodata.", ".tdata.", ".tbss."];
     const MERGED: [&str; 2] = [".rodata.cst", ".rodata.str"];
@@ -200,50 +244,20 @@ fn is_named(node: &Node<'_>) -> bool {
     begins(&KINDS) && !begins(&MERGED) && !node.section.contains("..L")
 }
 
-/// Returns a hash of each node: its name, its bytes, and what it refers to. A function or static counts there by its
-/// name, and a constant by its content.
-fn hashes(nodes: &[Node<'_>]) -> Vec<u128> {
-    let own = |node: &Node<'_>| {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(if is_named(node) { node.section.as_bytes() } else { b"" });
-        hasher.update(node.of_toolchain().unwrap_or_default().as_bytes()).update(&[0]);
-        hasher.update(&node.size.to_le_bytes()).update(&node.bytes);
-        for one in &node.references {
-            hasher
-                .update(&one.offset.to_le_bytes())
-                .update(&one.kind.0.to_le_bytes())
-                .update(&one.within.to_le_bytes());
-            hasher.update(one.symbol.as_bytes()).update(&[0]);
-        }
-        hasher.finalize()
-    };
-    let contents: Vec<blake3::Hash> = nodes.iter().map(own).collect();
-    let with = |(node, content): (&Node<'_>, &blake3::Hash), others: &[blake3::Hash]| {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(content.as_bytes());
-        for to in node.references.iter().flat_map(|reference| &reference.to) {
-            hasher.update(others[*to].as_bytes());
-        }
-        hasher.finalize()
-    };
-    let named = |node: &Node<'_>| is_named(node).then(|| blake3::hash(node.section.as_bytes()));
-    let mut known: Vec<blake3::Hash> =
-        nodes.iter().zip(&contents).map(|(node, content)| named(node).unwrap_or(*content)).collect();
-    for _ in 0..DEPTH {
-        let deeper = nodes
-            .iter()
-            .zip(&contents)
-            .map(|both| if is_named(both.0) { None } else { Some(with(both, &known)) });
-        let deeper: Vec<blake3::Hash> =
-            deeper.zip(&known).map(|(deeper, known)| deeper.unwrap_or(*known)).collect();
-        known = deeper;
+/// Returns a hash of a node, without what it refers to: its name, its bytes, and the places of its references.
+fn content(node: &Node<'_>) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(if is_named(node) { node.section.as_bytes() } else { b"" });
+    hasher.update(node.of_toolchain().unwrap_or_default().as_bytes()).update(&[0]);
+    hasher.update(&node.size.to_le_bytes()).update(&node.bytes);
+    for one in &node.references {
+        hasher
+            .update(&one.offset.to_le_bytes())
+            .update(&one.kind.0.to_le_bytes())
+            .update(&one.within.to_le_bytes());
+        hasher.update(one.symbol.as_bytes()).update(&[0]);
     }
-    nodes.iter().zip(&contents).map(|both| number(with(both, &known))).collect()
-}
-
-fn number(hash: blake3::Hash) -> u128 {
-    let [low, ..] = hash.as_bytes().as_chunks::<16>().0 else { return 0 };
-    u128::from_le_bytes(*low)
+    hasher.finalize()
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -377,5 +391,24 @@ mod tests {
         let new = compiled(&SOURCE.replace("30", "31"), &["plain", "table"], &more);
         assert_eq!(old["plain"], new["plain"]);
         assert_ne!(old["table"], new["table"]);
+    }
+
+    #[test]
+    fn a_constant_at_the_end_of_a_long_list_counts() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            struct Link { next: Option<&'static Link>, number: usize }\n\
+            macro_rules! list {\n\
+            ($number:literal) => { &Link { next: None, number: $number } };\n\
+            ($number:literal, $($more:tt)*) => { &Link { next: Some(list!($($more)*)), number: $number } } }\n\
+            static ONE: &Link = list!(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40);\n\
+            static TWO: &Link = list!(2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 90);\n\
+            fn last(mut link: &Link) -> usize { while let Some(next) = link.next { link = next } link.number }\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[test] fn lists() { black_box(last(black_box(ONE)) * 2 + last(black_box(TWO))); }\n";
+        let old = compiled(SOURCE, &["plain", "lists"], &[]);
+        let swapped = SOURCE.replace("40", "-").replace("90", "40").replace("-)", "90)");
+        let new = compiled(&swapped, &["plain", "lists"], &[]);
+        assert_eq!(old["plain"], new["plain"]);
+        assert_ne!(old["lists"], new["lists"]);
     }
 }
