@@ -36,6 +36,14 @@ impl<'m> Node<'m> {
         let (_, library) = below.split_once("/lib/")?;
         (!library.contains('/')).then_some(library)
     }
+
+    /// Returns the kind of section that this is of, if the loader calls its functions: a section's name without the
+    /// number that gives their order.
+    pub fn called_by_loader(&self) -> Option<&'static str> {
+        CALLED.into_iter().find(|name| {
+            self.section.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
 }
 
 /// A place in a function or in data that refers to another one.
@@ -59,7 +67,8 @@ pub(super) struct Reference {
 #[derive(Debug)]
 pub(super) struct Graph<'m> {
     pub nodes: Vec<Node<'m>>,
-    /// Where an executable begins: its entry, what the loader calls, and what libraries can find by name.
+    /// Where an executable begins: its entry, what the loader calls, in this order, and what libraries can find by
+    /// name.
     pub roots: Vec<usize>,
 }
 
@@ -129,14 +138,9 @@ impl<'m> Graph<'m> {
         reader.add_nodes(map)?;
         reader.add_references()?;
         let mut roots: Vec<usize> = reader.plain.at(header.e_entry(endian)).into_iter().collect();
-        let is_called = |node: &Node<'_>| {
-            CALLED.iter().any(|name| {
-                node.section.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            })
-        };
-        roots.extend(
-            reader.nodes.iter().enumerate().filter(|(_, node)| is_called(node)).map(|(index, _)| index),
-        );
+        // The map has them in the order in which the loader calls them.
+        let is_called = |index: &usize| reader.nodes[*index].called_by_loader().is_some();
+        roots.extend((0..reader.nodes.len()).filter(is_called));
         for symbol in
             elf.elf_dynamic_symbol_table().iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
         {

@@ -247,7 +247,8 @@ fn is_named(node: &Node<'_>) -> bool {
 /// Returns a hash of a node, without what it refers to: its name, its bytes, and the places of its references.
 fn content(node: &Node<'_>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(if is_named(node) { node.section.as_bytes() } else { b"" });
+    let name = if is_named(node) { node.section } else { node.called_by_loader().unwrap_or_default() };
+    hasher.update(name.as_bytes()).update(&[0]);
     hasher.update(node.of_toolchain().unwrap_or_default().as_bytes()).update(&[0]);
     hasher.update(&node.size.to_le_bytes()).update(&node.bytes);
     for one in &node.references {
@@ -410,5 +411,21 @@ mod tests {
         let new = compiled(&swapped, &["plain", "lists"], &[]);
         assert_eq!(old["plain"], new["plain"]);
         assert_ne!(old["lists"], new["lists"]);
+    }
+
+    #[test]
+    fn the_order_of_constructors_counts() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            static mut N: usize = 1;\n\
+            extern \"C\" fn times() { unsafe { N *= 100 } }\n\
+            extern \"C\" fn plus() { unsafe { N += 7 } }\n\
+            #[used] #[unsafe(link_section = \".init_array.1\")] static A: extern \"C\" fn() = times;\n\
+            #[used] #[unsafe(link_section = \".init_array.300\")] static B: extern \"C\" fn() = plus;\n\
+            #[test] fn number() { black_box(unsafe { N }); }\n";
+        let old = compiled(SOURCE, &["number"], &[]);
+        assert_eq!(old, compiled(&SOURCE.replace("300", "301"), &["number"], &[]));
+        for (from, to) in [("array.1\"", "array.400\""), ("init_array.1\"", "fini_array\"")] {
+            assert_ne!(old, compiled(&SOURCE.replace(from, to), &["number"], &[]), "{to}");
+        }
     }
 }
