@@ -10,6 +10,7 @@ use object::read::elf::{
 };
 use object::{Endianness, SectionIndex, SymbolIndex};
 
+use super::exception_tables;
 use super::linker_map::Map;
 
 type Elf<'e> = ElfFile64<'e, Endianness>;
@@ -95,9 +96,8 @@ const FARTHEST: u64 = 1 << 14;
 const MERGED: &str = "<internal>";
 
 /// Sections that are not loaded, or that only the loader, an unwinder or a debugger reads.
-const NOT_CODE: [&str; 14] = [
+const NOT_CODE: [&str; 13] = [
     ".eh_frame",
-    ".gcc_except_table",
     ".debug",
     ".comment",
     ".symtab",
@@ -134,9 +134,11 @@ impl<'m> Graph<'m> {
             nodes: Vec::new(),
             plain: Places::default(),
             local: Places::default(),
+            exceptions: Places::default(),
         };
         reader.add_nodes(map)?;
         reader.add_references()?;
+        reader.add_exception_tables()?;
         let mut roots: Vec<usize> = reader.plain.at(header.e_entry(endian)).into_iter().collect();
         // The map has them in the order in which the loader calls them.
         let is_called = |index: &usize| reader.nodes[*index].called_by_loader().is_some();
@@ -172,6 +174,8 @@ struct Reader<'e, 'm> {
     plain: Places,
     /// Thread-locals, which have addresses of their own.
     local: Places,
+    /// What functions drop or catch in a panic. No pointer in code is to one of these tables.
+    exceptions: Places,
 }
 
 impl<'e, 'm> Reader<'e, 'm> {
@@ -196,7 +200,13 @@ impl<'e, 'm> Reader<'e, 'm> {
             let is_local = [".tdata", ".tbss"].iter().any(|name| part.name.starts_with(name));
             for (address, size) in self.pieces(part.name, part.address, part.size)? {
                 let bytes = if is_empty { Some(&[][..]) } else { self.content(address, size) };
-                let places = if is_local { &mut self.local } else { &mut self.plain };
+                let places = if is_local {
+                    &mut self.local
+                } else if part.name.starts_with(exception_tables::SECTION) {
+                    &mut self.exceptions
+                } else {
+                    &mut self.plain
+                };
                 places.add(address, size, self.nodes.len());
                 self.nodes.push(Node {
                     section: part.name,
@@ -211,6 +221,7 @@ impl<'e, 'm> Reader<'e, 'm> {
         }
         self.plain.0.sort_unstable();
         self.local.0.sort_unstable();
+        self.exceptions.0.sort_unstable();
         Ok(())
     }
 
@@ -268,8 +279,8 @@ impl<'e, 'm> Reader<'e, 'm> {
             for relocation in relocations {
                 let at = relocation.r_offset(endian);
                 let places = if flags.contains(elf::SHF_TLS) { &self.local } else { &self.plain };
-                // Between the parts are the tables of unwinders.
-                let Some(own) = places.at(at) else { continue };
+                // Between the parts are the descriptions of stack frames.
+                let Some(own) = places.at(at).or_else(|| self.exceptions.at(at)) else { continue };
                 let kind = relocation.r_type(endian, false);
                 let symbol = SymbolIndex(relocation.r_sym(endian, false) as usize);
                 let reference =
@@ -291,6 +302,33 @@ impl<'e, 'm> Reader<'e, 'm> {
                 ensure!(!is_near, "the linker's map has nothing where {} refers to", node.section);
                 reference.near.clear();
             }
+        }
+        Ok(())
+    }
+
+    /// Lets functions refer to what they drop or catch in a panic.
+    fn add_exception_tables(&mut self) -> anyhow::Result<()> {
+        let endian = self.elf.endian();
+        let sections = self.elf.elf_section_table();
+        let Some((_, frames)) = sections.section_by_name(endian, b".eh_frame") else { return Ok(()) };
+        let bytes = frames.data(endian, self.executable)?;
+        for (function, table) in exception_tables::of_functions(bytes, frames.sh_addr(endian))? {
+            let own = self.plain.at(function).with_context(|| {
+                format!("the linker's map has no function at {function:#x}, which a panic may leave")
+            })?;
+            let to = self
+                .exceptions
+                .at(table)
+                .with_context(|| format!("the linker's map has no table for panics at {table:#x}"))?;
+            let reference = Reference {
+                offset: function - self.nodes[own].address,
+                kind: elf::R_X86_64_NONE,
+                to: vec![to],
+                near: Vec::new(),
+                within: distance(table, self.nodes[to].address),
+                symbol: String::new(),
+            };
+            self.nodes[own].references.push(reference);
         }
         Ok(())
     }
@@ -377,7 +415,7 @@ impl<'e, 'm> Reader<'e, 'm> {
                 .iter()
                 .map(|more| address.wrapping_add(4 + more))
                 .collect();
-        } else if is_relative {
+        } else if is_relative && !node.section.starts_with(exception_tables::SECTION) {
             // A table of distances. Each is from the start of the table; a function has its tables in one section.
             let function = node.section.strip_prefix(".rodata.").and_then(|name| functions.get(name));
             if let Some(function) = function {

@@ -4,6 +4,7 @@
 //! A test's function, the harness and what the loader calls are the start. From each function, every reference
 //! is followed, called or not. So nothing depends on what a run does.
 
+mod exception_tables;
 mod graph;
 mod linker_map;
 
@@ -427,5 +428,24 @@ mod tests {
         for (from, to) in [("array.1\"", "array.400\""), ("init_array.1\"", "fini_array\"")] {
             assert_ne!(old, compiled(&SOURCE.replace(from, to), &["number"], &[]), "{to}");
         }
+    }
+
+    #[test]
+    fn what_a_panic_drops_counts_where_the_instructions_are_equal() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};\n\
+            static N: AtomicUsize = AtomicUsize::new(10);\n\
+            struct Guard;\n\
+            impl Drop for Guard { #[inline(never)] fn drop(&mut self) { N.fetch_add(5000, SeqCst); } }\n\
+            #[inline(never)] fn one() { if black_box(true) { std::panic::panic_any(1u8) } }\n\
+            #[inline(never)] fn two() { black_box(1); if black_box(false) { std::panic::panic_any(1u8) } }\n\
+            #[inline(never)] fn work() { one(); let _guard = Guard; two(); }\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[test] fn unwinds() { _ = std::panic::catch_unwind(work); black_box(N.load(SeqCst)); }\n";
+        let old = compiled(SOURCE, &["plain", "unwinds"], &[]);
+        let earlier = SOURCE.replace("one(); let _guard = Guard;", "let _guard = Guard; one();");
+        let new = compiled(&earlier, &["plain", "unwinds"], &[]);
+        assert_eq!(old["plain"], new["plain"]);
+        assert_ne!(old["unwinds"], new["unwinds"]);
     }
 }
