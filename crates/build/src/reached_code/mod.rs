@@ -448,4 +448,38 @@ mod tests {
         assert_eq!(old["plain"], new["plain"]);
         assert_ne!(old["unwinds"], new["unwinds"]);
     }
+
+    #[test]
+    fn functions_and_statics_in_sections_of_one_name_are_not_the_same() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};\n\
+            macro_rules! module { ($name:ident $number:literal) => { pub mod $name { use super::*;\n\
+            #[inline(never)] #[unsafe(link_section = \".text.hot\")] pub fn of() -> usize { black_box($number) }\n\
+            #[unsafe(link_section = \".data.counters\")] pub static N: AtomicUsize = AtomicUsize::new(1);\n\
+            #[unsafe(link_section = \".rodata.tables\")] pub static T: [usize; 2] = [$number, 0];\n\
+            } } }\n\
+            module!(one 3); module!(two 500);\n\
+            #[test] fn functions() { black_box(one::of() * 10 + two::of()); }\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[test] fn statics() { one::N.store(5, SeqCst); black_box(two::N.load(SeqCst)); black_box(&one::N); }\n\
+            #[test] fn tables() { black_box(one::T[black_box(0)] * 10 + two::T[black_box(0)]); }\n";
+        const TESTS: [&str; 4] = ["functions", "plain", "statics", "tables"];
+        // Each module has an object file.
+        let more = ["-Cincremental=incremental", "-Ccodegen-units=256"];
+        let old = compiled(SOURCE, &TESTS, &more);
+        for (test, from, to) in [
+            ("functions", "one::of() * 10 + two::of()", "two::of() * 10 + one::of()"),
+            (
+                "statics",
+                "black_box(two::N.load(SeqCst)); black_box(&one::N)",
+                "black_box(one::N.load(SeqCst)); black_box(&two::N)",
+            ),
+            ("tables", "one::T[black_box(0)] * 10 + two::T", "two::T[black_box(0)] * 10 + one::T"),
+        ] {
+            assert!(SOURCE.contains(from), "{from}");
+            let new = compiled(&SOURCE.replace(from, to), &TESTS, &more);
+            let changed: Vec<&String> = old.keys().filter(|name| old[*name] != new[*name]).collect();
+            assert_eq!(changed, [test]);
+        }
+    }
 }
