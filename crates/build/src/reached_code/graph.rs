@@ -11,9 +11,10 @@ use object::read::elf::{
 use object::{Endianness, SectionIndex, SymbolIndex};
 
 use super::exception_tables;
+use super::indirect::Indirect;
 use super::linker_map::Map;
 
-type Elf<'e> = ElfFile64<'e, Endianness>;
+pub(super) type Elf<'e> = ElfFile64<'e, Endianness>;
 
 /// A function, a static, or a constant.
 #[derive(Debug)]
@@ -135,11 +136,13 @@ impl<'m> Graph<'m> {
             plain: Places::default(),
             local: Places::default(),
             exceptions: Places::default(),
+            indirect: Indirect::read(&elf, executable)?,
         };
         reader.add_nodes(map)?;
         reader.add_references()?;
         reader.add_exception_tables()?;
         let mut roots: Vec<usize> = reader.plain.at(header.e_entry(endian)).into_iter().collect();
+        roots.extend(reader.indirect.resolvers.iter().filter_map(|resolver| reader.plain.at(*resolver)));
         // The map has them in the order in which the loader calls them.
         let is_called = |index: &usize| reader.nodes[*index].called_by_loader().is_some();
         roots.extend((0..reader.nodes.len()).filter(is_called));
@@ -176,6 +179,7 @@ struct Reader<'e, 'm> {
     local: Places,
     /// What functions drop or catch in a panic. No pointer in code is to one of these tables.
     exceptions: Places,
+    indirect: Indirect,
 }
 
 impl<'e, 'm> Reader<'e, 'm> {
@@ -349,7 +353,7 @@ impl<'e, 'm> Reader<'e, 'm> {
         let offset = at - node.address;
         let symbol = table.symbol(symbol)?;
         let name = String::from_utf8_lossy(table.symbol_name(endian, symbol)?).into_owned();
-        let value = symbol.st_value(endian);
+        let value = self.indirect.resolver(symbol.st_value(endian));
         let found =
             |to: Vec<usize>, within, symbol| Reference { offset, kind, to, near: Vec::new(), within, symbol };
         if symbol.st_shndx(endian) == elf::SHN_UNDEF {
@@ -388,7 +392,9 @@ impl<'e, 'm> Reader<'e, 'm> {
             // A section may have several symbols.
             return Ok(match to[..] {
                 [one] if of_section.is_none() => {
-                    let within = distance(value, self.nodes[one].address).wrapping_add(addend);
+                    let target = &self.nodes[one];
+                    ensure!(target.section != ".iplt", "nobody knows which function {name} is");
+                    let within = distance(value, target.address).wrapping_add(addend);
                     found(to, within, String::new())
                 }
                 _ => found(to, addend, name),

@@ -6,6 +6,7 @@
 
 mod exception_tables;
 mod graph;
+mod indirect;
 mod linker_map;
 mod own_executable;
 
@@ -467,5 +468,32 @@ mod tests {
             let changed: Vec<&String> = old.keys().filter(|name| old[*name] != new[*name]).collect();
             assert_eq!(changed, [test]);
         }
+    }
+
+    #[test]
+    fn an_indirect_function_is_the_one_that_the_loader_chooses() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            core::arch::global_asm!(\n\
+            \".section .text.small,\\\"ax\\\",@progbits\", \"small: mov eax, 40\", \"ret\",\n\
+            \".section .text.large,\\\"ax\\\",@progbits\", \"large: mov eax, 90\", \"ret\",\n\
+            \".section .text.choosing,\\\"ax\\\",@progbits\",\n\
+            \".type one, @gnu_indirect_function\", \".globl one\", \"one: lea rax, [rip + small]\", \"ret\",\n\
+            \".type two, @gnu_indirect_function\", \".globl two\", \"two: lea rax, [rip + large]\", \"ret\",\n\
+            \".section .data.rel.ro.chosen,\\\"aw\\\",@progbits\", \".globl chosen\", \"chosen: .quad one, two\");\n\
+            unsafe extern \"C\" { static chosen: [extern \"C\" fn() -> usize; 2]; }\n\
+            #[test] fn indirect() { black_box(unsafe { chosen[black_box(0)]() }); }\n\
+            #[test] fn other() { black_box(7); }\n\
+            #[test] fn plain() { black_box(5); }\n";
+        const TESTS: [&str; 3] = ["indirect", "other", "plain"];
+        let old = compiled(SOURCE, &TESTS, &[]);
+        let new = |from: &str, to: &str| {
+            assert!(SOURCE.contains(from), "{from}");
+            compiled(&SOURCE.replace(from, to), &TESTS, &[])
+        };
+        assert_ne!(new("eax, 40", "eax, 41")["indirect"], old["indirect"]);
+        assert_ne!(new(".quad one, two", ".quad two, one")["indirect"], old["indirect"]);
+        let other = new("black_box(7)", "black_box(String::from_utf8(vec![7; 300]).unwrap())");
+        assert_ne!(other["other"], old["other"]);
+        assert_eq!(other["indirect"], old["indirect"], "jumps elsewhere");
     }
 }
