@@ -1,7 +1,7 @@
 //! The functions and data of an executable, and what each refers to: the relocations that the linker kept
 //! (`--emit-relocs`) between the parts that its map lists.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, ensure};
 use object::elf::{self, RelocationType};
@@ -136,6 +136,7 @@ impl<'m> Graph<'m> {
             plain: Places::default(),
             local: Places::default(),
             exceptions: Places::default(),
+            assigned: &map.assigned,
             indirect: Indirect::read(&elf, executable)?,
         };
         reader.add_nodes(map)?;
@@ -179,6 +180,8 @@ struct Reader<'e, 'm> {
     local: Places,
     /// What functions drop or catch in a panic. No pointer in code is to one of these tables.
     exceptions: Places,
+    /// The symbols of a linker script.
+    assigned: &'e HashSet<&'m str>,
     indirect: Indirect,
 }
 
@@ -374,36 +377,35 @@ impl<'e, 'm> Reader<'e, 'm> {
             let within = distance(address, self.nodes[to].address).wrapping_add(field);
             return Ok(found(vec![to], within, String::new()));
         }
-        if symbol.st_type() != elf::STT_SECTION {
-            let of_section = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_"));
-            let to: Vec<usize> = match of_section {
-                // The code goes through all parts of a section.
-                Some(section) => self
-                    .nodes
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, node)| node.section == section)
-                    .map(|(index, _)| index)
-                    .collect(),
-                // The end of an empty table, where anything else may begin.
-                None if name == "__TMC_END__" => Vec::new(),
-                None => self.plain.at(value).into_iter().collect(),
-            };
-            // A section may have several symbols.
-            return Ok(match to[..] {
-                [one] if of_section.is_none() => {
-                    let target = &self.nodes[one];
-                    ensure!(target.section != ".iplt", "nobody knows which function {name} is");
-                    let within = distance(value, target.address).wrapping_add(addend);
-                    found(to, within, String::new())
-                }
-                _ => found(to, addend, name),
-            });
+        if symbol.st_shndx(endian) == elf::SHN_ABS {
+            // A number.
+            return Ok(found(Vec::new(), value.cast_signed().wrapping_add(addend), name));
         }
         let section = self.elf.elf_section_table().section(SectionIndex(symbol.st_shndx(endian).0.into()))?;
-        if section.sh_size(endian) == 0 {
-            let name = self.elf.elf_section_table().section_name(endian, section)?;
-            return Ok(found(Vec::new(), addend, String::from_utf8_lossy(name).into_owned()));
+        let section_name = self.elf.elf_section_table().section_name(endian, section)?;
+        let size = section.sh_size(endian);
+        if size == 0 {
+            // An empty table, where anything else may begin.
+            return Ok(found(Vec::new(), addend, String::from_utf8_lossy(section_name).into_owned()));
+        }
+        if symbol.st_type() != elf::STT_SECTION {
+            let of_section = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_"));
+            if of_section.is_some_and(|of| of.as_bytes() == section_name) || self.assigned.contains(&name[..])
+            {
+                // The code may go through all parts of the section.
+                let start = section.sh_addr(endian);
+                let is_part = |node: &Node<'_>| (start..start + size).contains(&node.address);
+                let parts = self.nodes.iter().enumerate().filter(|(_, node)| is_part(node));
+                return Ok(found(parts.map(|(index, _)| index).collect(), addend, name));
+            }
+            // A section may have several symbols.
+            let Some(one) = self.plain.at(value) else {
+                return Ok(found(Vec::new(), addend, name));
+            };
+            let to = &self.nodes[one];
+            ensure!(to.section != ".iplt", "nobody knows which function {name} is");
+            let within = distance(value, to.address).wrapping_add(addend);
+            return Ok(found(vec![one], within, String::new()));
         }
         let is_relative = is_relative(kind);
         let address = if is_relative {

@@ -1,5 +1,7 @@
 //! The map that lld writes with `-Map`: the sections of object files that an executable is made of.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, ensure};
 
 /// The words of lld's first line.
@@ -22,6 +24,8 @@ pub(super) struct Map<'m> {
     pub sections: Vec<Part<'m>>,
     /// The sections of object files, without empty ones. Constants that the linker merged are one part.
     pub parts: Vec<Part<'m>>,
+    /// The symbols that a linker script defines.
+    pub assigned: HashSet<&'m str>,
 }
 
 /// Reads a map.
@@ -42,19 +46,27 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Map<'_>> {
         // A column is 8 wide: first sections of the executable, then those of object files, then symbols.
         let name = rest.trim_start_matches(' ');
         let part = |(file, name)| Part { address, size, name, file };
-        match rest.len() - name.len() {
+        let column = rest.len() - name.len();
+        let own = name.rsplit_once(":(").and_then(|(file, section)| Some((file, section.strip_suffix(')')?)));
+        if [1, 9].contains(&column) && own.is_none() && name.contains('=') {
+            map.assigned.insert(assigned(name));
+            continue;
+        }
+        match column {
             1 => map.sections.push(part(("", name))),
-            9 if size > 0 => {
-                let own = name
-                    .rsplit_once(":(")
-                    .and_then(|(file, section)| Some((file, section.strip_suffix(')')?)));
-                // Without a file are assignments of a linker script.
-                map.parts.extend(own.map(part));
-            }
+            // Without a file are numbers of a linker script: `BYTE(40)`.
+            9 if size > 0 => map.parts.push(part(own.unwrap_or(("", name)))),
             _ => {}
         }
     }
     Ok(map)
+}
+
+/// Returns the symbol of an assignment of a linker script: `start = .` or `PROVIDE(start = .)`.
+fn assigned(text: &str) -> &str {
+    let left = text.split('=').next().unwrap_or_default();
+    let name = left.rsplit('(').next().unwrap_or_default();
+    name.trim_end_matches([' ', '+', '-', '*', '/', '&', '|', '<', '>']).trim_matches([' ', '"'])
 }
 
 /// Returns the number at the start of a line, and what follows.
@@ -80,19 +92,30 @@ mod tests {
            40000            40000       10    16         /t/libleaf.rlib(leaf-1.rcgu.o):(.text._ZN4leaf3one17h1E)
            40000            40000       10     1                 leaf::one::h1
            50000            50000        0     1         foo = .
+           50000            50000        0     1         PROVIDE(\"bar\" = .)
+           50000            50000        1     1         BYTE ( 40 )
+           50008            50008        0     1 top = 77
+           50010            50010        0     8 .tm_clone_table
 ";
 
     #[test]
     fn sections_and_their_parts_have_places() {
         let map = parse(MAP).unwrap();
         let part = |address, size, name, file| Part { address, size, name, file };
-        assert_eq!(map.sections, [part(0x21ad0, 0xe474, ".rodata", ""), part(0x40000, 0x10, ".text", "")]);
+        let sections = [
+            part(0x21ad0, 0xe474, ".rodata", ""),
+            part(0x40000, 0x10, ".text", ""),
+            part(0x50010, 0, ".tm_clone_table", ""),
+        ];
+        assert_eq!(map.sections, sections);
         let parts = [
             part(0x21ad0, 0x218, ".rodata.cst8", "<internal>"),
             part(0x258a1, 0xe, ".rodata..Lanon.71.3", "/t/app-1.rcgu.o"),
             part(0x40000, 0x10, ".text._ZN4leaf3one17h1E", "/t/libleaf.rlib(leaf-1.rcgu.o)"),
+            part(0x50000, 1, "BYTE ( 40 )", ""),
         ];
         assert_eq!(map.parts, parts);
+        assert_eq!(map.assigned, HashSet::from(["foo", "bar", "top"]));
     }
 
     #[test]

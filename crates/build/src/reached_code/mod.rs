@@ -437,6 +437,34 @@ mod tests {
     }
 
     #[test]
+    fn a_linker_script_has_whole_tables_and_numbers() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            #[used] #[unsafe(link_section = \".sizes.1\")] static A: usize = 1;\n\
+            #[used] #[unsafe(link_section = \".sizes.2\")] static B: usize = 40;\n\
+            #[used] #[unsafe(link_section = \".sizes.3\")] static C: usize = 3;\n\
+            unsafe extern \"C\" { static start: usize; static end_of_sizes: usize; static limit: u8; }\n\
+            #[test] fn number() { black_box(&raw const limit); }\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[test] fn table() { let (first, behind) = black_box((&raw const start, &raw const end_of_sizes));\n\
+            let all = unsafe { std::slice::from_raw_parts(first, behind.offset_from(first) as usize) };\n\
+            black_box(all.iter().sum::<usize>()); }\n";
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("sizes.x");
+        let of = |source: &str, limit: usize| {
+            let table = "SECTIONS { .sizes : { start = .; KEEP(*(SORT(.sizes.*))) PROVIDE(end_of_sizes = .); } } INSERT AFTER .rodata;";
+            fs_err::write(&script, format!("{table}\nlimit = {limit};\n")).unwrap();
+            let more = format!("-Clink-arg=-Wl,-T,{}", script.display());
+            compiled(source, &["number", "plain", "table"], &["-Crelocation-model=static", &more])
+        };
+        let old = of(SOURCE, 100);
+        let changed = |new: &BTreeMap<String, String>| -> Vec<String> {
+            old.iter().filter(|(name, hash)| new[*name] != **hash).map(|(name, _)| name.clone()).collect()
+        };
+        assert_eq!(changed(&of(&SOURCE.replace("40", "41"), 100)), ["table"]);
+        assert_eq!(changed(&of(SOURCE, 101)), ["number"]);
+    }
+
+    #[test]
     fn functions_and_statics_in_sections_of_one_name_are_not_the_same() {
         const SOURCE: &str = "use std::hint::black_box;\n\
             use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};\n\
