@@ -12,7 +12,7 @@ use crate::request::refs::RefsNeeded;
 use crate::request::search_options;
 use crate::request::sides;
 use crate::search::plan::command_line;
-use memprof_build::cargo::folder_configuration;
+use memprof_build::folder_configuration;
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::{resolve_any, run_id};
 use memprof_build::git::resolve_error::ResolveError;

@@ -23,6 +23,7 @@ mod compiled_test;
 mod configured_out;
 pub mod documentation;
 pub mod failure;
+pub mod folder_configuration;
 mod freshness;
 pub mod git;
 pub mod harness_library;

@@ -4,7 +4,6 @@
 pub(crate) mod command;
 pub mod configuration;
 pub(crate) mod errors;
-pub mod folder_configuration;
 pub mod lockfile;
 pub(crate) mod manifest;
 pub(crate) mod member_versions;

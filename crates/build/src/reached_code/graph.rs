@@ -5,16 +5,13 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, ensure};
 use object::elf::{self, RelocationType};
-use object::read::elf::{
-    ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
-};
-use object::{Endianness, SectionIndex, SymbolIndex};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
+use object::{SectionIndex, SymbolIndex};
 
 use super::exception_tables;
-use super::indirect::Indirect;
+use super::indirect::{Elf, Indirect};
+use super::instructions::{after_field, is_lea, may_loop};
 use super::linker_map::Map;
-
-pub(super) type Elf<'e> = ElfFile64<'e, Endianness>;
 
 /// A function, a static, or a constant.
 #[derive(Debug)]
@@ -70,7 +67,7 @@ pub(super) struct Reference {
 pub(super) struct Graph<'m> {
     pub nodes: Vec<Node<'m>>,
     /// Where an executable begins: its entry, what the loader calls, in this order, and what libraries can find by
-    /// name.
+    /// name, sorted.
     pub roots: Vec<usize>,
 }
 
@@ -96,21 +93,30 @@ const FARTHEST: u64 = 1 << 14;
 /// The file of constants that the linker merged.
 const MERGED: &str = "<internal>";
 
-/// Sections that are not loaded, or that only the loader, an unwinder or a debugger reads.
-const NOT_CODE: [&str; 13] = [
+/// The sections of object files that only an unwinder reads.
+const FRAMES: &str = ".eh_frame";
+
+/// Sections that the linker makes, which only the loader and instructions with relocations read. A static may be in one
+/// whose name begins alike.
+const OF_LINKER: [&str; 18] = [
+    ".dynamic",
+    ".dynstr",
+    ".dynsym",
     ".eh_frame",
-    ".debug",
-    ".comment",
-    ".symtab",
-    ".strtab",
-    ".shstrtab",
-    ".note",
-    ".rela",
-    ".dyn",
-    ".gnu",
+    ".eh_frame_hdr",
+    ".gnu.hash",
+    ".gnu.version",
+    ".gnu.version_d",
+    ".gnu.version_r",
+    ".got",
+    ".got.plt",
     ".hash",
     ".interp",
-    ".got",
+    ".note.gnu.build-id",
+    ".note.gnu.property",
+    ".rela.dyn",
+    ".rela.plt",
+    ".relr.dyn",
 ];
 
 /// Sections with functions that the loader calls.
@@ -136,6 +142,7 @@ impl<'m> Graph<'m> {
             plain: Places::default(),
             local: Places::default(),
             exceptions: Places::default(),
+            nothing: map.empty.iter().map(|address| (*address, *address)).collect(),
             assigned: &map.assigned,
             indirect: Indirect::read(&elf, executable)?,
         };
@@ -143,15 +150,23 @@ impl<'m> Graph<'m> {
         reader.add_references()?;
         reader.add_exception_tables()?;
         let mut roots: Vec<usize> = reader.plain.at(header.e_entry(endian)).into_iter().collect();
-        roots.extend(reader.indirect.resolvers.iter().filter_map(|resolver| reader.plain.at(*resolver)));
+        let resolvers = reader.indirect.resolvers.iter().filter_map(|resolver| reader.plain.at(*resolver));
+        let mut resolvers: Vec<usize> = resolvers.collect();
+        resolvers.sort_unstable_by_key(|index| (reader.nodes[*index].section, *index));
+        roots.extend(resolvers);
         // The map has them in the order in which the loader calls them.
         let is_called = |index: &usize| reader.nodes[*index].called_by_loader().is_some();
         roots.extend((0..reader.nodes.len()).filter(is_called));
-        for symbol in
-            elf.elf_dynamic_symbol_table().iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF)
-        {
-            roots.extend(reader.plain.at(symbol.st_value(endian)));
+        // The linker has these in the order of their first use.
+        let dynamic = elf.elf_dynamic_symbol_table();
+        let defined = dynamic.iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF);
+        let mut named: Vec<(&[u8], usize)> = Vec::new();
+        for symbol in defined {
+            let name = symbol.name(endian, dynamic.strings())?;
+            named.extend(reader.plain.at(symbol.st_value(endian)).map(|node| (name, node)));
         }
+        named.sort_unstable();
+        roots.extend(named.into_iter().map(|(_, node)| node));
         Ok(Self { nodes: reader.nodes, roots })
     }
 }
@@ -180,6 +195,9 @@ struct Reader<'e, 'm> {
     local: Places,
     /// What functions drop or catch in a panic. No pointer in code is to one of these tables.
     exceptions: Places,
+    /// From where to where is nothing that code reads: the file's header, empty parts, and what only the loader or an
+    /// unwinder reads.
+    nothing: Vec<(u64, u64)>,
     /// The symbols of a linker script.
     assigned: &'e HashSet<&'m str>,
     indirect: Indirect,
@@ -199,8 +217,16 @@ impl<'e, 'm> Reader<'e, 'm> {
     }
 
     fn add_nodes(&mut self, map: &Map<'m>) -> anyhow::Result<()> {
+        self.nothing.extend(map.sections.first().map(|first| (0, first.address)));
         for part in &map.parts {
-            if part.address == 0 || NOT_CODE.iter().any(|name| part.name.starts_with(name)) {
+            let is_skipped = if part.file == MERGED {
+                OF_LINKER.contains(&part.name)
+            } else {
+                let rest = part.name.strip_prefix(FRAMES);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+']))
+            };
+            if is_skipped {
+                self.nothing.push((part.address, part.address + part.size));
                 continue;
             }
             let is_empty = [".bss", ".tbss"].iter().any(|name| part.name.starts_with(name));
@@ -400,6 +426,12 @@ impl<'e, 'm> Reader<'e, 'm> {
             }
             // A section may have several symbols.
             let Some(one) = self.plain.at(value) else {
+                let is_nothing = self.nothing.iter().any(|(start, end)| (*start..=*end).contains(&value));
+                ensure!(
+                    is_nothing,
+                    "the linker's map has nothing at {name}, to which {} refers",
+                    node.section
+                );
                 return Ok(found(Vec::new(), addend, name));
             };
             let to = &self.nodes[one];
@@ -519,67 +551,9 @@ fn width(kind: RelocationType) -> usize {
     }
 }
 
-/// Whether the field of an instruction is of `lea`, which has an address as its result.
-fn is_lea(code: &[u8], field: usize) -> bool {
-    field.checked_sub(2).and_then(|at| code.get(at)) == Some(&0x8d)
-}
-
-/// Whether a function may jump back. Bytes that only look like such a jump count, too.
-fn may_loop(code: &[u8]) -> bool {
-    let is_inside = |end: usize, distance: i64| {
-        distance < 0 && usize::try_from(distance.unsigned_abs()).is_ok_and(|distance| distance <= end)
-    };
-    let is_long = |field: usize| {
-        let distance = code.get(field..field + 4).and_then(|bytes| bytes.try_into().ok());
-        distance.is_some_and(|bytes| is_inside(field + 4, i32::from_le_bytes(bytes).into()))
-    };
-    code.windows(2).enumerate().any(|(at, pair)| match pair {
-        [0x70..=0x7f | 0xe0..=0xe3 | 0xeb, distance] => is_inside(at + 2, distance.cast_signed().into()),
-        [0x0f, 0x80..=0x8f] => is_long(at + 2),
-        [0xe9, _] => is_long(at + 1),
-        // A table of jumps.
-        [0xff, more] => more & 0x38 == 0x20,
-        _ => false,
-    })
-}
-
-/// Returns how many bytes an instruction may have after a field of four bytes, from whose end the processor counts.
-/// That is the length of a constant.
-fn after_field(code: &[u8], field: usize) -> &'static [u64] {
-    // `lea` and `mov` between a register and memory have none, and neither have calls and jumps.
-    const WITHOUT: [u8; 5] = [0x8d, 0x8b, 0x89, 0x8a, 0x88];
-    let byte =
-        |before: usize| field.checked_sub(before).and_then(|at| code.get(at)).copied().unwrap_or_default();
-    let is_memory = byte(1) & 0xc7 == 0x05;
-    let is_jump = [0xe8, 0xe9].contains(&byte(1)) || byte(2) == 0x0f && byte(1) & 0xf0 == 0x80;
-    if is_jump || is_memory && WITHOUT.contains(&byte(2)) { &[0] } else { &[0, 1, 2, 4] }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_instruction_without_a_constant_ends_with_its_field() {
-        let after = |code: &[u8]| after_field(code, code.len());
-        assert_eq!(after(&[0x48, 0x8d, 0x05]), [0], "lea rax, [rip]");
-        assert_eq!(after(&[0x44, 0x8b, 0x3d]), [0], "mov r15d, [rip]");
-        assert_eq!(after(&[0xe8]), [0], "call");
-        assert_eq!(after(&[0x0f, 0x84]), [0], "je");
-        assert_eq!(after(&[0x80, 0x3d]), [0, 1, 2, 4], "cmp byte ptr [rip], 1");
-        assert_eq!(after(&[0x8d, 0x45]), [0, 1, 2, 4], "no address from the instruction's own");
-    }
-
-    #[test]
-    fn a_function_loops_if_it_may_jump_back() {
-        assert!(may_loop(&[0x90, 0x75, 0xfd]), "jne to its start");
-        assert!(!may_loop(&[0x90, 0x75, 0xfc]), "before it");
-        assert!(!may_loop(&[0x75, 0x01, 0x90, 0xc3]), "forwards");
-        assert!(may_loop(&[0x0f, 0x84, 0xfa, 0xff, 0xff, 0xff]), "je");
-        assert!(may_loop(&[0x90, 0xe9, 0xfa, 0xff, 0xff, 0xff]), "jmp");
-        assert!(may_loop(&[0xff, 0xe0]), "jmp rax");
-        assert!(!may_loop(&[0xe8, 0xf0, 0xff, 0xff, 0xff, 0xc3]), "call");
-    }
 
     #[test]
     fn a_place_is_in_a_node_or_at_its_end() {

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use object::elf;
-use object::read::elf::{Rela as _, SectionHeader as _};
+use object::read::elf::{ElfFile64, Rela as _, SectionHeader as _};
+use object::{Endianness, elf};
 
-use super::graph::Elf;
+/// An executable for 64 bits.
+pub(super) type Elf<'e> = ElfFile64<'e, Endianness>;
 
 /// The size of a jump.
 const SLOT: usize = 16;

@@ -22,8 +22,10 @@ pub(super) struct Part<'m> {
 pub(super) struct Map<'m> {
     /// The sections of the executable.
     pub sections: Vec<Part<'m>>,
-    /// The sections of object files, without empty ones. Constants that the linker merged are one part.
+    /// The sections of object files that are loaded, without empty ones. Constants that the linker merged are one part.
     pub parts: Vec<Part<'m>>,
+    /// The addresses of empty sections that are loaded, of the executable and of object files.
+    pub empty: Vec<u64>,
     /// The symbols that a linker script defines.
     pub assigned: HashSet<&'m str>,
 }
@@ -38,6 +40,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Map<'_>> {
     let header = lines.next().unwrap_or_default();
     ensure!(header.split_whitespace().eq(HEADER), "the linker is not lld, the only one whose map is read");
     let mut map = Map::default();
+    let mut is_loaded = false;
     for line in lines {
         let (address, rest) = number(line, 16)?;
         let (_, rest) = number(rest, 16)?;
@@ -52,10 +55,16 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Map<'_>> {
             map.assigned.insert(assigned(name));
             continue;
         }
+        if column == 1 {
+            is_loaded = address > 0;
+        }
+        if [1, 9].contains(&column) && size == 0 && is_loaded {
+            map.empty.push(address);
+        }
         match column {
             1 => map.sections.push(part(("", name))),
             // Without a file are numbers of a linker script: `BYTE(40)`.
-            9 if size > 0 => map.parts.push(part(own.unwrap_or(("", name)))),
+            9 if size > 0 && is_loaded => map.parts.push(part(own.unwrap_or(("", name)))),
             _ => {}
         }
     }
@@ -96,6 +105,8 @@ mod tests {
            50000            50000        1     1         BYTE ( 40 )
            50008            50008        0     1 top = 77
            50010            50010        0     8 .tm_clone_table
+               0                0       20     8 .rela.text
+              10               10       10     8         /t/app-1.rcgu.o:(.rela.text.one)
 ";
 
     #[test]
@@ -106,6 +117,7 @@ mod tests {
             part(0x21ad0, 0xe474, ".rodata", ""),
             part(0x40000, 0x10, ".text", ""),
             part(0x50010, 0, ".tm_clone_table", ""),
+            part(0, 0x20, ".rela.text", ""),
         ];
         assert_eq!(map.sections, sections);
         let parts = [
@@ -115,6 +127,7 @@ mod tests {
             part(0x50000, 1, "BYTE ( 40 )", ""),
         ];
         assert_eq!(map.parts, parts);
+        assert_eq!(map.empty, [0x258af, 0x50010]);
         assert_eq!(map.assigned, HashSet::from(["foo", "bar", "top"]));
     }
 

@@ -7,6 +7,7 @@
 mod exception_tables;
 mod graph;
 mod indirect;
+mod instructions;
 mod linker_map;
 mod own_executable;
 
@@ -17,7 +18,6 @@ use object::elf;
 
 use graph::{Graph, Node};
 use own_executable::Finding;
-
 
 /// The extension of the linker's map, which is beside the executable.
 pub(crate) const MAP: &str = "memprof-map";
@@ -215,13 +215,15 @@ fn is_named(node: &Node<'_>) -> bool {
     const KINDS: [&str; 6] = [".text.", ".data.", ".bss.", ".rodata.", ".tdata.", ".tbss."];
     const MERGED: [&str; 2] = [".rodata.cst", ".rodata.str"];
     let begins = |names: &[&str]| names.iter().any(|name| node.section.starts_with(name));
-    begins(&KINDS) && !begins(&MERGED) && !node.section.contains("..L")
+    begins(&KINDS) && !begins(&MERGED) && !["..L", ".anon."].iter().any(|part| node.section.contains(part))
 }
 
 /// Returns a hash of a node, without what it refers to: its name, its bytes, and the places of its references.
 fn content(node: &Node<'_>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     let name = if is_named(node) { node.section } else { node.called_by_loader().unwrap_or_default() };
+    // What units of a crate share is named by its module, whose number any change may change.
+    let name = name.split(".llvm.").next().unwrap_or_default();
     hasher.update(name.as_bytes()).update(&[0]);
     hasher.update(node.of_toolchain().unwrap_or_default().as_bytes()).update(&[0]);
     hasher.update(&node.size.to_le_bytes()).update(&node.bytes);
@@ -418,6 +420,27 @@ mod tests {
     }
 
     #[test]
+    fn a_static_counts_in_a_section_that_is_called_like_one_of_the_linker() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            #[unsafe(link_section = \".note.sizes\")] static NOTE: [usize; 2] = [1, 40];\n\
+            #[unsafe(link_section = \".hashes\")] static HASHES: [usize; 2] = [1, 50];\n\
+            #[unsafe(link_section = \".dynamic_limits\")] static LIMITS: [usize; 2] = [1, 60];\n\
+            #[test] fn hashes() { black_box(HASHES[black_box(1)]); }\n\
+            #[test] fn limits() { black_box(LIMITS[black_box(1)]); }\n\
+            #[test] fn note() { black_box(NOTE[black_box(1)]); }\n\
+            #[test] fn plain() { black_box(5); }\n";
+        for level in ["-Copt-level=0", "-Copt-level=3"] {
+            let old = compiled(SOURCE, &["hashes", "limits", "note", "plain"], &[level]);
+            for (test, from, to) in [("note", "40", "41"), ("hashes", "50", "51"), ("limits", "60", "61")] {
+                let source = SOURCE.replace(from, to);
+                let new = compiled(&source, &["hashes", "limits", "note", "plain"], &[level]);
+                let changed: Vec<&String> = old.keys().filter(|name| old[*name] != new[*name]).collect();
+                assert_eq!(changed, [test], "{level}");
+            }
+        }
+    }
+
+    #[test]
     fn what_a_panic_drops_counts_where_the_instructions_are_equal() {
         const SOURCE: &str = "use std::hint::black_box;\n\
             use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};\n\
@@ -465,6 +488,42 @@ mod tests {
     }
 
     #[test]
+    fn what_the_modules_of_a_crate_share_has_no_name() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            #[test] fn plain() { black_box(5); }\n\
+            #[test] fn one() { black_box(vec![1]); }\n\
+            #[test] fn two() { black_box(vec![2, 2]); }\n\
+            mod inner { #[test] fn three() { std::hint::black_box(3); } }\n";
+        const TESTS: [&str; 5] = ["inner::three", "more", "one", "plain", "two"];
+        // As cargo's release profile.
+        let more = ["-Copt-level=3", "-Ccodegen-units=16"];
+        let old = compiled(SOURCE, &["inner::three", "one", "plain", "two"], &more);
+        let added = format!("{SOURCE}#[test] fn more() {{ black_box(8); }}\n");
+        let mut new = compiled(&added, &TESTS, &more);
+        new.remove("more");
+        assert_eq!(new, old);
+    }
+
+    #[test]
+    fn the_order_of_what_libraries_find_by_name_does_not_count() {
+        const SOURCE: &str = "use std::hint::black_box;\n\
+            core::arch::global_asm!(\n\
+            \".section .text.v,\\\"ax\\\",@progbits\", \".globl valloc\", \"valloc: mov eax, 1\", \"ret\",\n\
+            \".section .text.p,\\\"ax\\\",@progbits\", \".globl pvalloc\", \"pvalloc: mov eax, 2\", \"ret\",\n\
+            \".section .text.m,\\\"ax\\\",@progbits\", \".globl memalign\", \"memalign: mov eax, 3\", \"ret\",\n\
+            \".section .text.r,\\\"ax\\\",@progbits\", \".globl reallocarray\", \"reallocarray: mov eax, 4\", \"ret\");\n\
+            unsafe extern \"C\" { fn valloc() -> usize; fn pvalloc() -> usize; fn memalign() -> usize; fn reallocarray() -> usize; }\n\
+            #[test] fn all() { black_box(unsafe { pvalloc() + memalign() + reallocarray() }); }\n\
+            #[test] fn calls() { black_box(7); }\n\
+            #[test] fn plain() { black_box(5); }\n";
+        const TESTS: [&str; 3] = ["all", "calls", "plain"];
+        let old = compiled(SOURCE, &TESTS, &[]);
+        let new = compiled(&SOURCE.replace("black_box(7)", "black_box(unsafe { valloc() })"), &TESTS, &[]);
+        assert_eq!((&old["all"], &old["plain"]), (&new["all"], &new["plain"]));
+        assert_ne!(old["calls"], new["calls"]);
+    }
+
+    #[test]
     fn functions_and_statics_in_sections_of_one_name_are_not_the_same() {
         const SOURCE: &str = "use std::hint::black_box;\n\
             use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};\n\
@@ -504,8 +563,9 @@ mod tests {
             core::arch::global_asm!(\n\
             \".section .text.small,\\\"ax\\\",@progbits\", \"small: mov eax, 40\", \"ret\",\n\
             \".section .text.large,\\\"ax\\\",@progbits\", \"large: mov eax, 90\", \"ret\",\n\
-            \".section .text.choosing,\\\"ax\\\",@progbits\",\n\
+            \".section .text.choosing1,\\\"ax\\\",@progbits\",\n\
             \".type one, @gnu_indirect_function\", \".globl one\", \"one: lea rax, [rip + small]\", \"ret\",\n\
+            \".section .text.choosing2,\\\"ax\\\",@progbits\",\n\
             \".type two, @gnu_indirect_function\", \".globl two\", \"two: lea rax, [rip + large]\", \"ret\",\n\
             \".section .data.rel.ro.chosen,\\\"aw\\\",@progbits\", \".globl chosen\", \"chosen: .quad one, two\");\n\
             unsafe extern \"C\" { static chosen: [extern \"C\" fn() -> usize; 2]; }\n\
@@ -514,6 +574,7 @@ mod tests {
             #[test] fn plain() { black_box(5); }\n";
         const TESTS: [&str; 3] = ["indirect", "other", "plain"];
         let old = compiled(SOURCE, &TESTS, &[]);
+        assert_eq!(compiled(SOURCE, &TESTS, &[]), old);
         let new = |from: &str, to: &str| {
             assert!(SOURCE.contains(from), "{from}");
             compiled(&SOURCE.replace(from, to), &TESTS, &[])
