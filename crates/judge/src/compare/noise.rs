@@ -98,7 +98,7 @@ pub fn read(file: &Utf8Path) -> anyhow::Result<Vec<NoiseFigure>> {
     Ok(record.figures)
 }
 
-/// Returns how much a metric varies at a checkpoint, which is named as in the report, if the figures came
+/// Returns how far runs are `apart` in a metric at a checkpoint, which is named as in the report, if the figures came
 /// from this source. `None` as the checkpoint means the whole test: the most at any of its checkpoints.
 pub fn known_at(
     figures: &[NoiseFigure],
@@ -106,6 +106,7 @@ pub fn known_at(
     metric: &str,
     source: Option<&str>,
     checkpoint: Option<&str>,
+    apart: fn(&NoiseFigure) -> u64,
 ) -> Option<u64> {
     let test = cell.test.to_string();
     // If the file states kinds for this test, an entry without one fits none of them for certain.
@@ -122,7 +123,7 @@ pub fn known_at(
             && figure.source.as_deref() == source
             && checkpoint.map_or(!figure.scope, |checkpoint| shown() == checkpoint)
     };
-    figures.iter().filter(is_meant).map(|figure| figure.spread).max()
+    figures.iter().filter(is_meant).map(apart).max()
 }
 
 /// Known noise by test, metric and checkpoint.
@@ -235,7 +236,8 @@ mod tests {
             runs: 5,
         };
         let figures = [figure("row", 1, false, 4), figure("row", 2, false, 7), figure("row", 1, true, 90)];
-        let known = |metric, source, at| known_at(&figures, &cell, metric, Some(source), at);
+        let known =
+            |metric, source, at| known_at(&figures, &cell, metric, Some(source), at, |one| one.spread);
         assert_eq!(known("cpu.peak", "status", None), Some(7));
         assert_eq!(known("cpu.peak", "status", Some("row")), Some(4));
         assert_eq!(known("cpu.peak", "status", Some("row #2")), Some(7));
@@ -245,7 +247,9 @@ mod tests {
 
         let of_kind = |kind, spread| NoiseFigure { kind: Some(kind), ..figure("row", 1, false, spread) };
         let without = figure("row", 1, false, 50);
-        let known = |figures: &[NoiseFigure]| known_at(figures, &cell, "cpu.peak", Some("status"), None);
+        let known = |figures: &[NoiseFigure]| {
+            known_at(figures, &cell, "cpu.peak", Some("status"), None, |one| one.spread)
+        };
         let of_both = [of_kind(TargetKind::Lib, 4), of_kind(TargetKind::Bin, 60), without.clone()];
         assert_eq!(known(&of_both), Some(4));
         assert_eq!(known(&[of_kind(TargetKind::Bin, 60), without]), None);

@@ -46,6 +46,7 @@ use memprof_plan::metric;
 use memprof_plan::repeat::Repeat;
 use memprof_plan::request::Ignored;
 use memprof_plan::resolved::{CellId, Plan};
+use memprof_plan::rule::NoiseFigure;
 use memprof_support::continuation;
 use memprof_support::event::{Event, Sink};
 use memprof_support::sealed;
@@ -333,11 +334,12 @@ impl<'a> CommitRunner<'a> {
         let source = self.tracks[test].source();
         let floor = source.and_then(evaluation::bound_of).unwrap_or_default();
         let figures = &self.plan.request.judging.noise;
-        let known = noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref());
+        let known =
+            |apart| noise::known_at(figures, cell, metric, source, record.query.checkpoint.as_deref(), apart);
         let provable = metric::known(metric).is_counted();
-        let noise = Noise { floor, known, provable, ..Noise::default() };
+        let noise = Noise { floor, known: known(|one| one.spread), provable, ..Noise::default() };
         let most_runs = usize::try_from(record.least_runs.max(MOST_RUNS)).unwrap_or(usize::MAX);
-        Ok(ChangeRule { thresholds, noise, most_runs })
+        Ok(ChangeRule { thresholds, noise, known_of_rounds: known(NoiseFigure::of_rounds), most_runs })
     }
 
     /// Measures all tests of a commit for the first time.

@@ -156,7 +156,12 @@ mod tests {
         );
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
-        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let rule = ChangeRule {
+            thresholds: Thresholds::both(&threshold),
+            noise,
+            known_of_rounds: None,
+            most_runs: 10,
+        };
         let steps = steps(&lineage, &commits, Merges::Enter, &observations, &rule).unwrap();
         let changed: Vec<usize> = (0..8).filter(|&commit| steps[commit] == Some(HasChanged::Yes)).collect();
         assert_eq!(changed, [2], "4 has it by merging 2");

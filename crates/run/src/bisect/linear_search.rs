@@ -320,7 +320,7 @@ mod tests {
     fn rule(limit: u64) -> ChangeRule {
         let threshold = Threshold { percent: None, bytes: Some(limit) };
         let noise = Noise { provable: true, ..Noise::default() };
-        ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 }
+        ChangeRule { thresholds: Thresholds::both(&threshold), noise, known_of_rounds: None, most_runs: 10 }
     }
 
     /// Searches, and takes each measurement from `figure`, which gives a commit's n-th run, or

@@ -329,7 +329,12 @@ mod tests {
     ) -> (Vec<HistoryStep>, usize) {
         let threshold = Threshold { percent: None, bytes: Some(5) };
         let noise = Noise { provable: true, ..Noise::default() };
-        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let rule = ChangeRule {
+            thresholds: Thresholds::both(&threshold),
+            noise,
+            known_of_rounds: None,
+            most_runs: 10,
+        };
         let search = MergeSearch { lineage, goal, merges, rule: &rule };
         let mut observations = Observations::new(figures.len());
         let mut builds = 0;

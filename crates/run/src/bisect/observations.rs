@@ -45,6 +45,8 @@ pub enum HasChanged {
 /// How to tell a change from noise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeRule {
+    /// How far the two runs of a round are apart, if a noise file says so.
+    pub known_of_rounds: Option<u64>,
     /// Smaller changes are ignored.
     pub thresholds: Thresholds,
     /// How much the metric varies between runs of the same program.
@@ -220,13 +222,13 @@ impl ChangeRule {
         after: usize,
     ) -> Option<Significance> {
         let repeats = self.repeats(observations);
-        let noise = |repeats: bool| {
-            let known = repeats.then_some(0).or(self.noise.known);
+        let noise = |repeats: bool, known: Option<u64>| {
+            let known = repeats.then_some(0).or(known);
             Noise { known, ..self.noise }
         };
         let (old, new) = (observations.samples(before)?, observations.samples(after)?);
         let values_repeat = repeats && observations.reference.is_none();
-        let of_values = judge(old, new, &self.thresholds, noise(values_repeat));
+        let of_values = judge(old, new, &self.thresholds, noise(values_repeat, self.noise.known));
         // Fewer may be equal by chance.
         let least = match (repeats, self.noise.provable) {
             (true, _) => 1,
@@ -234,8 +236,8 @@ impl ChangeRule {
             (false, false) => CONFIRMED as usize,
         };
         let (old, new) = observations.pairs(before, after);
-        let of_rounds =
-            judge_pairs(&old, &new, &self.thresholds, noise(repeats)).filter(|_| old.len() >= least);
+        let of_rounds = judge_pairs(&old, &new, &self.thresholds, noise(repeats, self.known_of_rounds))
+            .filter(|_| old.len() >= least);
         let settles =
             |one: &Significance| one.exact || one.is_quiet || of_values.verdict == Verdict::Inconclusive;
         Some(of_rounds.filter(settles).unwrap_or(of_values))
@@ -279,7 +281,12 @@ mod tests {
 
     fn rule() -> ChangeRule {
         let threshold = Threshold { percent: Some(10.0), bytes: Some(50) };
-        ChangeRule { thresholds: Thresholds::both(&threshold), noise: COUNTED, most_runs: 10 }
+        ChangeRule {
+            thresholds: Thresholds::both(&threshold),
+            noise: COUNTED,
+            known_of_rounds: None,
+            most_runs: 10,
+        }
     }
 
     fn change(before: &[i64], after: &[i64]) -> HasChanged {

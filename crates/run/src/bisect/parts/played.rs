@@ -25,7 +25,12 @@ impl Played {
     fn new(search: PartsSearch) -> Self {
         let threshold = Threshold { percent: None, bytes: Some(10) };
         let noise = Noise { floor: 0, known: None, provable: true, single_threaded: false };
-        let rule = ChangeRule { thresholds: Thresholds::both(&threshold), noise, most_runs: 10 };
+        let rule = ChangeRule {
+            thresholds: Thresholds::both(&threshold),
+            noise,
+            known_of_rounds: None,
+            most_runs: 10,
+        };
         Self { search, observations: Observations::new(2), suspects: Vec::new(), rule }
     }
 
