@@ -301,7 +301,7 @@ fn a_noisy_figure_is_run_more_often_until_it_is_clear() {
                 "// {number}\n#[test]\nfn keeps() {{\n    use std::io::Write;\n    let path = std::env::var(\"COUNTER\").unwrap();\n    \
                  let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();\n    \
                  let run = file.metadata().unwrap().len() as usize;\n    file.write_all(b\".\").unwrap();\n    \
-                 let jitter = run * 7919 % 13 * 3 + if run % 11 == 5 {{ 300 }} else {{ 0 }};\n    \
+                 let jitter = (run * run * 7919 + run * 104_729) % 37 + if run % 11 == 5 {{ 300 }} else {{ 0 }};\n    \
                  std::mem::forget(vec![1_u8; ({kilobytes} + jitter) * 1000]);\n}}\n"
             ),
         );
