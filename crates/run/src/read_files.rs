@@ -32,8 +32,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `traits` are those that were stored with the executable, and `variables` those that it gets. `has_way_out` looks into its package's sources, and
-    /// `read` returns its texts.
+    /// `traits` are those that were stored with the executable, and `variables` those that it gets. `has_way_out` looks
+    /// into its package's sources, and `read` returns its texts.
     pub fn new(
         package: &'a Utf8Path,
         packages: &'a BTreeSet<Utf8PathBuf>,

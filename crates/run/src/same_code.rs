@@ -170,8 +170,8 @@ struct Alike<'a> {
     file: Option<Utf8PathBuf>,
 }
 
-/// Compares the executables. `variables` are those of the planned tests, `has_way_out` says whether a package's sources leave its folder, and `read` returns an
-/// executable's bytes.
+/// Compares the executables. `variables` are those of the planned tests, `has_way_out` says whether a package's sources
+/// leave its folder, and `read` returns an executable's bytes.
 fn same_executables<'a>(
     builds: &[&'a Provenance],
     baseline: usize,
