@@ -43,6 +43,23 @@ fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
     assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
 }
 
+#[test]
+fn a_leak_of_a_test_without_a_figure_at_its_end_is_not_silent_beside_one_that_has_it() {
+    let whole = log("heap.live", &[("start", 0), ("done", 0)]);
+    let left = || synthetic::Log::new().checkpoint("start", &[("heap.live", 0), ("heap.peak", 9)]);
+    let left = |done: &[(&str, i64)]| left().checkpoint("done", done);
+    let compared = |rule: &str, done: &[(&str, i64)]| {
+        let judging = Judging { rules: vec![values::leak(rule).unwrap()], ..Judging::default() };
+        let synthetic = Synthetic::new(&["main"]).judging(judging).passed("clean", 0, 0, &whole);
+        compare(&synthetic.passed("exits", 0, 0, &left(done)).results())
+    };
+    let lost = compared("heap.live=0", &[("heap.peak", 9)]);
+    let note = "the leak of heap.live was not checked for exits: it has no figure at 'done'";
+    assert_eq!((code(&lost), &lost.unchecked_notes[..]), (3, &[note.to_owned()][..]));
+    assert_eq!(code(&compared("heap.live=0,test=clean", &[("heap.peak", 9)])), 0);
+    assert_eq!(code(&compared("heap.live=0", &[("heap.peak", 9), ("heap.live", 0)])), 0);
+}
+
 /// A limit on a test that the candidate renamed, beside one that both have.
 fn renamed(limit: &str) -> Synthetic {
     let synthetic = without_mid(&["main", "pr/1"], limit);

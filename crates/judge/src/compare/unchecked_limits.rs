@@ -1,4 +1,5 @@
-//! Limits that no figure was checked against: a metric that no test measured, or a checkpoint that no test has.
+//! Limits that no figure was checked against: a metric that no test measured, or a checkpoint that no test has. And leaks
+//! of tests that lost the figure.
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
@@ -24,7 +25,38 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
         }
     }
     let note = |(rule, revisions): (&Rule, Vec<usize>)| note(rule, &place(comparison, &revisions));
-    unchecked.into_iter().map(note).collect()
+    let of_all = unchecked.into_iter().map(note);
+    of_all
+        .chain(checked(comparison).into_iter().flat_map(|one| lost_leaks(comparison, limits, one)))
+        .collect()
+}
+
+/// Returns a note for each test of a revision that had a leak's figure and none at its end, because the body ended the
+/// process. Other tests cannot check it for this one.
+fn lost_leaks(comparison: &Comparison, limits: &Limits, revision: usize) -> Vec<String> {
+    let place = place(comparison, &[revision]);
+    let lost = |cell: &Cell| -> Vec<String> {
+        let side = &cell.sides[revision];
+        let is_lost = |rule: &&Rule| {
+            let column =
+                side.column(&rule.metric).filter(|_| metric::known(&rule.metric).is(Property::FromBody));
+            rule.leak.is_some()
+                && side.availability == Availability::Measured
+                && column.is_some_and(|column| (0..side.keys.len()).any(|at| column.figure(at).is_some()))
+                && !is_checked(rule, cell, side, &rule.metric)
+        };
+        let test = format!("{} {}", cell.id.test, cell.id.title);
+        let rules = limits.absolute(&test).filter(is_lost);
+        let title = labels::one_line(&cell.id.title);
+        let note = |rule: &Rule| {
+            format!(
+                "the leak of {} was not checked for {title}{place}: it has no figure at 'done'",
+                rule.metric
+            )
+        };
+        rules.map(note).collect()
+    };
+    comparison.cells.iter().flat_map(lost).collect()
 }
 
 /// Returns the revisions whose figures are checked: the candidates, or the only one.
