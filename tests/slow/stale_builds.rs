@@ -416,3 +416,32 @@ fn a_test_that_reads_what_its_build_script_left_reads_that_of_its_own_revision()
         }
     }
 }
+
+#[test]
+fn tests_read_the_files_of_their_revision_although_a_build_script_changed_them() {
+    let mut repository = TestRepository::new();
+    repository.write("Cargo.toml", MANIFEST.replace("NAME", "app"));
+    let script = "fn main() {\n    println!(\"cargo:rerun-if-changed=build.rs\");\n    \
+         for file in [\"changed\", \"left\"] { std::fs::write(file, \"9000\").unwrap(); }\n}\n";
+    let code = "fn keep(file: &str) {\n    \
+         let size = std::fs::read_to_string(file).map_or(1, |size| size.parse().unwrap());\n    \
+         std::mem::forget(vec![1_u8; size]);\n}\n\
+         #[test]\nfn reads_changed() { keep(\"changed\") }\n#[test]\nfn reads_left() { keep(\"left\") }\n";
+    repository.write("src/lib.rs", code);
+    for size in ["1000", "4000"] {
+        repository.write("changed", size);
+        // Another script is started anew.
+        repository.write("build.rs", format!("{script}// {size}\n"));
+        repository.commit("another size");
+    }
+    let arguments = ["--refs", "HEAD~1,HEAD", "--run-all", "--offline", "--repeat", "1", "--format", "csv"];
+    let printed = memprof(repository.root(), home().path(), &arguments);
+    let values = values(&printed);
+    for (test, expected) in [("reads_changed", [1000, 4000]), ("reads_left", [1, 1])] {
+        let of_test = values.iter().filter(|value| {
+            (value.metric == "heap.live" && value.checkpoint == "done") && value.test.contains(test)
+        });
+        let kept: Vec<_> = of_test.filter_map(|value| value.value).collect();
+        assert_eq!(kept, expected, "{test}\n{}", printed.everything());
+    }
+}

@@ -1,14 +1,14 @@
 //! The checkout as builds and tests see it, and the build whose files it currently holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::checkout::injected_files::InjectedFiles;
+use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::checkout::missing_submodules::MissingSubmodule;
 use crate::checkout::stamps::Stamps;
 use crate::checkout::unusable;
-use crate::checkout::worktree::Worktree;
+use crate::checkout::worktree::{Worktree, paths_of_status};
 use crate::inject::external;
 use crate::job::Inputs;
 use crate::store::Entry;
@@ -20,6 +20,8 @@ use memprof_support::regular_file::followed;
 /// The checkout, and the build for whose tests it is currently set up.
 pub struct BuildTree<'a> {
     worktree: Worktree<'a>,
+    /// The tree of the last checkout, unless it failed.
+    checked_out: Option<String>,
     /// Every checkout resets this, because build scripts may write files afterwards.
     restored: Option<Restored>,
 }
@@ -38,7 +40,7 @@ struct Restored {
 impl<'a> BuildTree<'a> {
     /// Takes ownership of the worktree.
     pub fn new(worktree: Worktree<'a>) -> Self {
-        Self { worktree, restored: None }
+        Self { worktree, checked_out: None, restored: None }
     }
 
     /// Returns its root.
@@ -65,7 +67,9 @@ impl<'a> BuildTree<'a> {
     /// Checks a revision out, without injecting anything. Warns of submodules that are missing.
     pub fn check_out(&mut self, inputs: &Inputs<'_>, revision: &Revision) -> anyhow::Result<()> {
         self.restored = None;
+        self.checked_out = None;
         self.worktree.check_out(revision)?;
+        self.checked_out = Some(revision.tree.clone());
         for missing in self.worktree.missing_submodules().take_new() {
             let message =
                 format!("{} lacks the submodule {}: {}", revision.name, missing.path, missing.reason);
@@ -89,17 +93,54 @@ impl<'a> BuildTree<'a> {
         if self.is_restored(inputs, index, entry, true)? {
             return Ok(());
         }
-        self.check_out(inputs, inputs.revision(index))?;
-        let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
-        for (path, content) in entry.injection()? {
-            injected.write(self.worktree.path(), &path, &content)?;
-        }
-        injected.save()?;
-        let status = self.worktree.status()?;
+        let injection = entry.injection()?;
+        let status = match self.status_as_built(inputs, index, &injection)? {
+            Some(status) => status,
+            None => {
+                self.check_out(inputs, inputs.revision(index))?;
+                let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+                for (path, content) in injection {
+                    injected.write(self.worktree.path(), &path, &content)?;
+                }
+                injected.save()?;
+                self.worktree.status()?
+            }
+        };
         let stamps = self.stamps(inputs)?;
         let (key, tree) = (entry.provenance.key.clone(), inputs.revision(index).tree.clone());
         self.restored = Some(Restored { key, tree, status, stamps });
         Ok(())
+    }
+
+    /// Returns `git status` if the checkout is still as the build was prepared: a checkout would change no file of it.
+    fn status_as_built(
+        &self,
+        inputs: &Inputs<'_>,
+        index: usize,
+        injection: &BTreeMap<Utf8PathBuf, Vec<u8>>,
+    ) -> anyhow::Result<Option<Vec<u8>>> {
+        let revision = inputs.revision(index);
+        let is_as_built = self.checked_out.as_ref() == Some(&revision.tree)
+            && self.worktree.is_at(&revision.commit)
+            && injected_files::recorded(&inputs.cache.injected())?.iter().eq(injection.keys())
+            && self.has(injection)
+            // Git would wait for a FIFO.
+            && !unusable::is_any(self.path().as_std_path());
+        if !is_as_built {
+            return Ok(None);
+        }
+        // A checkout repairs what keeps git from telling.
+        let status = self.worktree.status().ok();
+        let is_injected = |path: &String| injection.contains_key(Utf8Path::new(path));
+        Ok(status.filter(|status| paths_of_status(status).iter().all(is_injected)))
+    }
+
+    /// Whether the checkout has files with these contents.
+    fn has(&self, files: &BTreeMap<Utf8PathBuf, Vec<u8>>) -> bool {
+        let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
+            followed::read(self.path().join(path)).is_ok_and(|found| found == *content)
+        };
+        files.iter().all(is_there)
     }
 
     /// Whether the checkout is still in the state that the build's first test found. What tests left in
@@ -130,10 +171,7 @@ impl<'a> BuildTree<'a> {
         self.worktree.restore_link()?;
         // `git status` covers the revision's own files. Injected files differ from the revision
         // anyway, so their contents are compared here.
-        let is_there = |(path, content): (&Utf8PathBuf, &Vec<u8>)| {
-            followed::read(self.worktree.path().join(path)).is_ok_and(|found| found == *content)
-        };
-        let is_unchanged = entry.injection()?.iter().all(is_there)
+        let is_unchanged = self.has(&entry.injection()?)
             // A checkout repairs what keeps git from telling.
             && self.worktree.status().is_ok_and(|status| status == restored.status);
         if !is_unchanged {

@@ -9,7 +9,7 @@
 //! The record has one line of JSON for each file. It names a file before it is written, so that a
 //! checkout can remove what a killed run left behind, even if git ignores it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -108,6 +108,11 @@ impl InjectedFiles {
         let lines = self.now.into_iter().map(|(path, seen)| RecordLine { path, seen: Some(seen) });
         replace(&self.record, lines).map(drop)
     }
+}
+
+/// Returns the files that were injected last, or those that a checkout would have to remove.
+pub(crate) fn recorded(record: &Utf8Path) -> anyhow::Result<BTreeSet<Utf8PathBuf>> {
+    Ok(read(record)?.into_iter().map(|line| line.path).collect())
 }
 
 /// Removes every injected file from the checkout, before git restores its own files.

@@ -151,6 +151,11 @@ impl<'repository> Worktree<'repository> {
         Err(CheckoutError::Filter { revision, message }.advised())
     }
 
+    /// Whether this commit is checked out. With reftables, it cannot be told without git.
+    pub(crate) fn is_at(&self, commit: &str) -> bool {
+        regular_file::text(&self.entry.folder.join("HEAD")).is_ok_and(|head| head.trim_end() == commit)
+    }
+
     /// Returns git's list of differences from the revision. Files that git ignores are not in it.
     pub fn status(&self) -> anyhow::Result<Vec<u8>> {
         self.restore_link()?;
@@ -183,10 +188,8 @@ impl<'repository> Worktree<'repository> {
         let touched = reading.clone().args(["diff-files", "--name-only", "-z", "--ignore-submodules=all"]);
         let touched = nul_separated(&touched.run().ok()?.stdout);
         // A submodule is reported if it has another commit.
-        let lines = nul_separated(&status(reading.clone(), "dirty").ok()?);
-        // Two letters and a space are before each path.
-        let paths = lines.iter().filter_map(|line| line.get(3..));
-        changed.extend(paths.chain(touched.iter().map(String::as_str)).map(|path| inside.join(path)));
+        let paths = paths_of_status(&status(reading.clone(), "dirty").ok()?);
+        changed.extend(paths.iter().chain(&touched).map(|path| inside.join(path)));
         if !self.path.join(inside).join(".gitmodules").is_file() {
             return Some(());
         }
@@ -222,9 +225,7 @@ impl<'repository> Worktree<'repository> {
 
     /// Checks for another tree than planned, and for LFS pointers in place of files.
     fn verify(&self, revision: &Revision) -> anyhow::Result<()> {
-        let head = regular_file::text(&self.entry.folder.join("HEAD"));
-        // With reftables, the file says nothing.
-        let tree = if head.is_ok_and(|head| head.trim_end() == revision.commit) {
+        let tree = if self.is_at(&revision.commit) {
             self.repository.commit(&revision.commit)?.tree
         } else {
             self.git().args(["rev-parse", "HEAD^{tree}"]).run()?.text()
@@ -295,6 +296,12 @@ impl<'repository> Worktree<'repository> {
 fn status(git: Command, of_submodules: &str) -> Result<Vec<u8>, ProcessError> {
     let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
     Ok(git.args(status).arg(format!("--ignore-submodules={of_submodules}")).run()?.stdout)
+}
+
+/// Returns the paths in git's list of changed files.
+pub(crate) fn paths_of_status(status: &[u8]) -> Vec<String> {
+    // Two letters and a space are before each path.
+    nul_separated(status).iter().filter_map(|line| line.get(3..)).map(str::to_owned).collect()
 }
 
 /// Whether a new checkout may help. It does not where the revision, its files or the user's settings
