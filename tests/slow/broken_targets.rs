@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::csv::{kept, memprof, values};
 use crate::support::zoo::ZooRepository;
-use crate::support::{Printed, home};
+use crate::support::{Printed, TestRepository, home};
 
 /// A file that does not compile.
 const BROKEN: &str = "#[test]\nfn breaks() { missing_function() }\n";
@@ -151,4 +151,30 @@ fn errors_that_two_revisions_share_are_printed_once() {
     assert!(printed.stderr.contains("for the same reason as old\n"), "{}", printed.everything());
     let log = printed.stderr.lines().find_map(|line| line.split_once("full log: ")).expect("a log").1;
     assert!(std::fs::read_to_string(root.join(log)).expect("the log").contains("E0425"));
+}
+
+#[test]
+fn a_test_may_call_cargo_for_a_crate_that_denies_warnings() {
+    let mut repository = TestRepository::new();
+    let manifest =
+        |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    repository.write("Cargo.toml", "[workspace]\nmembers = [\"core\", \"user\"]\nresolver = \"2\"\n");
+    repository.write("core/Cargo.toml", manifest("core-mem"));
+    repository.write("core/src/main.rs", "#![deny(warnings)]\nfn main() {}\n");
+    repository.write("user/Cargo.toml", manifest("user"));
+    repository.write("user/src/lib.rs", "");
+    let test = "#[test]\nfn builds() {\n    \
+         let arguments = [\"check\", \"--offline\", \"--package\", \"core-mem\", \"--target-dir\"];\n    \
+         let mut cargo = std::process::Command::new(env!(\"CARGO\"));\n    \
+         let status = cargo.args(arguments).arg(env!(\"CARGO_TARGET_TMPDIR\")).status();\n    \
+         assert!(status.unwrap().success());\n    std::mem::forget(vec![1_u8; 1000]);\n}\n";
+    repository.write("user/tests/ui.rs", test);
+    for code in ["pub fn library() {}\n", "#![deny(warnings)]\npub fn library() {}\n"] {
+        repository.write("core/src/lib.rs", code);
+        repository.commit("a crate");
+    }
+    let arguments = ["--refs", "HEAD~1,HEAD", "--workspace", "--run-all", "--offline", "--repeat", "1"];
+    let printed = memprof(repository.root(), home().path(), &[&arguments[..], &["--format", "csv"]].concat());
+    assert_eq!(printed.code, 0, "{}", printed.everything());
+    assert!(kept(&values(&printed)).into_values().all(|bytes| bytes >= 1000), "{}", printed.everything());
 }

@@ -181,7 +181,8 @@ fn prepare_workspace(
     for copy in &copies {
         tracing.add_facts(&copy.tracing.facts);
     }
-    injection.extend(checkout_edits::append_lines(&metadata, checkout, injected)?);
+    let with_programs = !job.inputs.plan.request.programs().is_empty();
+    injection.extend(checkout_edits::append_lines(&metadata, checkout, with_programs, injected)?);
     let beyond_members = checkpoints.beyond_members || tracing.is_beyond_members();
     let allocators = Some(allocators);
     let folders = metadata.packages.iter().filter_map(|package| package.manifest_path.parent());

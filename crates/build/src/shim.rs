@@ -95,7 +95,8 @@ fn compute_source_hash() -> String {
         .chain(functions::TEXTS)
         .chain(lines::TEXTS)
         .chain(checkpoints::TEXTS);
-    for text in std::iter::once(checkout_edits::LINES).chain(put_in) {
+    hasher.update(checkout_edits::lines(true).as_bytes()).update(&[0]);
+    for text in put_in {
         hasher.update(text.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex()[..16].to_owned()

@@ -20,20 +20,28 @@ use memprof_support::user_error::UserError;
 /// The files that are added to a revision's checkout: content by path from the checkout's root.
 pub(crate) type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 
-/// The lines that link the shim into a target with tests or a program: with its global allocator, or
-/// without one if the compiler wrapper found that the target has its own.
+/// Returns the lines that link the shim into a target with tests, or also into a program that is measured: with its
+/// global allocator, or without one if the compiler wrapper found that the target has its own.
 ///
 /// `cfg(test)` keeps them out of the plain library that integration tests link. Cargo sets it even
 /// for targets without a harness. The wrapper sets `memprof_program` for the program that is built to
 /// be measured. The text is the same for every file, because a file may be the
 /// root of one target and a module of another.
-pub(crate) const LINES: &str = "\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
-     #[cfg(all(any(test, memprof_program), not(memprof_heap)))] extern crate memprof_shim as _;\n";
+///
+/// A test may call cargo for a crate of the workspace, where no wrapper makes our conditions known: a crate that denies
+/// warnings would not compile. Inside `cfg_attr(test, …)` they are not looked at.
+pub(crate) fn lines(with_programs: bool) -> String {
+    let when = if with_programs { "any(test, memprof_program)" } else { "test" };
+    format!(
+        "\n#[cfg({when})] #[cfg_attr({when}, cfg(memprof_heap))] extern crate memprof_heap as _;\n\
+         #[cfg({when})] #[cfg_attr({when}, cfg(not(memprof_heap)))] extern crate memprof_shim as _;\n"
+    )
+}
 
 /// Returns a target's root with the lines appended. They begin with a newline, which ends a comment
 /// on the last line.
-pub(crate) fn with_lines(root: &[u8]) -> Vec<u8> {
-    [root, LINES.as_bytes()].concat()
+pub(crate) fn with_lines(root: &[u8], with_programs: bool) -> Vec<u8> {
+    [root, lines(with_programs).as_bytes()].concat()
 }
 
 /// Asks cargo for the packages and targets of a workspace. Nothing is resolved, and no network is
@@ -162,6 +170,7 @@ fn missing_test_entries(
 pub(crate) fn append_lines(
     metadata: &Metadata,
     checkout: &Utf8Path,
+    with_programs: bool,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<AddedFiles> {
     let mut injection = AddedFiles::new();
@@ -172,7 +181,7 @@ pub(crate) fn append_lines(
         if injection.contains_key(relative) || !target.src_path.exists() {
             continue;
         }
-        let content = with_lines(&followed::read(&target.src_path)?);
+        let content = with_lines(&followed::read(&target.src_path)?, with_programs);
         injected.write(checkout, relative, &content)?;
         injection.insert(relative.to_owned(), content);
     }
@@ -200,11 +209,11 @@ mod tests {
 
     #[test]
     fn the_lines_stand_alone_whatever_the_file_ends_with() {
-        let text = String::from_utf8(with_lines(b"// the end")).unwrap();
+        let text = String::from_utf8(with_lines(b"// the end", false)).unwrap();
         assert_eq!(
             text,
-            "// the end\n#[cfg(all(any(test, memprof_program), memprof_heap))] extern crate memprof_heap as _;\n\
-             #[cfg(all(any(test, memprof_program), not(memprof_heap)))] extern crate memprof_shim as _;\n"
+            "// the end\n#[cfg(test)] #[cfg_attr(test, cfg(memprof_heap))] extern crate memprof_heap as _;\n\
+             #[cfg(test)] #[cfg_attr(test, cfg(not(memprof_heap)))] extern crate memprof_shim as _;\n"
         );
     }
 }

@@ -266,7 +266,11 @@ fn content_of(file: &OverlayFile) -> Cow<'_, [u8]> {
     let is_test = file.destination.extension() == Some("rs")
         && file.destination.components().count() == 2
         && file.destination.starts_with("tests");
-    if is_test { checkout_edits::with_lines(&file.content).into() } else { file.content.as_slice().into() }
+    if is_test {
+        checkout_edits::with_lines(&file.content, false).into()
+    } else {
+        file.content.as_slice().into()
+    }
 }
 
 /// Removes files that belong neither to the crate nor to the overlay: those of another overlay, and
