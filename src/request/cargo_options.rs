@@ -92,7 +92,7 @@ pub fn features(written: &[String]) -> Vec<String> {
     parts.filter(|feature| !feature.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns the manifest's path relative to the repository, which is the same in every revision.
+/// Returns the manifest's path, which depends on the current folder until the workspace is found.
 fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, UserError> {
     let absolute = normalized(&surroundings.current.join(path));
     if absolute.file_name() != Some("Cargo.toml") {
@@ -101,9 +101,9 @@ fn manifest(path: &Utf8Path, surroundings: Surroundings<'_>) -> Result<String, U
             .unwrap_or_else(|| format!("write --manifest-path {}", path.join("Cargo.toml")));
         return Err(UserError::new(format!("--manifest-path {path} is not a Cargo.toml")).help(help));
     }
-    match absolute.strip_prefix(surroundings.repository) {
-        Ok(inside) => Ok(inside.to_string()),
-        Err(_) => Err(UserError::new(format!("--manifest-path {path} is outside the repository"))
-            .help(format!("the repository is {}; name a Cargo.toml in it", surroundings.repository))),
+    if !absolute.starts_with(surroundings.repository) {
+        return Err(UserError::new(format!("--manifest-path {path} is outside the repository"))
+            .help(format!("the repository is {}; name a Cargo.toml in it", surroundings.repository)));
     }
+    Ok(absolute.into_string())
 }

@@ -467,8 +467,8 @@ fn paths_are_relative_to_where_they_were_written() {
             .contains("there is no file /repository")
     );
     let manifest = |path| request(&["--refs", "a,b", "--manifest-path", path], "").build.manifest_path;
-    assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("crates/bert/Cargo.toml"));
-    assert_eq!(manifest("/repository/Cargo.toml").as_deref(), Some("Cargo.toml"));
+    assert_eq!(manifest("../bert/Cargo.toml").as_deref(), Some("/repository/crates/bert/Cargo.toml"));
+    assert_eq!(manifest("/repository/Cargo.toml").as_deref(), Some("/repository/Cargo.toml"));
     let refused = |path| user_error(&["--refs", "a,b", "--manifest-path", path], "");
     assert!(refused("/elsewhere/Cargo.toml").contains("outside the repository"));
     assert!(refused("../bert").contains("write --manifest-path ../bert/Cargo.toml"));

@@ -423,6 +423,11 @@ fn the_workspace_is_found_from_where_the_tool_was_started() {
     let named = from("rust", Some("../other/Cargo.toml")).unwrap();
     assert_eq!(named.workspace, "other");
     assert_eq!(named.request.build.manifest_path.as_deref(), Some("other/Cargo.toml"));
+    let absolute = repository.root_utf8().join("other/Cargo.toml");
+    let named = from("rust", Some(absolute.as_str())).unwrap();
+    assert_eq!(named.request.build.manifest_path.as_deref(), Some("other/Cargo.toml"));
+    let unknown = from("rust", Some("nosuch/Cargo.toml")).unwrap_err();
+    assert!(help(&unknown).unwrap().starts_with(&format!("choose one: --manifest-path {absolute}, or")));
     let nowhere = from("", None).unwrap_err();
     let advice = help(&nowhere).unwrap();
     let choices = "choose one: --manifest-path other/Cargo.toml, or --manifest-path rust/Cargo.toml, or";

@@ -29,11 +29,11 @@ pub(crate) enum NoManifest {
     /// The manifest that the user named.
     #[error("no manifest '{path}' in the repository {repository}, nor in the refs")]
     Named {
-        /// As typed.
+        /// Relative to the root, if it is in the repository.
         path: String,
         /// The repository's root.
         repository: Utf8PathBuf,
-        /// Other manifests, the least deep first.
+        /// Other manifests, as the user can name them, the least deep first.
         elsewhere: Vec<String>,
     },
     /// The nearest manifest above the current folder.
@@ -282,13 +282,19 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
     Utf8PathBuf::from(located.text()).canonicalize_utf8().context("the workspace's manifest")
 }
 
-fn missing(repository: &Repository, named: Option<&str>, elsewhere: Vec<String>) -> NoManifest {
+/// `elsewhere` is relative to the repository's root.
+fn missing(repository: &Repository, named: Option<&str>, mut elsewhere: Vec<String>) -> NoManifest {
+    let (root, start) = (repository.root(), repository.start());
+    if start != root && !repository.is_bare() {
+        elsewhere.iter_mut().for_each(|path| *path = root.join(&path).into_string());
+    }
     match named {
         Some(path) => {
-            let repository = repository.root().to_owned();
-            NoManifest::Named { path: path.to_owned(), repository, elsewhere }
+            let path = Utf8Path::new(path);
+            let path = path.strip_prefix(root).unwrap_or(path).to_string();
+            NoManifest::Named { path, repository: root.to_owned(), elsewhere }
         }
-        None => NoManifest::Nearest { start: repository.start().to_owned(), elsewhere },
+        None => NoManifest::Nearest { start: start.to_owned(), elsewhere },
     }
 }
 
