@@ -36,10 +36,16 @@ impl HarnessLibrary {
         let line = String::from_utf8_lossy(line);
         match self {
             Self::Criterion | Self::CriterionByPattern => line.strip_prefix("Testing ") == Some(name),
-            // A tree of the modules; the benchmark is the innermost.
+            // A tree of the modules; the benchmark or its argument is the innermost. Both may have spaces and `::`.
+            // Two spaces are before the figures.
             Self::Divan => {
-                let last = name.rsplit("::").next().unwrap_or(name);
-                line.trim_start_matches(['│', '├', '╰', '─', ' ']).split_whitespace().next() == Some(last)
+                let line = line.trim_start_matches(['│', '├', '╰', '─', ' ']);
+                let mut ends = name.match_indices("::").map(|(at, colons)| &name[at + colons.len()..]);
+                let is_of = |end: &str| {
+                    let rest = line.strip_prefix(end);
+                    rest.is_some_and(|rest| rest.trim_end().is_empty() || rest.starts_with("  "))
+                };
+                ends.any(is_of) || is_of(name)
             }
             Self::LibtestMimic => line == "running 1 test",
         }
@@ -58,6 +64,9 @@ mod tests {
         assert!(ran(HarnessLibrary::Divan, "   ╰─ 10", "dv::sized::10"));
         assert!(ran(HarnessLibrary::Divan, "╰─ fill", "dv::fill"));
         assert!(!ran(HarnessLibrary::Divan, "dv", "dv::fill"));
+        assert!(ran(HarnessLibrary::Divan, "╰─ two words    1.2 ns", "dv::two words"));
+        assert!(ran(HarnessLibrary::Divan, "   ╰─ a::b", "dv::text::a::b"));
+        assert!(!ran(HarnessLibrary::Divan, "├─ two", "dv::two words"));
         assert!(ran(HarnessLibrary::LibtestMimic, "running 1 test", "a"));
     }
 }
