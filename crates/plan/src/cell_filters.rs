@@ -36,8 +36,12 @@ impl<'a> CellFilters<'a> {
         })
     }
 
-    /// Whether the cell is kept at this revision.
-    pub fn keep(&self, revision: &Revision, cell: &CellId) -> bool {
+    /// Returns at which of these revisions the cell is kept.
+    pub fn kept(&self, revisions: &[ListedRevision<'_>], cell: &CellId) -> Vec<bool> {
+        revisions.iter().map(|listed| self.keep(listed.revision, cell)).collect()
+    }
+
+    fn keep(&self, revision: &Revision, cell: &CellId) -> bool {
         let spec = revision.request_in(self.request).map_or(&revision.spec, |one| &one.spec);
         let test = cell.test.to_string();
         let matches = |matcher: &Matcher<'_>| matcher.matches([&revision.name, spec], &test, &cell.params);

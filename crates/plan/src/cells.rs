@@ -176,23 +176,21 @@ impl<'a> Planner<'a> {
         self.choice.tests.iter().map(|(test, ignored)| (*test, is_wanted(test, ignored))).collect()
     }
 
-    /// Adds the cell at each revision that the filters keep it at. Returns whether there is any.
+    /// Adds the cell at each revision, as ignored where a filter leaves it out. If none keeps it, returns false.
     fn add_cell(&mut self, entry: &TestRequest, cell: &CellId, args: &[String]) -> bool {
-        let before = self.planned.cells.len();
         let listed_in = if cell.program.is_some() { &self.choice.programs } else { &self.choice.tests };
         let ignored: Vec<Option<bool>> = listed_in[&cell.test].clone();
-        for (index, listed) in self.choice.revisions.iter().enumerate() {
-            if !self.filters.keep(listed.revision, cell) {
-                self.excluded_any = true;
-                continue;
-            }
-            let ignored_here = ignored[index];
+        let kept = self.filters.kept(self.choice.revisions, cell);
+        self.excluded_any |= kept.contains(&false);
+        let is_kept = kept.contains(&true);
+        for (index, listed) in self.choice.revisions.iter().enumerate().filter(|_| is_kept) {
             let env = environment(self.choice.request, listed.revision, entry, &cell.params);
             let repeat = entry.repeat.unwrap_or(self.choice.request.settings.repeat);
             self.size.add(repeat, env.len());
+            let status = status(listed, &cell.test, ignored[index], entry.selection.ignored);
             self.planned.cells.push(PlannedCell {
                 revision: index,
-                status: status(listed, &cell.test, ignored_here, entry.selection.ignored),
+                status: if kept[index] { status } else { CellStatus::Ignored },
                 env,
                 args: args.to_vec(),
                 exit_code: entry.program.as_ref().map_or(0, |program| program.exit_code),
@@ -202,7 +200,7 @@ impl<'a> Planner<'a> {
                 cell: cell.clone(),
             });
         }
-        self.planned.cells.len() > before
+        is_kept
     }
 }
 
@@ -353,13 +351,14 @@ mod tests {
         bert/8/bf16@0 Run
         bert/8/bf16@1 Run
         bert/64/f32@0 Run
+        bert/64/f32@1 Ignored
         bert/64/bf16@0 Run
         bert/64/bf16@1 Run
         ");
         request.include = vec![crate::cell_pattern::parse("dtype=f32").unwrap()];
         assert_eq!(
             shown_cells(&request, &["bert"], &["bert"]),
-            "bert/8/f32@0 Run\nbert/8/f32@1 Run\nbert/64/f32@0 Run"
+            "bert/8/f32@0 Run\nbert/8/f32@1 Run\nbert/64/f32@0 Run\nbert/64/f32@1 Ignored"
         );
         request.include.clear();
         request.exclude = vec![CellPattern { test: Some("bert".into()), ..CellPattern::default() }];
