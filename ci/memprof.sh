@@ -87,12 +87,13 @@ baseline_folder() {
 }
 
 # Whether a saved baseline is of no use: another machine or other settings, as the message says, or the pull request
-# selects tests that it lacks.
+# selects tests that it lacks, or has test files that cannot be put into it.
 is_unfit() {
     if [ ! -s "$output/memory.md" ]; then
         [ "$code" = 2 ]
     else
-        [[ $code == [13] ]] && grep -q 'the saved baseline [^"]* did not run it' "$output/memory.json"
+        grep -q 'that the saved baseline [^"]* lacks, and cannot be put into it' "$output/memory.json" ||
+            { [[ $code == [13] ]] && grep -q 'the saved baseline [^"]* did not run it' "$output/memory.json"; }
     fi
 }
 

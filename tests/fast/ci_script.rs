@@ -236,14 +236,20 @@ fn the_figures_of_a_push_are_the_baseline_of_pull_requests_that_begin_there() {
     fakes.program("cargo", &saving(lacks));
     assert!(fakes.run("compare", &variables).status.success());
     assert_eq!(comparisons()[6..], [with_saved, both]);
+    // It has a test file that the push lacks.
+    let lacks = "echo report >out/memory.md; \
+         echo '1 test of pull is in a test file that the saved baseline x lacks, and cannot be put into it' >out/memory.json";
+    fakes.program("cargo", &saving(lacks));
+    assert!(fakes.run("compare", &variables).status.success());
+    assert_eq!(comparisons()[8..], [with_saved, both]);
     // A job with other arguments has figures of other tests.
     let others = variables.map(|(key, value)| (key, if value == "--workspace" { "-k x" } else { value }));
     assert!(fakes.run("compare", &others).status.success());
-    assert_eq!(comparisons()[8..], [both]);
+    assert_eq!(comparisons()[10..], [both]);
     // What fails otherwise is no reason to begin again.
     fakes.program("cargo", &saving("exit 101"));
     assert_eq!(fakes.run("compare", &variables).status.code(), Some(101));
-    assert_eq!(comparisons()[9..], [with_saved]);
+    assert_eq!(comparisons()[11..], [with_saved]);
     // Without a baseline, a push that does not build fails.
     let earlier = fakes.path().join("target/memprof/baselines/ci");
     std::fs::create_dir_all(&earlier).unwrap();
