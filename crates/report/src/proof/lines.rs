@@ -90,10 +90,11 @@ fn of_part(part: &ProvenPart, report: &ProofReport) -> ProofLine {
     let unit = report.unit;
     let saved = signed(-part.difference, unit);
     let others = counted(part.needed_by, "part");
+    let need = if part.needed_by == 1 { "needs" } else { "need" };
     let mut notes = vec![match &part.reason {
         Some(reason) => format!("cannot be left out: {reason}"),
         None if part.proven && part.with_users => {
-            format!("proven: without it and {others} that need it {saved}")
+            format!("proven: without it and {others} that {need} it {saved}")
         }
         None if part.proven => format!("proven: without it {saved}"),
         None if part.difference == 0 => "without it no difference".to_owned(),
@@ -109,7 +110,7 @@ fn of_part(part: &ProvenPart, report: &ProofReport) -> ProofLine {
         notes.push(format!("alone {}", signed(alone, unit)));
     }
     if part.needed_by > 0 && !part.with_users && part.reason.is_none() {
-        notes.push(format!("{others} that need it left out, too"));
+        notes.push(format!("{others} that {need} it left out, too"));
     }
     notes.extend(part.shows_in.iter().map(|function| match &part.shows_at {
         Some(place) => format!("shows in {function} at {}", place.shown()),

@@ -38,67 +38,154 @@ pub fn dependents(
     mut told: impl FnMut(usize),
 ) -> anyhow::Result<Dependents> {
     let count = diff.hunks.len();
-    let (mut checks, mut unseparated) = (0, 0);
-    let mut found: Vec<BTreeSet<usize>> = (0..count).map(|hunk| diff.tied(hunk)).collect();
+    let mut grouping = Grouping {
+        diff,
+        check,
+        checks: 0,
+        found: (0..count).map(|hunk| diff.tied(hunk)).collect(),
+        compiling: vec![(0..count).filter(|hunk| is_checked(diff, *hunk)).collect()],
+    };
+    let mut unseparated = BTreeSet::new();
+    let mut dead_ends = Vec::new();
     let mut left: Vec<usize> = (0..count).filter(|hunk| is_checked(diff, *hunk)).collect();
     told(count - left.len());
     while !left.is_empty() {
         let path = &diff.hunks[left[0]].path;
-        let is_next = |hunk: &usize| match checks {
+        let is_next = |hunk: &usize| match grouping.checks {
             checks if checks < MOST_CHECKS => *hunk == left[0],
             checks if checks < MOST_CHECKS_OF_FILES => diff.hunks[*hunk].path == *path,
             _ => true,
         };
         let (group, others): (Vec<usize>, Vec<usize>) = left.iter().copied().partition(is_next);
         if group.len() > 1 {
-            unseparated += group.len();
+            unseparated.extend(group.iter().copied());
         }
-        let needed_by = followed(diff, &group, &found, check, &mut checks)?;
-        for hunk in group {
-            found[hunk].extend(&needed_by);
+        match grouping.followed(&group)? {
+            LeftOut::Compiles(needed_by) => grouping.note(&group, &needed_by),
+            LeftOut::DeadEnd(left_out) => dead_ends.push((group, left_out)),
         }
-        told(count - others.len());
         left = others;
+        told(count - left.len() - dead_ends.len());
     }
-    Ok(Dependents { of_hunks: found, unseparated })
+    for (group, left_out) in dead_ends {
+        let (needed_by, is_least) = grouping.narrowed(left_out)?;
+        if is_least {
+            grouping.note(&group, &needed_by);
+        } else {
+            // Which of them need the group is not known.
+            let all: Vec<usize> = needed_by.iter().copied().collect();
+            grouping.note(&all, &needed_by);
+            unseparated.extend(needed_by);
+        }
+    }
+    told(count);
+    Ok(Dependents { of_hunks: grouping.found, unseparated: unseparated.len() })
 }
 
 fn is_checked(diff: &SplitDiff, hunk: usize) -> bool {
     diff.hunks[hunk].reader == Reader::Compiler
 }
 
-/// Follows the errors from hunks that are left out until the rest compiles. `known` has what has to be left out
-/// with each hunk, as far as this is known.
-fn followed(
-    diff: &SplitDiff,
-    hunks: &[usize],
-    known: &[BTreeSet<usize>],
-    check: &mut Check<'_>,
-    checks: &mut usize,
-) -> anyhow::Result<BTreeSet<usize>> {
-    let with_known = |hunk: &usize| known[*hunk].iter().copied();
-    let mut left_out: BTreeSet<usize> = hunks.iter().flat_map(with_known).collect();
-    for _ in 0..MOST_STEPS {
-        let files = diff.composed(&left_out);
-        *checks += 1;
-        let errors = match check(&left_out, &files)? {
-            Ok(()) => return Ok(left_out),
-            Err(errors) => errors,
-        };
-        let mut added = with_an_error(diff, &errors, &left_out, &files);
-        if added.is_empty() {
-            added = with_a_name(diff, &errors, |hunk| !left_out.contains(&hunk));
+/// The search for hunks that have to be left out together.
+struct Grouping<'a, 'b> {
+    diff: &'a SplitDiff,
+    check: &'a mut Check<'b>,
+    checks: usize,
+    /// What has to be left out with each hunk, as far as this is known.
+    found: Vec<BTreeSet<usize>>,
+    /// Sets of hunks without which the rest compiles. The first is the whole change of the code.
+    compiling: Vec<BTreeSet<usize>>,
+}
+
+/// Where the errors from hunks that are left out lead.
+enum LeftOut {
+    /// Without these hunks the rest compiles.
+    Compiles(BTreeSet<usize>),
+    /// Without these it does not, and the errors lead nowhere.
+    DeadEnd(BTreeSet<usize>),
+}
+
+impl Grouping<'_, '_> {
+    fn note(&mut self, hunks: &[usize], needed_by: &BTreeSet<usize>) {
+        for hunk in hunks {
+            self.found[*hunk].extend(needed_by);
         }
-        if added.is_empty() {
-            added = of_same_files(diff, &errors, &left_out);
-        }
-        if added.is_empty() {
-            break;
-        }
-        left_out.extend(added.iter().flat_map(with_known));
     }
-    // Nothing but the whole change of the code is known to compile.
-    Ok((0..diff.hunks.len()).filter(|hunk| is_checked(diff, *hunk)).collect())
+
+    /// Returns the errors of the rest without some hunks; `None` if it compiles.
+    fn errors(
+        &mut self,
+        left_out: &BTreeSet<usize>,
+        files: &[ComposedFile],
+    ) -> anyhow::Result<Option<Vec<CompileError>>> {
+        self.checks += 1;
+        let errors = (self.check)(left_out, files)?.err();
+        if errors.is_none() {
+            self.compiling.push(left_out.clone());
+        }
+        Ok(errors)
+    }
+
+    /// Follows the errors from hunks that are left out until the rest compiles.
+    fn followed(&mut self, hunks: &[usize]) -> anyhow::Result<LeftOut> {
+        let diff = self.diff;
+        let mut left_out: BTreeSet<usize> =
+            hunks.iter().flat_map(|hunk| self.found[*hunk].iter().copied()).collect();
+        for _ in 0..MOST_STEPS {
+            let files = diff.composed(&left_out);
+            let Some(errors) = self.errors(&left_out, &files)? else {
+                return Ok(LeftOut::Compiles(left_out));
+            };
+            let mut added = with_an_error(diff, &errors, &left_out, &files);
+            if added.is_empty() {
+                added = with_a_name(diff, &errors, |hunk| !left_out.contains(&hunk));
+            }
+            if added.is_empty() {
+                added = of_same_files(diff, &errors, &left_out);
+            }
+            if added.is_empty() {
+                break;
+            }
+            left_out.extend(added.iter().flat_map(|hunk| self.found[*hunk].iter().copied()));
+        }
+        Ok(LeftOut::DeadEnd(left_out))
+    }
+
+    /// Adds hunks to those of a dead end until the rest compiles, found by halving the smallest set that is known
+    /// to compile. Returns that set as it is if the checks are used up first, and then `false`.
+    fn narrowed(&mut self, mut left_out: BTreeSet<usize>) -> anyhow::Result<(BTreeSet<usize>, bool)> {
+        let larger = self.compiling.iter().filter(|set| set.is_superset(&left_out));
+        let smallest = larger.min_by_key(|set| set.len()).cloned();
+        let mut compiling = smallest.unwrap_or_else(|| &self.compiling[0] | &left_out);
+        while left_out.len() < compiling.len() {
+            let others: Vec<usize> = (&compiling - &left_out).into_iter().collect();
+            let with_first = |count: usize| -> BTreeSet<usize> {
+                left_out.iter().chain(&others[..count]).copied().collect()
+            };
+            let (mut low, mut high) = (0, others.len());
+            while high - low > 1 {
+                if self.checks >= MOST_CHECKS {
+                    return Ok((compiling, false));
+                }
+                let middle = low.midpoint(high);
+                let tried = with_first(middle);
+                if self.errors(&tried, &self.diff.composed(&tried))?.is_none() {
+                    high = middle;
+                    compiling = tried;
+                } else {
+                    low = middle;
+                }
+            }
+            // The last one of those that compile made the difference.
+            left_out.insert(others[low]);
+            if left_out.len() < compiling.len()
+                && self.errors(&left_out, &self.diff.composed(&left_out))?.is_none()
+            {
+                return Ok((left_out, true));
+            }
+        }
+        Ok((compiling, true))
+    }
 }
 
 /// What the errors of a variant say: which of its hunks do not compile, and which hunks that it lacks they
@@ -217,6 +304,46 @@ mod tests {
         let mut check = |_: &BTreeSet<usize>, _: &[ComposedFile]| Ok(Err(nowhere.clone()));
         let found = dependents(&diff, &mut check, |_| {}).unwrap();
         assert_eq!(found.of_hunks, [BTreeSet::from([0, 1]), BTreeSet::from([0, 1])]);
+    }
+
+    /// The hunks that are left out with each of some hunks, and the number of checks. An error leads nowhere.
+    fn without_places(count: usize, compiles: impl Fn(&BTreeSet<usize>) -> bool) -> (Dependents, usize) {
+        let lines = |word: &str, line: usize| [format!("{word}{line}\n"), "same\n".to_owned()];
+        let text = |word: &str| (0..count).flat_map(|line| lines(word, line)).collect::<String>();
+        let diff = split("a.rs", &text("x"), &text("y"));
+        let mut checks = 0;
+        let mut check = |left_out: &BTreeSet<usize>, _: &[ComposedFile]| {
+            checks += 1;
+            Ok(if compiles(left_out) { Ok(()) } else { Err(vec![CompileError::default()]) })
+        };
+        let found = dependents(&diff, &mut check, |_| {}).unwrap();
+        (found, checks)
+    }
+
+    #[test]
+    fn errors_that_lead_nowhere_do_not_tie_a_hunk_to_what_it_does_not_need() {
+        let (found, checks) = without_places(16, |left_out| left_out.contains(&3) == left_out.contains(&11));
+        for (hunk, of_hunk) in found.of_hunks.iter().enumerate() {
+            let pair = BTreeSet::from([3, 11]);
+            let expected = if pair.contains(&hunk) { pair } else { BTreeSet::from([hunk]) };
+            assert_eq!(*of_hunk, expected, "{hunk}");
+        }
+        assert_eq!((found.unseparated, checks), (0, 16 + 5));
+        // 3 needs two others, and 11 alone needs nothing.
+        let (found, _) = without_places(16, |left_out| {
+            !left_out.contains(&3) || left_out.contains(&7) && left_out.contains(&11)
+        });
+        assert_eq!(found.of_hunks[3], BTreeSet::from([3, 7, 11]));
+        assert_eq!(found.of_hunks[11], BTreeSet::from([11]));
+    }
+
+    #[test]
+    fn hunks_stay_together_if_the_checks_are_used_up_before_it_is_known_what_needs_them() {
+        let (found, checks) = without_places(80, |_| false);
+        let all: BTreeSet<usize> = (0..80).collect();
+        assert_eq!(found.of_hunks, vec![all; 80]);
+        assert_eq!(found.unseparated, 80);
+        assert!(checks <= MOST_CHECKS + 1, "{checks}");
     }
 
     #[test]
