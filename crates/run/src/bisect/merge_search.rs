@@ -59,7 +59,7 @@ impl MergeSearch<'_> {
     ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         let mut traced = Vec::new();
         for step in steps {
-            traced.extend(self.traced(step, observations)?);
+            add_new(&mut traced, self.traced(step, observations)?);
         }
         Ok(traced)
     }
@@ -108,10 +108,7 @@ impl MergeSearch<'_> {
         for branch in &branches[..searched] {
             let line = lineage.suspects(branch.fork, branch.end);
             if let Answer::Steps(steps) = search(&line, self.goal, observations, self.rule)? {
-                let known = |step: &HistoryStep| found.iter().any(|known| known.after == step.after);
-                let steps = self.traced_all(steps, observations)?;
-                let new: Vec<_> = steps.into_iter().filter(|step| !known(step)).collect();
-                found.extend(new);
+                add_new(&mut found, self.traced_all(steps, observations)?);
             }
         }
         if found.is_empty() {
@@ -260,6 +257,15 @@ fn last_measured(line: &[usize], observations: &Observations) -> Result<usize, N
         }
     }
     Ok(low)
+}
+
+/// Adds the steps that are not there yet: a commit may come by several merges.
+fn add_new(found: &mut Vec<HistoryStep>, steps: Vec<HistoryStep>) {
+    for step in steps {
+        if !found.contains(&step) {
+            found.push(step);
+        }
+    }
 }
 
 /// Returns the step of a merge whose branches do not explain it. Commits of a branch that have no
@@ -452,6 +458,14 @@ mod tests {
         let found = answer(&four, SearchGoal::All, Merges::Enter, &figures);
         let found: Vec<(usize, usize)> = found.iter().map(|step| (step.before, step.after)).collect();
         assert_eq!(found, [(0, 2), (0, 3), (0, 4)]);
+    }
+
+    #[test]
+    fn a_commit_that_several_merges_bring_is_named_once() {
+        // 3 merges 1 into the main line, 4 the main line into the branch, and 6 the branch once more.
+        let crossed = lineage(&[&[], &[0], &[0], &[2, 1], &[1, 2], &[4], &[3, 5]]);
+        let figures = [0, 300, 200, 500, 500, 1500, 1500];
+        assert_eq!(found(&crossed, SearchGoal::All, Merges::Enter, &figures), [(0, 2), (0, 1), (4, 5)]);
     }
 
     #[test]
