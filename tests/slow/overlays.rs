@@ -38,6 +38,31 @@ fn a_search_names_the_file_of_a_test_that_only_one_end_has() {
 }
 
 #[test]
+fn a_search_names_the_folder_of_a_test_with_modules_and_the_file_of_the_other_end() {
+    let repository = ZooRepository::of("test-only-in-new");
+    let root = repository.root();
+    repository.git(&["checkout", "-q", "-b", "suite", "new"]);
+    let tests = root.join("tests");
+    std::fs::create_dir(tests.join("suite")).unwrap();
+    std::fs::rename(tests.join("new_only.rs"), tests.join("suite/new_only.rs")).unwrap();
+    std::fs::write(tests.join("suite/main.rs"), "mod new_only;\n").unwrap();
+    repository.git(&["add", "-A"]);
+    repository.git(&["commit", "-qm", "one suite"]);
+    let home = home();
+    let search = |arguments: &[&str]| {
+        memprof(
+            &root,
+            home.path(),
+            &[&["bisect", "old..suite", "--offline", "-k", "keeps_in"], arguments].concat(),
+        )
+    };
+    let printed = search(&[]);
+    let help = "add the same test to every commit: `--overlay suite:tests/suite`, or, if that does not compile in \
+                each, `--overlay old:tests/old_only.rs`";
+    assert!(printed.code == 2 && printed.stderr.contains(help), "{}", printed.everything());
+}
+
+#[test]
 fn a_test_file_of_one_revision_is_put_into_the_other_and_the_report_says_so() {
     let repository = ZooRepository::of("test-only-in-new");
     let home = home();

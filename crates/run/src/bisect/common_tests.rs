@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::bisect::commit_runner::CommitRunner;
 use crate::bisect::record::Task;
 use crate::planned;
-use crate::test_file::{overlay_source, root_of};
+use crate::test_file::{overlay_flags, root_of};
 use memprof_build::inject::committed_package;
 use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{ListedRevision, NotMeasured};
@@ -102,10 +102,14 @@ impl CommitRunner<'_> {
             of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
         };
         let (good, bad) = (&self.record.good, &self.record.bad);
-        let cure = match self.file_of_one_end(planned)? {
-            Some(source) => format!("add the same test to every commit: `--overlay {source}`"),
-            None => "write a test that compiles in every commit, and add it: --overlay FILE=tests/NAME.rs"
+        let cure = match self.files_of_each_end(planned)?.as_slice() {
+            [] => "write a test that compiles in every commit, and add it: --overlay FILE=tests/NAME.rs"
                 .to_owned(),
+            [flags] => format!("add the same test to every commit: `{flags}`"),
+            [flags, others @ ..] => format!(
+                "add the same test to every commit: `{flags}`, or, if that does not compile in each, `{}`",
+                others.join("`, `")
+            ),
         };
         Ok(UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
             "{good} has {}, {bad} has {}; {cure}",
@@ -114,25 +118,29 @@ impl CommitRunner<'_> {
         )))
     }
 
-    /// Returns the file of a test that only one end runs, as `--overlay` names it: rather that of the bad end, which is
+    /// Returns the flags that put a test of one end into all commits, with its modules: first for the bad end, which is
     /// newer. A unit test has no file of its own.
-    fn file_of_one_end(&self, planned: &[PlannedCell]) -> anyhow::Result<Option<String>> {
+    fn files_of_each_end(&self, planned: &[PlannedCell]) -> anyhow::Result<Vec<String>> {
         let repository = self.session.repository;
-        for (index, &end) in self.ends().iter().enumerate().rev() {
-            let revision = &self.plan.revisions[end];
+        let [good, bad] = self.ends().map(|end| &self.plan.revisions[end]);
+        let mut of_ends = Vec::new();
+        for (index, [donor, other]) in [(1, [bad, good]), (0, [good, bad])] {
             let is_of_file = |one: &&PlannedCell| {
                 let is_run = one.revision == index && one.status == CellStatus::Run;
                 is_run && one.cell.test.kind == TargetKind::Test
             };
             for test in planned.iter().filter(is_of_file).map(|one| &one.cell.test) {
-                let folder = committed_package::folder(repository, &revision.commit, &test.package)?;
+                let folder = committed_package::folder(repository, &donor.commit, &test.package)?;
                 let Some(folder) = folder else { continue };
-                if let Some(root) = root_of(repository, revision, &folder, &test.binary) {
-                    return Ok(Some(overlay_source(repository, revision, &folder.join(root))));
+                let Some(root) = root_of(repository, donor, &folder, &test.binary) else { continue };
+                let flags = overlay_flags(repository, [donor, other], &folder.join(root))?;
+                if !flags.is_empty() {
+                    of_ends.push(flags.join(" "));
+                    break;
                 }
             }
         }
-        Ok(None)
+        Ok(of_ends)
     }
 
     fn several_tests(&self, common: &[&CellId]) -> UserError {
