@@ -225,9 +225,12 @@ impl StepAnswer<'_> {
                 commit.parents.iter().map(|parent| parent.get(..7).unwrap_or(parent)).collect();
             let (parents, before) = (parents.join(" and "), step.before.short());
             let merged = if report.first_parent { "were not searched" } else { "do not explain the change" };
+            let other_side = step.other_side.map_or(String::new(), |side| {
+                format!(" and the {} of its other side", difference(side, report.unit))
+            });
             writeln!(
                 out,
-                "{indent}a merge of {parents}, compared with {before}; the merged commits {merged}"
+                "{indent}a merge of {parents}, compared with {before}{other_side}; the merged commits {merged}"
             )?;
         }
         if step.change != HasChanged::Yes {
@@ -268,7 +271,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bisect::headline::samples::report;
+    use crate::bisect::headline::samples::{report, step};
+
+    #[test]
+    fn a_merge_is_compared_with_one_side_and_what_the_other_one_brings() {
+        let mut merge = step("1f12721", 2 << 20, "commit");
+        merge["parents"] = json!(["a000000", "b000000"]);
+        let shown = |merge: &serde_json::Value| {
+            let mut text = Vec::new();
+            let report = report(&json!("found"), std::slice::from_ref(merge));
+            StepAnswer { report: &report, step: &report.steps[0], bullet: "", indent: "" }
+                .write(&mut text)
+                .unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let plain = shown(&merge);
+        assert!(
+            plain.contains("and b000000, compared with b000000; the merged commits do not explain"),
+            "{plain}"
+        );
+        merge["other_side"] = json!(1 << 20);
+        let both = shown(&merge);
+        assert!(
+            both.contains("compared with b000000 and the +1.00 MiB of its other side; the merged"),
+            "{both}"
+        );
+    }
 
     #[test]
     fn no_metric_is_advised_instead_of_an_exact_one() {

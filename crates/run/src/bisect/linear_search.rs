@@ -73,6 +73,8 @@ pub struct HistoryStep {
     pub kind: StepKind,
     /// Whether the difference exceeds the threshold.
     pub change: HasChanged,
+    /// The part of the difference that the other side of a merge brings. It is not the merge's own.
+    pub other_side: i128,
 }
 
 /// What caused the difference between two commits.
@@ -256,7 +258,7 @@ impl LinearSearch<'_> {
         let change = self.change(before, after)?;
         let between = self.line[low + 1..high].to_vec();
         let kind = StepKind::of_gap(&between);
-        Ok(HistoryStep { before, after, between, kind, change })
+        Ok(HistoryStep { before, after, between, kind, change, other_side: 0 })
     }
 
     fn measure(&self, middle: usize, low: usize, high: usize) -> NextMeasurement {

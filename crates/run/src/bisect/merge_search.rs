@@ -3,13 +3,14 @@
 //!
 //! Compared with the commit before it on the line, a merge changes by everything that its branch
 //! brings. If the branch itself, from its fork to its end, differs by less than half of this, the merge
-//! is the answer. Otherwise only the rest is the merge's own change.
+//! is the answer. Otherwise only what neither side explains is the merge's own change.
 
 use std::cmp::Reverse;
 
 use crate::bisect::linear_search::{
-    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, halvings, search, step_between,
+    Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, search, step_between,
 };
+use crate::bisect::merged_branches::{MergedBranch, explained_by};
 use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
 use memprof_build::git::lineage::Lineage;
 use memprof_judge::compare::comparison::Delta;
@@ -117,8 +118,8 @@ impl MergeSearch<'_> {
         self.with_the_rest(found, &branches, &step, observations)
     }
 
-    /// Adds what a merge changed besides its branches, or with `largest`, returns the larger of both. The first branch
-    /// explains most of the merge.
+    /// Adds what a merge changed by itself, or with `largest`, returns the larger of both. The first branch explains
+    /// most of the merge.
     fn with_the_rest(
         &self,
         mut steps: Vec<HistoryStep>,
@@ -127,24 +128,42 @@ impl MergeSearch<'_> {
         observations: &Observations,
     ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         let branch = &branches[0];
-        let of_branches: i128 = branches.iter().map(|branch| branch.part).sum();
-        let rest = difference(observations, merge.before, merge.after) - of_branches;
-        // What the main line changed beside the branch is not the merge's.
-        if self.goal == SearchGoal::First || !is_most(rest, difference(observations, branch.end, merge.after))
-        {
+        let main_line = difference(observations, branch.fork, merge.before);
+        let sides: Vec<i128> = branches.iter().map(|branch| branch.part).chain([main_line]).collect();
+        let merged = difference(observations, branch.fork, merge.after);
+        let explained = explained_by(&sides, merged);
+        let own = merged - explained;
+        if self.goal == SearchGoal::First || own == 0 {
             return Ok(steps);
         }
         let line: Vec<usize> =
             [branch.end].iter().chain(&branch.unmeasured).chain([&merge.after]).copied().collect();
-        let Answer::Steps(own) = search(&line, self.goal, observations, self.rule)? else { return Ok(steps) };
-        let is_larger =
-            |step: &HistoryStep| rest.abs() > difference(observations, step.before, step.after).abs();
+        let Answer::Steps(mut found) = search(&line, self.goal, observations, self.rule)? else {
+            return Ok(steps);
+        };
+        if !self.is_beyond(own, branch.end, merge.after, observations) {
+            return Ok(steps);
+        }
+        for step in found.iter_mut().filter(|step| step.after == merge.after) {
+            step.other_side = explained - branch.part;
+        }
+        let is_larger = |step: &HistoryStep| {
+            let of_step = difference(observations, step.before, step.after) - step.other_side;
+            own.abs() > of_step.abs()
+        };
         if self.goal == SearchGoal::All {
-            steps.extend(own);
-        } else if rest.signum() == branch.part.signum() && steps.iter().all(is_larger) {
-            steps = own;
+            steps.extend(found);
+        } else if own.signum() == branch.part.signum() && steps.iter().all(is_larger) {
+            steps = found;
         }
         Ok(steps)
+    }
+
+    /// Whether a part of the difference between two commits exceeds the threshold, for all that their figures vary.
+    fn is_beyond(&self, part: i128, before: usize, after: usize, observations: &Observations) -> bool {
+        let Some(judged) = self.rule.significance(observations, before, after) else { return false };
+        let noise = if part > 0 { judged.change - judged.low } else { judged.high - judged.change };
+        part.abs() > i128::from(judged.limit) + noise
     }
 
     /// Narrows a step to a commit and its parent. With paths, the search skipped the commits between the
@@ -191,72 +210,6 @@ impl MergeSearch<'_> {
         let other = if is_own { outside()? } else { own()? };
         Ok(vec![if has_changed(&other) { other } else { likely }])
     }
-
-    /// Returns the branches that a merge brings, as far as they can be measured.
-    fn merged_branches(
-        &self,
-        step: &HistoryStep,
-        observations: &Observations,
-    ) -> Result<Vec<MergedBranch>, NextMeasurement> {
-        let lineage = self.lineage;
-        let mut branches = Vec::new();
-        for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
-            let Some(fork) = lineage.fork(step.before, tip) else { continue };
-            let line = lineage.suspects(fork, tip);
-            if line.is_empty() {
-                continue;
-            }
-            let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
-            // Without the fork's figure, no figure of the branch says what the branch changed.
-            let is_comparable = is_measured(observations, fork, remaining)?;
-            let last = if is_comparable { last_measured(&line, observations)? } else { 0 };
-            let (end, unmeasured) = (line[last], line[last + 1..].to_vec());
-            let part = if is_comparable { difference(observations, fork, end) } else { 0 };
-            branches.push(MergedBranch { fork, end, part, unmeasured });
-        }
-        Ok(branches)
-    }
-}
-
-/// A branch that a merge brings.
-struct MergedBranch {
-    /// The last commit of the other side that the branch had in its history.
-    fork: usize,
-    /// The commit up to which the branch can be measured, or the fork.
-    end: usize,
-    /// By how much these two differ; zero if the fork cannot be measured.
-    part: i128,
-    /// The commits after the end. Not each of them was tried.
-    unmeasured: Vec<usize>,
-}
-
-/// Returns the position of a commit of a branch that can be measured: the tip, or one before a commit
-/// that cannot. The fork is at 0, and has a figure. Commits that cannot be measured often follow each
-/// other, so the steps back double. Then the gap after the first commit with a figure is halved.
-fn last_measured(line: &[usize], observations: &Observations) -> Result<usize, NextMeasurement> {
-    let is_measured = |position: usize, high: usize| {
-        let steps = 1 + halvings(high - position) + halvings(line.len());
-        is_measured(observations, line[position], Remaining { commits: line.len(), steps })
-    };
-    let (mut low, mut high) = (line.len().saturating_sub(1), line.len());
-    let mut stride = 1;
-    while low > 0 && !is_measured(low, high)? {
-        if low == 1 {
-            return Ok(0);
-        }
-        high = low;
-        low = low.saturating_sub(stride).max(1);
-        stride *= 2;
-    }
-    while high - low > 1 {
-        let middle = low.midpoint(high);
-        if is_measured(middle, high)? {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
 }
 
 /// Adds the steps that are not there yet: a commit may come by several merges.
@@ -283,7 +236,7 @@ fn beside_its_branches(mut step: HistoryStep, branches: &[MergedBranch]) -> Hist
 /// # Errors
 ///
 /// The measurement of this commit, if it was not tried yet.
-fn is_measured(
+pub(super) fn is_measured(
     observations: &Observations,
     commit: usize,
     remaining: Remaining,
@@ -295,7 +248,7 @@ fn is_measured(
     }
 }
 
-fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
+pub(super) fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
     let value = |commit| observations.figure(commit).unwrap_or_default();
     Delta::between(value(before), value(after)).difference
 }
@@ -436,6 +389,28 @@ mod tests {
         let both = [100, 180, 130, 160, 190, 270, 270];
         let all = found(&lineage, SearchGoal::All, Merges::Enter, &both);
         assert_eq!(all, [&[(0, 1)], &of_branch[..]].concat());
+    }
+
+    #[test]
+    fn a_merge_that_changed_something_itself_is_named_if_both_sides_changed() {
+        // 3 merges the branch 1, 2 into the main line 4, 5, 6.
+        let lineage = lineage(&[&[], &[0], &[1], &[0], &[3], &[4], &[5, 2], &[6]]);
+        let named = |goal, [branch, main, merge]: [i64; 3]| -> Vec<(usize, usize, i128)> {
+            let half = branch.midpoint(100);
+            let figures = [100, half, branch, 100, 100, main, merge, merge].map(Some);
+            let steps = answer(&lineage, goal, Merges::Enter, &figures);
+            steps.iter().map(|step| (step.before, step.after, step.other_side)).collect()
+        };
+        let both = [(4, 5, 0), (0, 1, 0), (1, 2, 0)];
+        let all = |figures| named(SearchGoal::All, figures);
+        assert_eq!(all([200, 200, 350]), [&both[..], &[(2, 6, 100)]].concat(), "50 by itself");
+        assert_eq!(named(SearchGoal::Largest, [200, 200, 340]), [(0, 1, 0)], "40 by itself");
+        assert_eq!(named(SearchGoal::Largest, [200, 200, 380]), [(2, 6, 100)], "80 by itself");
+        assert_eq!(all([20, 20, -90]), [&both[..], &[(2, 6, -80)]].concat(), "-30 by itself");
+        // Both sides may have the same change, and peaks at different moments are not added.
+        assert_eq!(all([250, 200, 250]), both);
+        assert_eq!(all([250, 200, 330]), both);
+        assert_eq!(all([250, 80, 240]), both);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod history;
 pub mod linear_search;
 pub mod lockfile;
 pub mod merge_search;
+pub(crate) mod merged_branches;
 pub mod metric_query;
 pub mod observations;
 pub mod parts;

@@ -78,7 +78,7 @@ impl SearchOutcome {
             compared_with.insert(after, before);
             if let Some(change) = change.filter(|change| *change == HasChanged::Yes) {
                 let kind = StepKind::of_gap(&between);
-                steps.push(HistoryStep { before, after, between, kind, change });
+                steps.push(HistoryStep { before, after, between, kind, change, other_side: 0 });
             }
         }
         Self { result: None, steps, listed: commits.to_vec(), compared_with }
@@ -163,7 +163,9 @@ impl ReportBuilder<'_> {
 
     fn step(&self, step: &HistoryStep, facts: &BTreeMap<usize, CommitFacts>) -> anyhow::Result<FoundStep> {
         let value = |commit| self.track().observations.figure(commit).unwrap_or_default();
-        let delta = Delta::between(value(step.before), value(step.after));
+        let with_other_side = i128::from(value(step.before)) + step.other_side;
+        let value_before = i64::try_from(with_other_side).unwrap_or(i64::MAX);
+        let delta = Delta::between(value_before, value(step.after));
         let hash = |commit: usize| self.plan.revisions[commit].commit.as_str();
         let candidate = |&commit: &usize| Candidate {
             facts: facts[&commit].clone(),
@@ -177,7 +179,8 @@ impl ReportBuilder<'_> {
             change: step.change,
             commit: facts[&step.after].clone(),
             before: facts[&step.before].clone(),
-            value_before: value(step.before),
+            value_before,
+            other_side: Some(step.other_side).filter(|side| *side != 0),
             value: value(step.after),
             difference: delta.difference,
             percent: delta.percent,

@@ -111,8 +111,11 @@ pub struct FoundStep {
     pub commit: CommitFacts,
     /// The commit before the difference.
     pub before: CommitFacts,
-    /// The figure before.
+    /// The figure before, with `other_side`.
     pub value_before: i64,
+    /// What the other side of a merge adds to the figure of the commit before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_side: Option<i128>,
     /// The figure after.
     pub value: i64,
     /// The figure after minus the figure before.
