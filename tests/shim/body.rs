@@ -10,7 +10,7 @@ use memprof_judge::symbols::test_body::TestBody;
 use crate::laboratory::{Experiment, Record, program};
 
 /// The tests of `fixtures/shim/body.rs`, compiled with these flags.
-fn tests(flags: &[&str]) -> PathBuf {
+pub fn tests(flags: &[&str]) -> PathBuf {
     program("body", &[&["--test", "-A", "static_mut_refs"], flags].concat())
 }
 
@@ -31,7 +31,7 @@ fn unmarked(executable: &Path, test: &str) -> Experiment {
     experiment.env("MEMPROF_HARNESS_TEST", test).env("RUST_BACKTRACE", "0")
 }
 
-fn marked(executable: &Path, test: &str) -> Experiment {
+pub fn marked(executable: &Path, test: &str) -> Experiment {
     unmarked(executable, test).env("MEMPROF_BODY", addresses(executable))
 }
 

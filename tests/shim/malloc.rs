@@ -8,6 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[cfg(target_arch = "x86_64")]
+use crate::body;
 use crate::laboratory::{Experiment, Record, cdylib, program, scratch, succeed, text};
 use crate::skips::skip;
 
@@ -20,10 +22,14 @@ fn library() -> std::path::PathBuf {
 
 /// A program that is about to run with the library, and with others behind it.
 fn counted_with(executable: impl AsRef<Path>, behind: &[&Path]) -> Experiment {
+    in_front_of(Experiment::of(executable), behind)
+}
+
+fn in_front_of(experiment: Experiment, behind: &[&Path]) -> Experiment {
     let library = library();
     let preload = std::iter::once(library.as_path()).chain(behind.iter().copied());
     let preload: Vec<&str> = preload.map(|path| path.to_str().unwrap()).collect();
-    Experiment::of(executable)
+    experiment
         .env("MEMPROF_METRICS", ALL)
         .env("MEMPROF_MALLOC", &library)
         .env("LD_PRELOAD", preload.join(":"))
@@ -282,6 +288,21 @@ fn sites_add_up_to_the_figures_which_are_those_of_a_run_without_call_stacks() {
                 }
             }
         }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn sites_of_a_body_add_up_with_what_a_librarys_constructor_allocated() {
+    let early = cdylib(Path::new("fixtures/shim/malloc_early.rs"), "malloc_early");
+    let marked = body::marked(&body::tests(&[]), "a_block").env("MEMPROF_STACKS", "table");
+    let record = in_front_of(marked, &[&early]).succeed();
+    assert_eq!(record.events("body")[0]["begins"], "body");
+    let intervals = intervals(&record, "malloc");
+    assert_eq!(intervals.len(), record.labels().len());
+    for (label, own, sums) in &intervals {
+        assert!(own[0] >= 5_000, "{label}: {own:?}");
+        assert_eq!(own, sums, "{label}");
     }
 }
 

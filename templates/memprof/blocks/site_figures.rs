@@ -93,7 +93,7 @@ pub(crate) struct SiteFigures {
 pub(crate) enum AtNextMark {
     /// The interval goes on.
     GoOn = 0,
-    /// A new interval begins, and the old one is forgotten.
+    /// A new interval begins, and those before it are forgotten.
     Begin = 1,
     /// A new interval begins, and the old one's figures are kept for the log.
     End = 2,
@@ -139,7 +139,10 @@ impl SiteFigures {
     pub(crate) fn mark(&mut self) {
         match std::mem::replace(&mut self.at_next_mark, AtNextMark::GoOn) {
             AtNextMark::GoOn => {}
-            AtNextMark::Begin => self.begin_interval(),
+            AtNextMark::Begin => {
+                self.list_ended_again();
+                self.begin_interval();
+            }
             AtNextMark::End => self.end_interval(),
         }
     }
@@ -217,6 +220,14 @@ impl SiteFigures {
         self.sites.reserve(length - self.sites.len());
         while self.sites.len() < length {
             self.sites.push(NEW_SITE);
+        }
+    }
+
+    /// Lists the sites of the interval that ended last. The log may not have it, and then needs what
+    /// these sites have from before.
+    fn list_ended_again(&mut self) {
+        for place in 0..self.log.len() {
+            self.touch(self.log[place].site);
         }
     }
 

@@ -30,8 +30,8 @@ pub enum LogError {
         /// The version found.
         version: u32,
     },
-    /// The shim did not write such a line.
-    #[error("{file}:{line}: not a line of the shim's log: {problem}")]
+    /// A line cannot be read, or contradicts others.
+    #[error("{file}:{line}: invalid line in the shim's log: {problem}")]
     Malformed {
         /// The log.
         file: String,

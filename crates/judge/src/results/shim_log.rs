@@ -398,10 +398,10 @@ mod tests {
     #[test]
     fn a_broken_line_in_the_middle_is_an_error_that_names_file_and_line() {
         let error = log(&[BEGIN, r#"{"v":1,"event":"che"#, &checkpoint(1, 7, "a")]).unwrap_err().to_string();
-        assert!(error.starts_with("log.jsonl:2: not a line of the shim's log: EOF"), "{error}");
+        assert!(error.starts_with("log.jsonl:2: invalid line in the shim's log: EOF"), "{error}");
         let error =
             log(&[BEGIN, r#"{"v":1,"event":"checkpoint","seq":1,"pid":7}"#, ""]).unwrap_err().to_string();
-        assert_eq!(error, "log.jsonl:2: not a line of the shim's log: `label` is missing");
+        assert_eq!(error, "log.jsonl:2: invalid line in the shim's log: `label` is missing");
     }
 
     #[test]
