@@ -198,10 +198,16 @@ fn a_static_program_has_no_figures_but_the_reason() {
     if !crate::laboratory::links(&static_program) {
         return skip("there is no static C library");
     }
-    let record = counted(program("heap", &static_program)).succeed();
+    let record = counted(program("heap", &static_program)).env("MEMPROF_TRIM", "1").succeed();
     for metric in METRICS {
         let reason = reason(&record, metric);
         assert!(reason.contains("the executable is static"), "{metric}: {reason}");
+    }
+    if cfg!(target_env = "gnu") {
+        let reason = reason(&record, "malloc.live");
+        assert!(reason.ends_with("mallinfo2 cannot be looked up in a static executable"), "{reason}");
+        let source = record.lines()[0]["sources"]["cpu.rss"].as_str().unwrap();
+        assert!(source.ends_with("malloc_trim cannot be looked up in a static executable"), "{source}");
     }
 }
 

@@ -40,13 +40,17 @@ pub(crate) type Statistics = unsafe extern "C" fn() -> MallInfo2;
 
 /// Looked up at run time, because glibc has it only since 2.33.
 pub(crate) fn find() -> Result<Statistics, &'static str> {
+    let malloc = symbol(b"malloc\0");
+    if malloc.is_null() {
+        return Err("mallinfo2 cannot be looked up in a static executable");
+    }
     let statistics = symbol(b"mallinfo2\0");
     if statistics.is_null() {
         return Err("this C library has no mallinfo2 (glibc has it since 2.33)");
     }
     // An allocator that replaces malloc leaves the C library's statistics at zero, which is not
     // a figure.
-    if home(symbol(b"malloc\0")) != home(statistics) {
+    if home(malloc) != home(statistics) {
         return Err("another allocator replaces malloc, and the C library's statistics do not count it");
     }
     // SAFETY: this is the type of the function of this name in glibc.
@@ -57,8 +61,12 @@ pub(crate) fn find() -> Result<Statistics, &'static str> {
 pub(crate) type Trim = unsafe extern "C" fn(usize) -> c_int;
 
 pub(crate) fn find_trim() -> Result<Trim, &'static str> {
+    let malloc = symbol(b"malloc\0");
+    if malloc.is_null() {
+        return Err("malloc_trim cannot be looked up in a static executable");
+    }
     let trim = symbol(b"malloc_trim\0");
-    if trim.is_null() || home(symbol(b"malloc\0")) != home(trim) {
+    if trim.is_null() || home(malloc) != home(trim) {
         return Err("another allocator replaces malloc, and malloc_trim does not reach it");
     }
     // SAFETY: this is the type of the function of this name in glibc.
