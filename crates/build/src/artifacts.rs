@@ -356,9 +356,7 @@ impl Artifacts<'_> {
             let dynamic = artifact.target.kind.iter().any(|kind| {
                 matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
             });
-            let libraries = artifact.filenames.iter().filter(|file| {
-                dynamic && file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
-            });
+            let libraries = artifact.filenames.iter().filter(|file| dynamic && is_shared_library(file));
             for path in artifact.executable.iter().chain(libraries) {
                 let is_build_script = artifact
                     .target
@@ -408,8 +406,8 @@ impl Artifacts<'_> {
         Ok(())
     }
 
-    /// Adds a file, unless it is there already. A program gets the place in the entry that it has in the
-    /// folder of cargo's profile, because tests also look for it relative to their own executable.
+    /// Adds a file, unless it is there already. Programs and libraries get the places in the entry that they
+    /// have in the folder of cargo's profile, because tests also look for them relative to their own executable.
     fn add_companion(
         &self,
         companions: &mut Vec<Companion>,
@@ -424,6 +422,8 @@ impl Artifacts<'_> {
         let below = profile.and_then(|profile| path.strip_prefix(profile).ok());
         let is_free = |below: &&Utf8Path| {
             below.starts_with("examples")
+                // Executables have a number in front there, and libraries `lib`.
+                || below.parent() == Some(Utf8Path::new("deps")) && is_shared_library(below)
                 || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
         };
         let file = match below.filter(is_free) {
@@ -434,6 +434,10 @@ impl Artifacts<'_> {
         companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
         Ok(())
     }
+}
+
+fn is_shared_library(file: &Utf8Path) -> bool {
+    file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
 }
 
 /// Returns a hash of what each test of an executable can reach.
@@ -506,7 +510,11 @@ mod tests {
         }
 
         fn collected(&self, draft: &Draft) -> anyhow::Result<Collected> {
-            let artifacts = Artifacts {
+            self.with_artifacts(draft, |artifacts| artifacts.executables(&[], &[], KEY))
+        }
+
+        fn with_artifacts<R>(&self, draft: &Draft, use_them: impl FnOnce(&Artifacts) -> R) -> R {
+            use_them(&Artifacts {
                 draft,
                 messages: &self.messages,
                 shared: &SharedFiles::default(),
@@ -518,8 +526,7 @@ mod tests {
                 clean_env: None,
                 toolchain: "",
                 is_affected: false,
-            };
-            artifacts.executables(&[], &[], KEY)
+            })
         }
 
         fn draft(&self) -> Draft {
@@ -554,6 +561,30 @@ mod tests {
         fs_err::create_dir_all(&place).unwrap();
         let error = format!("{:#}", built.collected(&draft).unwrap_err());
         assert!(error.contains(place.as_str()) && error.contains("directory"), "{error}");
+    }
+
+    #[test]
+    fn a_library_keeps_its_place_beside_the_test_executables() {
+        let mut built = Built::from_content(b"");
+        let root = built.root();
+        let folder = root.join("debug/deps");
+        let [test] = &mut built.messages.artifacts[..] else { panic!("one artifact") };
+        test.executable = Some(folder.join("keep-1"));
+        let mut library = test.clone();
+        library.executable = None;
+        library.profile.test = false;
+        library.target.kind = vec![cargo_metadata::TargetKind::CDyLib];
+        library.filenames = vec![folder.join("libkept.so"), root.join("elsewhere/libkept.so")];
+        for file in &library.filenames {
+            fs_err::create_dir_all(file.parent().unwrap()).unwrap();
+            fs_err::write(file, "a library").unwrap();
+        }
+        built.messages.artifacts.push(library);
+        let draft = built.draft();
+        let companions = built.with_artifacts(&draft, |artifacts| artifacts.companions(&[])).unwrap();
+        let files: Vec<&Utf8Path> = companions.iter().map(|companion| companion.file.as_path()).collect();
+        assert_eq!(files, ["deps/libkept.so", "companion-1-libkept.so"]);
+        assert!(files.into_iter().all(|file| draft.path(file).is_file()));
     }
 
     #[test]
