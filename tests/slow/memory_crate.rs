@@ -112,6 +112,34 @@ fn revisions_with_the_crate_without_it_and_with_another_version_compare_to_the_b
 }
 
 #[test]
+fn the_crate_beside_the_repository_is_found_from_the_checkout() {
+    let mut repository = TestRepository::new();
+    commit(&mut repository, "without", "", &test("", "std::mem::forget(engine::kept());"));
+    if !copy_crate(&repository, "../clone/memprof") {
+        return;
+    }
+    let dependency = "memprof = { path = \"../clone/memprof\" }";
+    commit(&mut repository, "with", dependency, &test("memprof", MEASURES));
+    let renamed = "memory = { package = \"memprof\", path = \"../clone/memprof\" }";
+    commit(&mut repository, "renamed", renamed, &test("memory", MEASURES));
+    repository.git(["rm", "--quiet", "Cargo.lock"]);
+    repository.write(".gitignore", "/target\nCargo.lock\n");
+    repository.commit("without a lock file");
+    repository.git(["tag", "unlocked"]);
+    for (refs, with) in
+        [("without,with,renamed", ["with", "renamed"]), ("unlocked,with", ["unlocked", "with"])]
+    {
+        let (printed, values) = run(&repository, refs);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        let [one, other] = with.map(|name| kept_at(&values, name));
+        assert_eq!(one, other, "{}", printed.stdout);
+        assert!(with.iter().all(|name| has_checkpoint(&values, name)), "{}", printed.stdout);
+    }
+    let (printed, values) = run(&repository, "unlocked");
+    assert!(has_checkpoint(&values, "unlocked"), "{}", printed.everything());
+}
+
+#[test]
 fn an_assertion_that_does_not_hold_is_over_the_limit_with_its_message() {
     let mut repository = TestRepository::new();
     if !copy_crate(&repository, "memprof") {

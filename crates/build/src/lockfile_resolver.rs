@@ -7,6 +7,7 @@ use crate::build_tree::BuildTree;
 use crate::cargo_call;
 use crate::inject::outside_paths::NamedFolder;
 use crate::job::Job;
+use crate::memory_crate;
 use crate::prepared_source;
 use memprof_plan::request::{BuildOptions, OverlayMode};
 use memprof_support::process::Command;
@@ -29,7 +30,9 @@ impl<'a> LockfileResolver<'a> {
         folders: &[NamedFolder],
         tree: &mut BuildTree<'_>,
     ) -> anyhow::Result<Self> {
-        prepared_source::lay_request(job, folders, tree)?.1.save()?;
+        let (_, mut injected) = prepared_source::lay_request(job, folders, tree)?;
+        memory_crate::place(job.inputs.repository.root(), &job.inputs.checkout, &mut injected)?;
+        injected.save()?;
         let manifest = if job.inputs.overlay_of(OverlayMode::External).is_empty() {
             job.inputs.workspace().join("Cargo.toml")
         } else {

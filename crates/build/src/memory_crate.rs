@@ -1,16 +1,22 @@
 //! The crate `memprof` that a revision's manifest names: the shim takes its place.
 //!
 //! Both would otherwise be linked, and the calls would go to the one that does nothing. Cargo still
-//! compiles the crate, because manifests and lock files stay unchanged.
+//! compiles the crate, because lock files stay unchanged, and manifests except for a path that leads out of the
+//! repository.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use camino::Utf8Path;
 use toml_edit::{DocumentMut, Table};
 
+use crate::checkout::injected_files::InjectedFiles;
 use crate::git::workspace_folder;
+use crate::inject::checkout_edits::AddedFiles;
+use crate::inject::outside_paths;
 use memprof_plan::lock_differences::tables;
+use memprof_support::paths::without_dots;
 use memprof_support::regular_file::followed;
 
 /// The name of an item in the crate, and so a text in its metadata. A crate of the same name that
@@ -64,6 +70,20 @@ pub(crate) fn is_used_outside(lock: &str, manifest: &str, is_external: bool) -> 
     })
 }
 
+/// Lets path dependencies on the crate that lead out of the repository at `root` find it from the checkout, too.
+/// Returns what was written.
+pub(crate) fn place(
+    root: &Utf8Path,
+    checkout: &Utf8Path,
+    injected: &mut InjectedFiles,
+) -> anyhow::Result<AddedFiles> {
+    outside_paths::replace_all(&["memprof"], checkout, injected, &mut |_, path| {
+        let folder = without_dots(&root.join(path));
+        let source = followed::read(folder.join("src/lib.rs")).ok()?;
+        (folder != path && memchr::memmem::find(&source, MARK).is_some()).then_some(folder)
+    })
+}
+
 /// Splits `priv:name=path`.
 fn split(argument: &OsStr) -> Option<(&str, &str)> {
     argument.to_str()?.split_once('=')
@@ -111,6 +131,33 @@ mod tests {
             (&String::new(), root, true, false),
         ] {
             assert_eq!(is_used_outside(lock, manifest, is_external), expected, "{manifest} {lock}");
+        }
+    }
+
+    #[test]
+    fn our_crate_beside_the_repository_is_found_from_the_checkout() {
+        let scratch = tempfile::tempdir().unwrap();
+        let all = Utf8Path::from_path(scratch.path()).unwrap();
+        let (root, checkout) = (all.join("user/app"), all.join("cache/app/worktree"));
+        let write = |path: &str, text: &str| {
+            fs_err::create_dir_all(all.join(path).parent().unwrap()).unwrap();
+            fs_err::write(all.join(path), text).unwrap();
+        };
+        write("user/clone/src/lib.rs", "pub mod cargo_memprof_replaces_this_crate {}");
+        write("user/theirs/src/lib.rs", "");
+        let manifest = |path: &str| {
+            format!("[dev-dependencies]\nmemory = {{ package = \"memprof\", path = \"{path}\" }}\n")
+        };
+        let placed = |path: &str| {
+            write("cache/app/worktree/one/Cargo.toml", &manifest(path));
+            let mut injected = InjectedFiles::load(&all.join("record")).unwrap();
+            let added = place(&root, &checkout, &mut injected).unwrap();
+            added.into_values().next().map(|text| String::from_utf8(text).unwrap())
+        };
+        let clone = all.join("user/clone");
+        assert_eq!(placed("../../clone"), Some(manifest(clone.as_str())));
+        for path in ["../../theirs", "../../gone", "../clone", clone.as_str()] {
+            assert_eq!(placed(path), None, "{path}");
         }
     }
 

@@ -19,6 +19,7 @@ use crate::inject::own_allocator::{self, OwnAllocators, RefusedFiles};
 use crate::inject::patch;
 use crate::inserted_checkpoints;
 use crate::job::Job;
+use crate::memory_crate;
 use crate::trace::dependency_copies::EditedCopy;
 use crate::trace::instrument::{Blame, Dropped, Tracing};
 use crate::traced_sources::{self, NamedDependencies};
@@ -84,6 +85,7 @@ pub(crate) fn prepare_changed(
     let (mut injection, mut injected) = lay_request(job, folders, tree)?;
     let checkout = &inputs.checkout;
     change_files(checkout, changes, &mut injected)?;
+    injection.extend(memory_crate::place(inputs.repository.root(), checkout, &mut injected)?);
     if let Some(text) = job.injected_lockfile()? {
         let path = inputs.plan.workspace.join("Cargo.lock");
         injected.write(checkout, &path, &text)?;

@@ -14,6 +14,7 @@ use crate::checkout::injected_files::{self, InjectedFiles};
 use crate::failure::{BuildFailure, Fault};
 use crate::inject::outside_paths::{self, NamedFolder};
 use crate::job::{Inputs, Job};
+use crate::memory_crate;
 use crate::patched_source;
 use crate::prepared_source;
 use memprof_plan::dependency_change::Replacement;
@@ -196,6 +197,7 @@ impl SharedLockfile {
         injected_files::check_inside(&inputs.checkout, &workspace)?;
         let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
         outside_paths::write_found(&self.named_folders(inputs)?, &inputs.checkout, &mut injected)?;
+        memory_crate::place(inputs.repository.root(), &inputs.checkout, &mut injected)?;
         injected.save()?;
         let of_workspace = workspace.join("Cargo.lock");
         if of_workspace.is_symlink() {

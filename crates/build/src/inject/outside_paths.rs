@@ -45,11 +45,28 @@ pub(crate) fn write_found(
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<(AddedFiles, Vec<bool>)> {
-    let mut added = AddedFiles::new();
     let mut changed = vec![false; folders.len()];
     if folders.is_empty() {
-        return Ok((added, changed));
+        return Ok((AddedFiles::new(), changed));
     }
+    let packages: Vec<&str> = folders.iter().map(|folder| folder.package.as_str()).collect();
+    let added = replace_all(&packages, checkout, injected, &mut |package, _| {
+        let index = folders.iter().position(|folder| folder.package == package)?;
+        changed[index] = true;
+        Some(folders[index].folder.clone())
+    })?;
+    Ok((added, changed))
+}
+
+/// Replaces the paths of these packages in the manifests of the checkout. Returns what was written. `place` gets a
+/// package and its path as seen from the root, and returns the new path; `None` keeps it.
+pub(crate) fn replace_all(
+    packages: &[&str],
+    checkout: &Utf8Path,
+    injected: &mut InjectedFiles,
+    place: &mut dyn FnMut(&str, &Utf8Path) -> Option<Utf8PathBuf>,
+) -> anyhow::Result<AddedFiles> {
+    let mut added = AddedFiles::new();
     let is_meant = |entry: &walkdir::DirEntry| {
         entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
     };
@@ -59,38 +76,40 @@ pub(crate) fn write_found(
             continue;
         }
         let path = paths::utf8(entry.into_path())?;
-        let Ok(mut manifest) = followed::text(&path)?.parse::<DocumentMut>() else { continue };
-        let around = path.parent().context("a manifest has a folder")?;
-        let mut is_changed = false;
-        for (folder, changed) in folders.iter().zip(&mut changed) {
-            let replaced = replace(manifest.as_item_mut(), folder, around, checkout);
-            *changed |= replaced;
-            is_changed |= replaced;
+        let text = followed::text(&path)?;
+        if !packages.iter().any(|package| text.contains(package)) {
+            continue;
         }
+        let Ok(mut manifest) = text.parse::<DocumentMut>() else { continue };
+        let relative = path.strip_prefix(checkout)?.to_owned();
+        let around = relative.parent().context("a manifest has a folder")?;
+        let is_changed = replace(manifest.as_item_mut(), &mut |package, path| {
+            let path = around.join(path);
+            let leads_out = !without_dots(&checkout.join(&path)).starts_with(checkout);
+            if leads_out && packages.contains(&package) { place(package, &path) } else { None }
+        });
         if is_changed {
-            let relative = path.strip_prefix(checkout)?.to_owned();
             let text = manifest.to_string().into_bytes();
             injected.write(checkout, &relative, &text)?;
             added.insert(relative, text);
         }
     }
-    Ok((added, changed))
+    Ok(added)
 }
 
-/// Replaces the paths of a package below an item. Returns whether there was one.
-fn replace(item: &mut Item, named: &NamedFolder, around: &Utf8Path, checkout: &Utf8Path) -> bool {
+/// Replaces the paths of packages below an item. Returns whether there was one. `place` gets a package and its path.
+fn replace(item: &mut Item, place: &mut dyn FnMut(&str, &str) -> Option<Utf8PathBuf>) -> bool {
     let Some(table) = item.as_table_like_mut() else { return false };
     let mut replaced = false;
     for (key, item) in table.iter_mut() {
-        let is_package = key == named.package.as_str()
-            || item.get("package").and_then(Item::as_str) == Some(named.package.as_str());
-        let path = item.get("path").and_then(Item::as_str).filter(|_| is_package);
-        let leads_out = path.is_some_and(|path| !without_dots(&around.join(path)).starts_with(checkout));
-        if leads_out && let Some(dependency) = item.as_table_like_mut() {
-            dependency.insert("path", toml_edit::value(named.folder.as_str()));
+        let package = item.get("package").and_then(Item::as_str).unwrap_or(key.get());
+        let path = item.get("path").and_then(Item::as_str);
+        let placed = path.and_then(|path| place(package, path));
+        if let (Some(folder), Some(dependency)) = (placed, item.as_table_like_mut()) {
+            dependency.insert("path", toml_edit::value(folder.as_str()));
             replaced = true;
         } else {
-            replaced |= replace(item, named, around, checkout);
+            replaced |= replace(item, place);
         }
     }
     replaced
@@ -103,10 +122,17 @@ mod tests {
     #[test]
     fn only_paths_out_of_the_repository_are_replaced() {
         let named = NamedFolder { package: "fairseq".to_owned(), folder: "/copy/fairseq".into() };
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let checkout = root.join("r");
+        fs_err::create_dir_all(checkout.join("app")).unwrap();
         let replaced = |text: &str| {
-            let mut manifest: DocumentMut = text.parse().unwrap();
-            let is_replaced = replace(manifest.as_item_mut(), &named, "/r/app".into(), "/r".into());
-            is_replaced.then(|| manifest.to_string())
+            fs_err::write(checkout.join("app/Cargo.toml"), text).unwrap();
+            let mut injected = InjectedFiles::load(&root.join("record")).unwrap();
+            let (added, changed) =
+                write_found(std::slice::from_ref(&named), &checkout, &mut injected).unwrap();
+            assert_eq!(changed, [!added.is_empty()], "{text}");
+            added.into_values().next().map(|text| String::from_utf8(text).unwrap())
         };
         assert_eq!(
             replaced("[dependencies]\nfairseq = { path = \"../../fairseq\" } # ours\n").unwrap(),
