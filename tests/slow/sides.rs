@@ -194,6 +194,11 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
         std::fs::write(place.join("Cargo.toml"), manifest("stock")).expect("a manifest");
         std::fs::write(place.join("src/lib.rs"), mebibytes(size)).expect("a library");
     }
+    repository.write("Cargo.toml", manifest("shop"));
+    repository.write("src/lib.rs", "#[test]\nfn keeps() {}\n");
+    repository.write(".gitignore", "/target\nCargo.lock\n");
+    repository.commit("before");
+    repository.git(["tag", "before"]);
     repository.write("Cargo.toml", manifest("shop") + "[dependencies]\nstock = { path = '../stock' }\n");
     repository.write("src/lib.rs", "#[test]\nfn keeps() { std::mem::forget(stock::kept()) }\n");
     repository.write(".gitignore", "/target\n");
@@ -203,6 +208,17 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
     let (printed, _) = compared(&repository, home.path(), &["HEAD"]);
     assert_eq!(printed.code, 3, "{}", printed.everything());
     assert!(printed.stderr.contains("--with stock=../stock"), "{}", printed.everything());
+    let lacking = ["before", "HEAD", "--with", "stock=../stock"];
+    let (printed, figures) = compared(&repository, home.path(), &lacking);
+    assert_eq!(figures, [0, 1], "{}", printed.everything());
+    let (printed, _) = compared(&repository, home.path(), &["before", "HEAD", "--with", "stok=../stock"]);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    assert!(printed.stderr.contains("did you mean 'stock'?"), "{}", printed.everything());
+    let side = ["before", "HEAD", "--with", "before:stock=../stock"];
+    let (printed, _) = compared(&repository, home.path(), &side);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    let told = "no path dependency of before on stock leads out of the repository";
+    assert!(printed.stderr.contains(told), "{}", printed.everything());
 
     let with = |side: &str, folder: &str| format!("{side}:stock={}", repository.beside(folder).display());
     let (old, new) = (with("old", "stock"), with("new", "stock-new"));
@@ -232,4 +248,6 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
     repository.commit("without a lock file");
     let (printed, figures) = compared(&repository, home.path(), &sides);
     assert_eq!(figures, [1, 3], "{}", printed.everything());
+    let (printed, figures) = compared(&repository, home.path(), &lacking);
+    assert_eq!(figures, [0, 1], "{}", printed.everything());
 }

@@ -176,9 +176,14 @@ impl BuildFailure {
         current: &Utf8Path,
     ) {
         let Some((package, folder)) = outside_path(&self.first_errors, checkout) else { return };
-        let folder = path_from(current, &without_dots(&root.join(folder)));
+        let folder = without_dots(&root.join(folder));
+        let (absent, named) = if folder.join("Cargo.toml").is_file() {
+            (String::new(), path_from(current, &folder))
+        } else {
+            (format!(", and {folder} has no Cargo.toml"), "FOLDER".into())
+        };
         self.hints.push(format!(
-            "{package} is a path dependency outside of the repository; name its folder: --with {package}={folder}"
+            "{package} is a path dependency outside of the repository{absent}; name its folder: --with {package}={named}"
         ));
     }
 
@@ -501,16 +506,29 @@ mod tests {
                             Caused by:\n  failed to load manifest for dependency `two`\n\n\
                             Caused by:\n  failed to load manifest for dependency `fairseq`\n\n\
                             Caused by:\n  failed to read `/cache/app/fairseq/Cargo.toml`\n";
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Utf8Path::from_path(scratch.path()).unwrap();
         for first_errors in [errors("/cache/app/fairseq"), in_workspace.to_owned()] {
-            for (current, folder) in
-                [("/home/app", "../fairseq"), ("/home/app/one", "../../fairseq"), ("/home", "fairseq")]
-            {
+            let hint = |current: &str| {
                 let mut failure =
                     BuildFailure { first_errors: first_errors.clone(), ..BuildFailure::default() };
-                failure.add_hint_of_outside_path(checkout, "/home/app".into(), current.into());
-                let [hint] = &failure.hints[..] else { panic!("no hint for {first_errors}") };
-                assert!(hint.ends_with(&format!("--with fairseq={folder}")), "{hint}");
+                failure.add_hint_of_outside_path(checkout, &home.join("app"), &home.join(current));
+                failure.hints.concat()
+            };
+            let absent = hint("app");
+            let place = home.join("fairseq");
+            assert!(absent.contains(&format!("and {place} has no Cargo.toml;")), "{absent}");
+            assert!(absent.ends_with("--with fairseq=FOLDER"), "{absent}");
+            fs_err::create_dir(&place).unwrap();
+            fs_err::write(place.join("Cargo.toml"), "").unwrap();
+            for (current, folder) in [("app", "../fairseq"), ("app/one", "../../fairseq"), ("", "fairseq")] {
+                let hint = hint(current);
+                assert!(
+                    hint.ends_with(&format!("repository; name its folder: --with fairseq={folder}")),
+                    "{hint}"
+                );
             }
+            fs_err::remove_dir_all(&place).unwrap();
         }
     }
 

@@ -143,7 +143,7 @@ pub(crate) fn lay_request(
     // Cargo writes the lock file there.
     injected_files::check_inside(checkout, &inputs.workspace())?;
     let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
-    let of_paths = outside_paths::write(folders, checkout, &mut injected)?;
+    let of_paths = outside_paths::write(folders, &job.revision().name, checkout, &mut injected)?;
     let mut overlay = job.overlay();
     overlay.retain(|file| file.mode == OverlayMode::Package);
     let mut injection = checkout_edits::lay_overlay(

@@ -39,25 +39,23 @@ struct Wanted<'a> {
 /// # Errors
 /// A [`UserError`] if cargo cannot resolve it.
 pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result<Option<ProvidedSide>> {
-    let plan = job.inputs.plan;
-    let one = plan.request.refs.get(job.index);
-    let changes = side::dependencies(&plan.request, one);
-    let given = one.and_then(|one| one.lockfile.as_ref());
-    if changes.is_empty() && given.is_none() {
+    let changes = changes_of(job)?;
+    let has_lockfile = job.inputs.plan.request.refs.get(job.index).is_some_and(|one| one.lockfile.is_some());
+    if changes.is_empty() && !has_lockfile {
         return Ok(None);
     }
-    let name = &job.revision().name;
-    let base = match given {
-        Some(given) => Some(text_of(given, job)?),
-        None => match lockfile::committed_text(plan, job.index, job.inputs.repository)? {
-            Some(text) => Some(text),
-            None => job.lockfile.injected(plan, job.index, job.inputs.repository)?,
-        },
-    };
+    let base = base_of(job, job.index)?;
     let locked = lock_differences::locked(base.as_deref().unwrap_or_default());
     let (mut patches, mut folders) = (Vec::new(), Vec::new());
     for change in &changes {
-        let source = chosen(change, &locked, name)?.source.as_deref();
+        let is_locked = locked.iter().any(|one| one.name == change.package);
+        let is_path = matches!(change.to, Replacement::Path(_));
+        // A lock file of another revision may lack it, and cargo adds what a manifest has.
+        let source = if is_path && !is_locked && is_named(job, job.index, &change.package) {
+            None
+        } else {
+            chosen(change, &locked, &job.revision().name)?.source.as_deref()
+        };
         if let (None, Replacement::Path(path)) = (source, &change.to) {
             // Cargo patches no path dependency.
             let folder = patched_source::copied(&change.package, path.as_ref(), job.inputs.cache)?;
@@ -76,6 +74,61 @@ pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result
         text
     };
     Ok(Some(ProvidedSide { lockfile, patches: wanted.patches, folders: wanted.folders }))
+}
+
+/// Returns the dependencies that a revision is built with in place of its lock file's. One for all refs is left out at
+/// a ref that does not depend on the package, if another ref does.
+fn changes_of(job: &Job<'_>) -> anyhow::Result<Vec<DependencyChange>> {
+    let plan = job.inputs.plan;
+    let one = plan.request.refs.get(job.index);
+    let mut changes = Vec::new();
+    for change in side::dependencies(&plan.request, one) {
+        let is_own = one.is_some_and(|one| one.with.contains(&change));
+        if is_own || depends(job, job.index, &change.package)? || !is_needed_elsewhere(job, &change.package)?
+        {
+            changes.push(change);
+        }
+    }
+    Ok(changes)
+}
+
+/// Whether another revision of the plan depends on a package. In a history, the last one most likely does.
+fn is_needed_elsewhere(job: &Job<'_>, package: &str) -> anyhow::Result<bool> {
+    let others = (0..job.inputs.plan.revisions.len()).rev().filter(|&index| index != job.index);
+    for index in others {
+        if depends(job, index, package)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a revision depends on a package: its lock file has it from a registry or from git, or a manifest names it.
+/// The lock file may be another revision's, which has its own path dependencies.
+fn depends(job: &Job<'_>, index: usize, package: &str) -> anyhow::Result<bool> {
+    let locked = lock_differences::locked(&base_of(job, index)?.unwrap_or_default());
+    let mut of_package = locked.iter().filter(|one| one.name == package).peekable();
+    // A patch may change manifests.
+    let is_patched = of_package.peek().is_some() && !job.inputs.patches.is_empty();
+    Ok(is_patched || of_package.any(|one| one.source.is_some()) || is_named(job, index, package))
+}
+
+/// Whether a manifest of a revision names a package. A partial clone may not know, and then it may.
+fn is_named(job: &Job<'_>, index: usize, package: &str) -> bool {
+    let commit = &job.inputs.revision(index).commit;
+    job.inputs.repository.has_text(commit, &[package], &["*Cargo.toml"]).unwrap_or(true)
+}
+
+/// Returns the lock file of a revision to begin with; `None` if it has none and is built without.
+fn base_of(job: &Job<'_>, index: usize) -> anyhow::Result<Option<Vec<u8>>> {
+    let Inputs { plan, repository, .. } = job.inputs;
+    if let Some(given) = plan.request.refs.get(index).and_then(|one| one.lockfile.as_ref()) {
+        return text_of(given, job).map(Some);
+    }
+    match lockfile::committed_text(plan, index, repository)? {
+        Some(text) => Ok(Some(text)),
+        None => job.lockfile.injected(plan, index, repository),
+    }
 }
 
 /// Reads the lock file that takes the place of a revision's own.

@@ -19,21 +19,26 @@ pub struct NamedFolder {
     pub folder: Utf8PathBuf,
 }
 
-/// Writes the manifests of the checkout that depend on one of these packages. Returns what was written.
+/// Writes the manifests of the checkout that depend on one of these packages. Returns what was written. `name` is the
+/// revision's.
 ///
 /// # Errors
 /// No manifest has such a dependency that leads out of the repository.
 pub(crate) fn write(
     folders: &[NamedFolder],
+    name: &str,
     checkout: &Utf8Path,
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<AddedFiles> {
     let (added, changed) = write_found(folders, checkout, injected)?;
     match folders.iter().zip(changed).find(|(_, changed)| !changed) {
         Some((NamedFolder { package, .. }, _)) => Err(UserError::new(format!(
-            "--with {package}=…: no path dependency on {package} leads out of the repository"
+            "--with {package}=…: no path dependency of {name} on {package} leads out of the repository"
         ))
-        .help("a package of the repository itself is compared by naming another ref")
+        .help(
+            "a package of the repository itself is compared by naming another ref; one of a registry must be in the \
+             lock file",
+        )
         .into()),
         None => Ok(added),
     }
