@@ -76,7 +76,7 @@ impl Texts {
 }
 
 /// The version of the rules below. Stored traits of other rules are not used.
-const RULES: u32 = 6;
+const RULES: u32 = 7;
 
 /// Parts of symbols: `std::path::Path::parent` and `ancestors`, and the module that each executable with symbols has.
 const PARENTS: [&[u8]; 2] = [b"4Path6parent", b"9Ancestors"];
@@ -132,6 +132,8 @@ pub struct Traits {
     pub climbs: bool,
     /// Whether it can list folders. Without symbols, nobody knows.
     pub lists: bool,
+    /// Whether it can start a program, which may find files in any way. Without symbols, nobody knows.
+    pub starts: bool,
     /// Whether it can find files that it does not name: it lists folders, or starts a program.
     pub explores: bool,
     /// Whether it can find programs that it does not name by their whole path.
@@ -149,6 +151,7 @@ impl Traits {
             || !(has_symbols && has_short_functions)
             || memmem::find_iter(bytes, b"../").any(|at| !is_of_toolchain(bytes, at));
         let lists = !has_symbols || LISTING.iter().any(|text| has(text));
+        let starts = !has_symbols || !has_short_functions || may_start_programs(bytes);
         let names = |text: &[u8]| has(text) || is_optimised && texts.may_have_pieces_of(text);
         Self {
             rules: RULES,
@@ -156,7 +159,8 @@ impl Traits {
             asserts: !has_symbols || FIGURES.iter().any(|figures| has(figures)),
             climbs,
             lists,
-            explores: lists || !has_short_functions || may_start_programs(bytes),
+            starts,
+            explores: lists || starts,
             finds_programs: climbs || FINDING.iter().any(|text| names(text)) || names_deps(bytes),
         }
     }
@@ -281,6 +285,8 @@ mod tests {
         }
         let lists = |texts: &str| traits(texts).lists;
         assert!(lists("without symbols") && lists("3std4path readdir64") && !lists("3std4path"));
+        let starts = |more: &str| traits(&format!("{ORDINARY} {more}")).starts;
+        assert!(starts("6commonNtB4_7Command3arg") && !starts("readdir64"));
         for way in [
             "_3std3sys2fs8read_dir",
             "readdir64",

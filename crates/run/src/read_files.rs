@@ -154,7 +154,9 @@ impl<'a> Reader<'a> {
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.may_name(name);
         }
-        self.traits().climbs
+        // A program that it starts may name or find the file.
+        self.traits().starts
+            || self.traits().climbs
             || !given.is_empty()
             || self.traits().explores && (is_inside || leaves())
             || self.may_name(name)
@@ -378,6 +380,15 @@ mod tests {
         let asserts_nothing = |texts: &str| ask("", texts, false, |reader| !reader.may_assert());
         assert!(asserts_nothing(ORDINARY) && !asserts_nothing("without symbols"));
         assert!(!asserts_nothing(&format!("{ORDINARY} _RNvNtNtCs1_7memprof6shared5usage5Usage")));
+    }
+
+    #[test]
+    fn a_program_may_read_data_of_each_package_but_no_documentation() {
+        let starts = format!("{ORDINARY} 6commonNtB4_7Command3arg");
+        let lists = format!("{ORDINARY} readdir64");
+        let data = "crates/leaf/tests/data.json";
+        assert!(may_read(&starts, data) && !may_read(&lists, data));
+        assert!(!may_read(&starts, "README.md") && !may_read(&starts, "crates/leaf/README.md"));
     }
 
     #[test]
