@@ -163,7 +163,7 @@ fn a_run_goes_on_with_the_build_that_it_began_with() {
 }
 
 /// Files in which a change makes a new test somewhere, each with the text before and after.
-const NEW_TESTS: [(&str, &str, &str); 9] = [
+const NEW_TESTS: [(&str, &str, &str); 10] = [
     ("app/src/lib.rs", "mod more {}", "#[test] fn wanted_in_app() {}"),
     ("tool/src/lib.rs", "mod more {}", "#[test] fn wanted_in_tool() {}"),
     ("tool/tests/whole.rs", "mod more {}", "#[test] fn wanted_whole() {}"),
@@ -179,10 +179,14 @@ const NEW_TESTS: [(&str, &str, &str); 9] = [
 fn a_new_test_is_found_wherever_a_change_makes_it() {
     let (mut repository, home) = (workspace(), home());
     let old = "#[test]\nfn wanted_old() {}\nmod more {}\n";
+    ("tool/README.md", "mod more {}", "#[test] fn wanted_in_a_readme() {}"),
     repository.write("app/src/lib.rs", old);
     repository.write("base/src/lib.rs", base(10) + "#[macro_export]\nmacro_rules! any {\n    () => {};\n}\n");
     repository.write("base/src/part.rs", "mod more {}\n");
-    for file in ["base/src/linked.rs", "tool/src/root.rs", "shared/part.rs"] {
+    let script = "fn main() { println!(\"cargo:rerun-if-changed=README.md\"); std::fs::copy(\"README.md\", std::env::var(\"OUT_DIR\").unwrap() + \"/made.rs\").unwrap(); }\n";
+    repository.write("tool/build.rs", script);
+    repository.write("tool/tests/made.rs", "include!(concat!(env!(\"OUT_DIR\"), \"/made.rs\"));\n");
+    for file in ["base/src/linked.rs", "tool/src/root.rs", "shared/part.rs", "tool/README.md"] {
         repository.write(file, "mod more {}\n");
     }
     let link = repository.root().join("tool/tests/linked.rs");

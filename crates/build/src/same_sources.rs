@@ -40,7 +40,8 @@ pub(crate) fn find(
         if !paths.iter().all(|path| is_for_people(provenance, path)) {
             return None;
         }
-        is_for_people_alone(provenance, &changed_files(repository, one, other).ok()?).then_some(entry)
+        let changed = changed_files(repository, one, other).ok()?;
+        changed.iter().all(|file| is_change_for_people(provenance, file)).then_some(entry)
     })
 }
 
@@ -70,19 +71,16 @@ fn is_for_people(build: &Provenance, path: &str) -> bool {
         && !build.injected.iter().any(|injected| injected == path)
 }
 
-/// Whether these changes reach neither the compiler nor a build script.
-fn is_for_people_alone(build: &Provenance, changed: &[ChangedFile]) -> bool {
-    build.watched.is_some()
-        && changed.iter().all(|file| {
-            // Cargo says in a variable whether a package has a README.
-            let is_readme = |path: &str| {
-                let name = Utf8Path::new(path).file_name().unwrap_or_default();
-                name.to_ascii_lowercase().starts_with("readme")
-            };
-            let mut paths = file.old.iter().chain(&file.new);
-            let is_kept = file.old == file.new || !paths.clone().any(|path| is_readme(path));
-            is_kept && paths.all(|path| is_for_people(build, path))
-        })
+/// Whether this change reaches neither the compiler nor a build script.
+pub(crate) fn is_change_for_people(build: &Provenance, file: &ChangedFile) -> bool {
+    // Cargo says in a variable whether a package has a README.
+    let is_readme = |path: &str| {
+        let name = Utf8Path::new(path).file_name().unwrap_or_default();
+        name.to_ascii_lowercase().starts_with("readme")
+    };
+    let mut paths = file.old.iter().chain(&file.new);
+    let is_kept = file.old == file.new || !paths.clone().any(|path| is_readme(path));
+    is_kept && paths.all(|path| is_for_people(build, path))
 }
 
 #[cfg(test)]
@@ -99,12 +97,12 @@ mod tests {
         build.watched = Some(BTreeSet::from(["app/README.md".into(), "docs/api".into()]));
         build.injected = vec!["doc/injected.md".into()];
         change(&mut build);
-        let changed = files.iter().map(|file| match file.split_at(1) {
+        let mut changed = files.iter().map(|file| match file.split_at(1) {
             ("-", path) => ChangedFile { old: Some(path.to_owned()), new: None },
             ("+", path) => ChangedFile { old: None, new: Some(path.to_owned()) },
             _ => ChangedFile { old: Some((*file).to_owned()), new: Some((*file).to_owned()) },
         });
-        is_for_people_alone(&build, &changed.collect::<Vec<_>>())
+        changed.all(|file| is_change_for_people(&build, &file))
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::code_of_builds;
-use crate::documentation::{is_documentation, owner_of};
+use crate::documentation::owner_of;
 use crate::git::changed_files::changed_files;
 use crate::job::Job;
 use crate::provenance::{Executable, KeyInputs, Provenance};
-use crate::same_sources::{COMPARED, has_same_settings, newest};
+use crate::same_sources::{COMPARED, has_same_settings, is_change_for_people, newest};
 use crate::selected_targets::{INCLUSIONS, MACROS, RevisionTexts, has_selected};
 use crate::store::{self, Stored};
 use memprof_judge::results::build_facts::{self, Fact};
@@ -51,8 +51,9 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
         let Ok(changed) = changed_files(inputs.repository, &build.key_inputs.tree, &wanted.tree) else {
             continue;
         };
+        let changed = changed.iter().filter(|file| !is_change_for_people(build, file));
         let changed: BTreeSet<&Utf8Path> =
-            changed.iter().flat_map(|file| file.old.iter().chain(&file.new)).map(Utf8Path::new).collect();
+            changed.flat_map(|file| file.old.iter().chain(&file.new)).map(Utf8Path::new).collect();
         let Some(changed) = changed_parts(&texts, build, &changed, &links) else { continue };
         for executable in &build.executables {
             let is_selected = has_selected(request, executable);
@@ -150,12 +151,7 @@ fn changed_parts<'b>(
         code_of_builds::packages(packages, read)
     });
     let runs_in_builds = |path: &Utf8Path| Some(of_builds.as_ref()?.contains(owner_of(path, packages)?));
-    let mut is_any = false;
     for path in changed {
-        if is_documentation(path, owner_of(path, packages)) && path.extension() != Some("rs") {
-            continue;
-        }
-        is_any = true;
         // Other files may be read by any build script or macro, and a macro may make tests in other targets.
         let is_source = path.extension() == Some("rs") && path.file_name() != Some("build.rs");
         let makes_others = || {
@@ -168,7 +164,7 @@ fn changed_parts<'b>(
         }
         add(path)?;
     }
-    if is_any {
+    if !changed.is_empty() {
         // These may have files from elsewhere.
         for word in INCLUSIONS {
             for path in texts.paths_with(word)?.iter() {
