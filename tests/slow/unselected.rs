@@ -122,6 +122,13 @@ fn executables_without_a_selected_test_are_not_built() {
     let makes_tests = base(50) + "#[macro_export]\nmacro_rules! any {\n    () => {};\n}\n";
     repository.write("base/src/lib.rs", makes_tests);
     assert_eq!(compare(&["-k", "app_whole"]).built, all, "a macro may make tests elsewhere");
+
+    repository.write("base/src/lib.rs", base(10));
+    repository
+        .write("tool/tests/whole.rs", repository.read("tool/tests/whole.rs") + "const _MORE: u8 = 1;\n");
+    let fifth = compare(&["-k", "whole"]);
+    assert_eq!(fifth.built, set(&["app::whole", "tool::whole"]));
+    assert_eq!(fifth.ran, set(&["tool_whole"]), "the same code: {}", fifth.printed.everything());
 }
 
 #[test]

@@ -251,9 +251,11 @@ fn name(executable: &Executable) -> Name<'_> {
 
 /// Whether two builds have all but their sources in common.
 fn has_same_settings(one: &Provenance, other: &Provenance) -> bool {
-    // The key has no `--jobs`, which changes nothing that is built.
+    // The key has no `--jobs`, which changes nothing that is built. A build without the executables that have no selected
+    // test has the others as a whole build does.
     let settings = |build: &Provenance| {
-        KeyInputs { tree: String::new(), overlay: BTreeMap::new(), ..build.key_inputs.clone() }.key()
+        let (tree, overlay) = Default::default();
+        KeyInputs { tree, overlay, selected: None, ..build.key_inputs.clone() }.key()
     };
     settings(one) == settings(other)
         && (&one.runner, &one.target, &one.left_out) == (&other.runner, &other.target, &other.left_out)
