@@ -179,7 +179,7 @@ impl Artifacts<'_> {
             }
             Content::Read(bytes) => (
                 None,
-                Some(Traits::of_texts(&Texts::of(bytes), self.is_optimised())),
+                Some(Traits::in_checkout(&Texts::of(bytes), self.is_optimised(), self.checkout)),
                 harness.then(|| TestBody::find(bytes, self.toolchain)),
             ),
         };

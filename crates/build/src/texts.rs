@@ -1,5 +1,6 @@
 //! What an executable's code can refer to: its data, and the names of its functions.
 
+use camino::Utf8Path;
 use memchr::memmem;
 use object::{Architecture, Object as _, ObjectSection as _, SectionKind};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,11 @@ impl Texts {
     /// Whether a text is there.
     pub fn has(&self, text: &[u8]) -> bool {
         memmem::find(&self.bytes, text).is_some()
+    }
+
+    /// Returns what follows each place where a text is.
+    pub fn after<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        memmem::find_iter(&self.bytes, text).map(|at| &self.bytes[at + text.len()..])
     }
 
     /// Whether optimised code may have a text of six bytes or more in pieces. Where it copies a text of less than 16
@@ -138,6 +144,8 @@ pub struct Traits {
     pub explores: bool,
     /// Whether it can find programs that it does not name by their whole path.
     pub finds_programs: bool,
+    /// Whether it contains absolute paths of the checkout, such as `CARGO_MANIFEST_DIR`.
+    pub has_paths: bool,
 }
 
 impl Traits {
@@ -162,7 +170,13 @@ impl Traits {
             starts,
             explores: lists || starts,
             finds_programs: climbs || FINDING.iter().any(|text| names(text)) || names_deps(bytes),
+            has_paths: true,
         }
+    }
+
+    /// Returns those of an executable with these texts that was built in this checkout.
+    pub fn in_checkout(texts: &Texts, is_optimised: bool, checkout: &Utf8Path) -> Self {
+        Self { has_paths: texts.has(checkout.as_str().as_bytes()), ..Self::of_texts(texts, is_optimised) }
     }
 
     /// Returns them unless they are those of other rules.

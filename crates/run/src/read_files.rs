@@ -20,6 +20,8 @@ pub(crate) struct Reader<'a> {
     pub package: &'a Utf8Path,
     /// The folders of all packages of the checkout.
     pub packages: &'a BTreeSet<Utf8PathBuf>,
+    /// The checkout's absolute path.
+    checkout: &'a Utf8Path,
     traits: Option<Traits>,
     variables: Variables<'a>,
     /// Whether its package's sources have a way out of their folder.
@@ -36,7 +38,7 @@ impl<'a> Reader<'a> {
     /// into its package's sources, and `read` returns its texts.
     pub fn new(
         package: &'a Utf8Path,
-        packages: &'a BTreeSet<Utf8PathBuf>,
+        (checkout, packages): (&'a Utf8Path, &'a BTreeSet<Utf8PathBuf>),
         traits: Option<Traits>,
         variables: Variables<'a>,
         has_way_out: &'a dyn Fn() -> bool,
@@ -46,6 +48,7 @@ impl<'a> Reader<'a> {
         Self {
             package,
             packages,
+            checkout,
             traits,
             variables,
             has_way_out,
@@ -149,7 +152,9 @@ impl<'a> Reader<'a> {
         // cargo.
         if path.extension() == Some("rs") && owner.is_some() {
             let is_named = || owner.is_some_and(|owner| given.contains(&owner)) || self.may_name(folder);
-            return self.traits().explores || (is_inside || leaves()) && is_named();
+            return self.traits().explores
+                || (is_inside || leaves()) && is_named()
+                || owner.is_some_and(|owner| self.has_path_of(owner));
         }
         if ["Cargo.toml", "Cargo.lock"].contains(&name) {
             return self.traits().explores || self.may_name(name);
@@ -161,6 +166,22 @@ impl<'a> Reader<'a> {
             || self.traits().explores && (is_inside || leaves())
             || self.may_name(name)
             || self.may_name(folder)
+    }
+
+    /// Whether it contains the absolute path of a package's folder, such as the package's `CARGO_MANIFEST_DIR`.
+    fn has_path_of(&self, owner: &Utf8Path) -> bool {
+        let path: Utf8PathBuf = self.checkout.components().chain(owner.components()).collect();
+        // It may also be the beginning of the path of a package inside.
+        let others = self.packages.iter().filter_map(|other| other.strip_prefix(owner).ok());
+        let others: Vec<&Utf8Path> = others.filter(|other| *other != "").collect();
+        let is_of_other = |rest: &[u8]| {
+            let below = rest.strip_prefix(b"/").unwrap_or_default();
+            let ends = |rest: &[u8]| {
+                !rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+            };
+            others.iter().any(|other| below.strip_prefix(other.as_str().as_bytes()).is_some_and(ends))
+        };
+        self.traits().has_paths && self.texts().after(path.as_str().as_bytes()).any(|rest| !is_of_other(rest))
     }
 
     /// Whether it can find its way out of its package's folder. `PathBuf::pop` and `join("..")` are in every executable,
@@ -191,7 +212,7 @@ mod tests {
         compiler-builtins/src/math/../../../libm/src/lib.rs src/lib.rs";
 
     fn traits(texts: &str, is_optimised: bool) -> Traits {
-        Traits::of_texts(&Texts::whole(texts.as_bytes()), is_optimised)
+        Traits::in_checkout(&Texts::whole(texts.as_bytes()), is_optimised, "/work/tree".into())
     }
 
     /// What is asked of an executable with these texts that belongs to a package.
@@ -211,7 +232,7 @@ mod tests {
         let read = || Ok(Texts::whole(texts.as_bytes()));
         ask(&Reader::new(
             Utf8Path::new(package),
-            &packages,
+            ("/work/tree".into(), &packages),
             Some(traits(texts, is_optimised)),
             variables,
             &|| false,
@@ -316,8 +337,15 @@ mod tests {
         let may_read = |texts: &str, has_way_out: bool, path: &str| {
             let (read, way) = (|| Ok(Texts::whole(texts.as_bytes())), || has_way_out);
             let traits = Some(traits(texts, false));
-            Reader::new("crates/app".into(), &packages, traits, Variables::default(), &way, &read)
-                .may_read(path.into(), false)
+            Reader::new(
+                "crates/app".into(),
+                ("/work/tree".into(), &packages),
+                traits,
+                Variables::default(),
+                &way,
+                &read,
+            )
+            .may_read(path.into(), false)
         };
         let source = "crates/leaf/src/lib.rs";
         let names = format!("{ORDINARY} leaf");
@@ -353,6 +381,18 @@ mod tests {
             assert!(may_read(&climbing, "src/lib.rs"), "a package at the root has no name of a folder");
         }
         assert!(!may_read(&format!("{ORDINARY} leaf"), sources[0]));
+    }
+
+    #[test]
+    fn an_absolute_path_of_a_package_leads_to_its_sources() {
+        let source = "crates/leaf/cases/a.rs";
+        assert!(may_read(&format!("{ORDINARY} /work/tree/crates/leaf/cases/{{}}.rs"), source));
+        assert!(may_read(&format!("{ORDINARY} /work/tree/crates/leaf"), source));
+        assert!(!may_read(&format!("{ORDINARY} /work/tree/crates/app crates/leaf/src/lib.rs"), source));
+        let of_root = |text: &str| may_read(&format!("{ORDINARY} {text}"), "src/lib.rs");
+        assert!(of_root("/work/tree/src") && of_root("/work/tree/crates/app /work/tree"));
+        assert!(of_root("/work/tree/crates/app-data/a.rs"));
+        assert!(!of_root("/work/tree/crates/app/data"), "the path of another package");
     }
 
     #[test]
@@ -410,7 +450,14 @@ mod tests {
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
         let read = || Ok(Texts::whole(ORDINARY.as_bytes()));
         let traits = Some(traits(ORDINARY, false));
-        let reader = Reader::new("app".into(), &packages, traits, Variables::default(), &|| false, &read);
+        let reader = Reader::new(
+            "app".into(),
+            ("/work/tree".into(), &packages),
+            traits,
+            Variables::default(),
+            &|| false,
+            &read,
+        );
         assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
@@ -419,8 +466,16 @@ mod tests {
     fn an_executable_is_read_only_for_what_its_traits_do_not_say() {
         let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
         let read = || Err(anyhow::anyhow!("cannot be read"));
-        let reader =
-            |traits| Reader::new("app".into(), &packages, traits, Variables::default(), &|| false, &read);
+        let reader = |traits| {
+            Reader::new(
+                "app".into(),
+                ("/work/tree".into(), &packages),
+                traits,
+                Variables::default(),
+                &|| false,
+                &read,
+            )
+        };
         let known = Some(traits(ORDINARY, false));
         let one = reader(known);
         assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));

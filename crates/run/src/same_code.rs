@@ -200,7 +200,8 @@ fn same_executables<'a>(
         let of_build = own.key_inputs.environment.iter().chain(&executable.environment);
         let all = of_build.chain(variables.iter().copied());
         let variables = Variables::new(all, package, &own.key_inputs.checkout);
-        let reader = Reader::new(package, &packages, executable.traits, variables, &has_way_out, &read);
+        let checkout = (&*own.key_inputs.checkout, &packages);
+        let reader = Reader::new(package, checkout, executable.traits, variables, &has_way_out, &read);
         let reads_other =
             builds.iter().any(|other| reads_other_output(&reader, executable, &tests, own, other));
         if reader.may_assert() || reads_other {
