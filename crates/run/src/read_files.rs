@@ -137,7 +137,11 @@ impl<'a> Reader<'a> {
             let top = path.components().next().map(|first| first.as_str()).filter(|top| *top != name);
             let is_in_folder = top.is_some_and(|top| FOLDERS.contains(&top) && self.mentions(top));
             let extension = path.extension().map(|extension| format!(".{extension}"));
+            // A test may add the extension of its package's README in another way. Names in `docs` are ordinary words.
+            let is_beside = path.parent() == Some(self.package);
+            let stem = path.file_stem().filter(|stem| is_beside && stem.len() > LONGEST_IN_OPTIMISED);
             return is_in_folder
+                || stem.is_some_and(|stem| self.may_name(stem))
                 || self.may_name(licence.unwrap_or(name))
                 || extension.is_some_and(|end| self.mentions(&end));
         }
@@ -275,6 +279,15 @@ mod tests {
         }
         assert!(may_read(&format!("{ORDINARY} .md"), "README.md"), "each text of a folder");
         assert!(may_read(&format!("{ORDINARY} docs"), "docs/a/b.md"), "each file of the folder");
+    }
+
+    #[test]
+    fn documentation_beside_the_manifest_is_read_by_a_test_that_names_it_without_extension() {
+        let names = format!("{ORDINARY} README guide");
+        assert!(may_read(&names, "crates/app/README.md") && !may_read(&names, "crates/app/CHANGELOG.md"));
+        for path in ["README.md", "crates/leaf/README.md", "docs/guide.md"] {
+            assert!(!may_read(&names, path), "{path}");
+        }
     }
 
     #[test]
