@@ -363,6 +363,20 @@ fn failed_and_unmeasured_tests_of_one_revision_are_annotated() {
 }
 
 #[test]
+fn the_headline_counts_memory_assertions_that_do_not_hold() {
+    let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(3 * MIB, 7));
+    let judging = Judging { rules: vec![values::limit("heap.peak=2MiB").unwrap()], ..Judging::default() };
+    let synthetic = Synthetic::new(&["main"]).judging(judging).passed("whole", 0, 0, &at_done());
+    let synthetic = synthetic.passed("grew", 0, 0, &log);
+    let comparison = compare(&synthetic.failed("holds", 0, Status::OverLimit, "", Some(&log)).results());
+    let headline = "memory of 3 tests in main 0aa2c1f, 2 over a limit";
+    for format in [Format::Table, Format::Markdown] {
+        let text = shown(format, &comparison).replace('`', "");
+        assert!(text.contains(headline), "{text}");
+    }
+}
+
+#[test]
 fn a_test_that_passed_without_the_end_of_its_log_is_not_checked() {
     let log = Log::new().checkpoint("start", &at(0, 0)).checkpoint("done", &at(64 * MIB, 7));
     let code = |log: &Log| {

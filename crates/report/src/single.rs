@@ -213,7 +213,8 @@ impl Single<'_> {
         let tests = counted(self.sides().filter(|(_, side)| is_measured(side)).count(), "test");
         let commit =
             if self.revision.spec == self.revision.short() { String::new() } else { format!(" {short}") };
-        let missing = self.sides().filter(|(_, side)| !is_measured(side)).count();
+        let is_missing = |(cell, side): &(&Cell, &Aggregate)| !is_measured(side) && !is_over_limit(cell);
+        let missing = self.sides().filter(is_missing).count();
         let missing = if missing > 0 { format!(", {missing} not measured") } else { String::new() };
         let over = self.comparison.cells.iter().filter(|cell| is_over_limit(cell)).count();
         let over = if over > 0 { format!(", {over} over a limit") } else { String::new() };
@@ -296,9 +297,10 @@ fn mark(cell: &Cell, side: &Aggregate) -> &'static str {
     }
 }
 
-/// Whether a figure of the test exceeds a limit that `allow` does not lift.
+/// Whether a figure of the test exceeds a limit that `allow` does not lift, or a memory assertion of it does not hold.
 pub(super) fn is_over_limit(cell: &Cell) -> bool {
-    cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
+    cell.sides.first().is_some_and(|side| side.is_over_limit)
+        || cell.alone.iter().flat_map(|pair| &pair.breaches).any(Breach::counts)
 }
 
 /// Writes the traced functions and lines of each test, if any were traced.
