@@ -14,7 +14,7 @@ use memprof_judge::results::unfinished;
 use memprof_plan::config::matrix;
 use memprof_plan::listing::NotMeasured;
 use memprof_plan::request::RefRequest;
-use memprof_plan::rule::Judging;
+use memprof_plan::rule::{Judging, Rule};
 use memprof_plan::shard::Shard;
 use memprof_plan::sharding::AllTests;
 use memprof_report::github;
@@ -43,21 +43,71 @@ fn a_limit_without_a_figure_at_the_candidate_is_not_silent() {
     assert_eq!(code("heap.peak=1GiB,checkpoint=done"), 0);
 }
 
+/// A test whose `heap.live` is known at its end, or only at `start`, because it ended the process.
+fn log_of(live_at_end: Option<i64>) -> synthetic::Log {
+    let log = synthetic::Log::new().checkpoint("start", &[("heap.live", 0), ("heap.peak", 0)]);
+    match live_at_end {
+        Some(live) => log.checkpoint("done", &[("heap.live", live), ("heap.peak", 9)]),
+        None => log.checkpoint("done", &[("heap.peak", 9)]).absent("heap.live", "the test left the process"),
+    }
+}
+
+/// Checks a rule in a test that ended the process at these revisions, beside one that did not.
+fn notes_beside_a_whole_test(rule: Rule, live_at_end: &[Option<i64>]) -> Vec<String> {
+    let refs = ["main", "pr/1"];
+    let judging = Judging { rules: vec![rule], ..Judging::default() };
+    let synthetic = Synthetic::new(&refs[..live_at_end.len()]).judging(judging);
+    let each = live_at_end.iter().enumerate();
+    let synthetic = each.fold(synthetic, |synthetic, (revision, live)| {
+        let synthetic = synthetic.passed("clean", revision, 0, &log_of(Some(0)));
+        synthetic.passed("exits", revision, 0, &log_of(*live))
+    });
+    let comparison = compare(&synthetic.results());
+    assert_eq!(comparison.unchecked, comparison.unchecked_notes.len());
+    assert_eq!(code(&comparison), if comparison.unchecked == 0 { 0 } else { 3 });
+    comparison.unchecked_notes
+}
+
 #[test]
-fn a_leak_of_a_test_without_a_figure_at_its_end_is_not_silent_beside_one_that_has_it() {
-    let whole = log("heap.live", &[("start", 0), ("done", 0)]);
-    let left = || synthetic::Log::new().checkpoint("start", &[("heap.live", 0), ("heap.peak", 9)]);
-    let left = |done: &[(&str, i64)]| left().checkpoint("done", done);
-    let compared = |rule: &str, done: &[(&str, i64)]| {
-        let judging = Judging { rules: vec![values::leak(rule).unwrap()], ..Judging::default() };
-        let synthetic = Synthetic::new(&["main"]).judging(judging).passed("clean", 0, 0, &whole);
-        compare(&synthetic.passed("exits", 0, 0, &left(done)).results())
+fn a_limit_or_leak_is_checked_up_to_the_end_of_each_test() {
+    let alone = |rule: Result<Rule, String>, live| notes_beside_a_whole_test(rule.unwrap(), &[live]);
+    let note = |kind: &str| {
+        vec![format!("the {kind} of heap.live was not checked for exits: it has no figure at 'done'")]
     };
-    let lost = compared("heap.live=0", &[("heap.peak", 9)]);
-    let note = "the leak of heap.live was not checked for exits: it has no figure at 'done'";
-    assert_eq!((code(&lost), &lost.unchecked_notes[..]), (3, &[note.to_owned()][..]));
-    assert_eq!(code(&compared("heap.live=0,test=clean", &[("heap.peak", 9)])), 0);
-    assert_eq!(code(&compared("heap.live=0", &[("heap.peak", 9), ("heap.live", 0)])), 0);
+    assert_eq!(
+        alone(values::limit("heap.live=1KiB"), None),
+        note("limit"),
+        "0 B at 'start' is below any limit"
+    );
+    assert_eq!(alone(values::limit("heap.live=1KiB,checkpoint=done"), None), note("limit"));
+    assert_eq!(alone(values::limit("heap.*=1KiB"), None), note("limit"));
+    assert_eq!(alone(values::leak("heap.live=0"), None), note("leak"));
+    assert_eq!(alone(values::leak("heap.*=0"), None), note("leak"));
+    assert_eq!(alone(values::limit("heap.live=1KiB,test=exits"), None), note("limit"), "one note");
+    for checked in ["heap.live=1KiB,test=clean", "heap.live=1KiB,checkpoint=start", "heap.peak=1KiB"] {
+        assert!(alone(values::limit(checked), None).is_empty(), "{checked}");
+    }
+    assert!(alone(values::leak("heap.live=0,test=clean"), None).is_empty());
+    assert!(alone(values::limit("heap.live=1KiB"), Some(0)).is_empty());
+    assert!(alone(values::leak("heap.live=0"), Some(0)).is_empty());
+}
+
+#[test]
+fn a_threshold_is_checked_up_to_the_end_of_each_test() {
+    let compared = |rule: &str, live: [Option<i64>; 2]| {
+        notes_beside_a_whole_test(values::threshold(rule).unwrap(), &live)
+    };
+    let note = |whose: &str| {
+        vec![format!("the threshold of heap.live was not checked for exits: {whose} has no figure at 'done'")]
+    };
+    assert_eq!(compared("heap.live=1%", [None, None]), note("it"), "0 B at 'start' never grows");
+    assert_eq!(compared("heap.live=1%,test=exits", [None, None]), note("it"), "one note");
+    assert_eq!(compared("heap.live=1%,checkpoint=done", [Some(0), None]), note("it"));
+    assert_eq!(compared("heap.live=1%", [None, Some(0)]), note("main"));
+    for checked in ["heap.live=1%,test=clean", "heap.live=1%,checkpoint=start", "heap.peak=1%", "heap.*=1%"] {
+        assert!(compared(checked, [None, None]).is_empty(), "{checked}");
+    }
+    assert!(compared("heap.live=1%", [Some(0), Some(0)]).is_empty());
 }
 
 /// A limit on a test that the candidate renamed, beside one that both have.

@@ -195,6 +195,19 @@ impl Aggregate {
         said_of(&self.absent, metric).map(String::as_str)
     }
 
+    /// Whether a metric ended before the test did, in any run. What was read before is about a part of the test
+    /// only: `heap.live` of a test that ends the process is known at its beginning, where it is 0.
+    pub fn has_lost(&self, metric: &str) -> bool {
+        let Some(column) = self.column(metric).filter(|_| self.why_absent(metric).is_some()) else {
+            return false;
+        };
+        let points = self.keys.iter().enumerate().filter(|(_, key)| key.kind == Kind::Point);
+        let mut points = points.map(|(at, _)| at);
+        let Some(end) = points.next_back() else { return false };
+        column.readings(end).any(|reading| reading.is_none())
+            && points.chain([end]).any(|at| column.figure(at).is_some())
+    }
+
     /// Returns the metrics that have figures.
     pub fn metrics(&self) -> Vec<&str> {
         match &self.figures {

@@ -7,6 +7,7 @@ use crate::compare::comparison::{
     Breach, BreachKind, Comparability, Comparison, JudgedMetric, PairColumn, PairView, Ruling,
 };
 use crate::compare::kept_memory;
+use crate::compare::lost_figures;
 use crate::compare::matching::{Match, RowChange};
 use crate::compare::moved_with_heap;
 use crate::compare::noise::KnownNoise;
@@ -59,6 +60,7 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         }
     }
     let unchecked = unchecked_limits::notes(comparison, &limits);
+    let lost = lost_figures::notes(comparison, &limits);
     let (thresholds, other_thresholds) = unchecked_thresholds::notes(comparison, &limits);
     let noise_note = known.note();
     let unmatched = unmatched_rules::notes(comparison, &limits);
@@ -68,8 +70,8 @@ pub(crate) fn judge_all(comparison: &mut Comparison, judging: &Judging) {
         (pair.judged, pair.breaches) = (judged, breaches);
     }
     comparison.notes.extend(expired(comparison));
-    comparison.unchecked += unchecked.len() + unmatched.len() + thresholds.len() + of_budget;
-    let unchecked = [unchecked, thresholds, unmatched, budget_notes].concat();
+    comparison.unchecked += unchecked.len() + lost.len() + unmatched.len() + thresholds.len() + of_budget;
+    let unchecked = [unchecked, lost, thresholds, unmatched, budget_notes].concat();
     comparison.notes.extend(unchecked.iter().cloned().chain(other_thresholds).chain(noise_note));
     comparison.unchecked_notes.extend(unchecked);
 }

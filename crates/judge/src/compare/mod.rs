@@ -11,6 +11,7 @@ pub mod evaluation;
 pub mod from_results;
 pub(crate) mod joined_intervals;
 pub(crate) mod kept_memory;
+mod lost_figures;
 pub mod matching;
 mod moved_with_heap;
 pub mod noise;

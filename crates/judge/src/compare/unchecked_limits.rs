@@ -1,8 +1,8 @@
-//! Limits that no figure was checked against: a metric that no test measured, or a checkpoint that no test has. And leaks
-//! of tests that lost the figure.
+//! Limits that no figure was checked against: a metric that no test measured, or a checkpoint that no test has.
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
+use crate::compare::lost_figures;
 use crate::results::outcome::Status;
 use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
 use memprof_plan::metric::{self, Figure, Property, Unit};
@@ -25,42 +25,11 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
         }
     }
     let note = |(rule, revisions): (&Rule, Vec<usize>)| note(rule, &place(comparison, &revisions));
-    let of_all = unchecked.into_iter().map(note);
-    of_all
-        .chain(checked(comparison).into_iter().flat_map(|one| lost_leaks(comparison, limits, one)))
-        .collect()
-}
-
-/// Returns a note for each test of a revision that had a leak's figure and none at its end, because the body ended the
-/// process. Other tests cannot check it for this one.
-fn lost_leaks(comparison: &Comparison, limits: &Limits, revision: usize) -> Vec<String> {
-    let place = place(comparison, &[revision]);
-    let lost = |cell: &Cell| -> Vec<String> {
-        let side = &cell.sides[revision];
-        let is_lost = |rule: &&Rule| {
-            let column =
-                side.column(&rule.metric).filter(|_| metric::known(&rule.metric).is(Property::FromBody));
-            rule.leak.is_some()
-                && side.availability == Availability::Measured
-                && column.is_some_and(|column| (0..side.keys.len()).any(|at| column.figure(at).is_some()))
-                && !is_checked(rule, cell, side, &rule.metric)
-        };
-        let test = format!("{} {}", cell.id.test, cell.id.title);
-        let rules = limits.absolute(&test).filter(is_lost);
-        let title = labels::one_line(&cell.id.title);
-        let note = |rule: &Rule| {
-            format!(
-                "the leak of {} was not checked for {title}{place}: it has no figure at 'done'",
-                rule.metric
-            )
-        };
-        rules.map(note).collect()
-    };
-    comparison.cells.iter().flat_map(lost).collect()
+    unchecked.into_iter().map(note).collect()
 }
 
 /// Returns the revisions whose figures are checked: the candidates, or the only one.
-fn checked(comparison: &Comparison) -> Vec<usize> {
+pub(crate) fn checked(comparison: &Comparison) -> Vec<usize> {
     match comparison.revisions.len() {
         1 => vec![0],
         _ => comparison.candidates().collect(),
@@ -111,7 +80,10 @@ fn unchecked_at<'a>(comparison: &Comparison, limits: &'a Limits, revision: usize
             let at_baseline = || has_figures(comparison, rule, cell, &cell.sides[comparison.baseline]);
             let figures = if side.availability != Availability::Measured {
                 if is_removed && at_baseline() { Figures::InRemovedTest } else { Figures::NotMeasured }
-            } else if has_figures(comparison, rule, cell, side) {
+            } else if has_figures(comparison, rule, cell, side)
+                // This has a note of its own.
+                || lost_figures::lost(comparison, rule, side).next().is_some()
+            {
                 Figures::Found
             } else if at_baseline() {
                 Figures::AtBaseline
@@ -170,7 +142,16 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
 
 /// `the limit of gpu.0.peak was not checked: no test has a figure for it`.
 fn note(rule: &Rule, place: &str) -> String {
-    let kind = if rule.limit.is_some() { "limit" } else { "leak" };
+    let kind = kind(rule);
     let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
     format!("the {kind} of {}{checkpoint} was not checked{place}: no test has a figure for it", rule.metric)
+}
+
+/// What a rule is called on the command line.
+pub(crate) fn kind(rule: &Rule) -> &'static str {
+    match (rule.limit, rule.leak) {
+        (Some(_), _) => "limit",
+        (None, Some(_)) => "leak",
+        (None, None) => "threshold",
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
+use crate::compare::lost_figures;
 use crate::compare::unchecked_limits;
 use crate::results::outcome::Status;
 use crate::verdict::limits::{self, Limits};
@@ -94,7 +95,9 @@ impl Coverage {
         }
         self.is_compared = true;
         let [of_baseline, of_candidate, of_both] = figures(rule, view);
-        self.is_checked |= of_both;
+        // A figure that was lost has a note of its own.
+        let is_lost = |side| lost_figures::lost(comparison, rule, side).next().is_some();
+        self.is_checked |= of_both || is_lost(view.baseline) || is_lost(view.candidate);
         let sides = [(of_baseline, comparison.baseline), (of_candidate, view.pair.candidate)];
         for (has_figure, revision) in sides {
             if has_figure && !of_both && !self.one_sided.contains(&revision) {
