@@ -62,7 +62,7 @@ fn usual() -> Comparison {
                 side,
                 Status::Failed { exit_code: 101 },
                 "assertion failed",
-                Some(&log(&[("start", 1)])),
+                Some(&log(&[("start", 1), ("asserted", 1)])),
             )
         } else {
             twice(synthetic, "asserts", side, &log(&[("start", 1), ("done", 2)]))

@@ -110,6 +110,22 @@ fn a_threshold_is_checked_up_to_the_end_of_each_test() {
     assert!(compared("heap.live=1%", [Some(0), Some(0)]).is_empty());
 }
 
+#[test]
+fn what_was_read_at_start_is_no_figure_of_a_test_that_lost_the_metric_or_was_killed() {
+    let start = [("heap.live", 0), ("heap.peak", 0)];
+    let killed = Status::Killed { signal: 6 };
+    let synthetic = Synthetic::new(&["main"]).passed("exits", 0, 0, &log_of(None));
+    let log = synthetic::Log::new().checkpoint("start", &start).without_end();
+    let comparison = compare(&synthetic.failed("dies", 0, killed, "", Some(&log)).results());
+    let options =
+        Options { metrics: Some(vec!["heap.live".into(), "heap.peak".into()]), ..Options::default() };
+    let markdown = rendered(Format::Markdown, &comparison, &options);
+    assert!(markdown.contains("| `exits` | — | 9 B |"), "{markdown}");
+    assert!(markdown.contains("| `✗ dies` | — | — |"), "{markdown}");
+    let listed = rendered(Format::Table, &comparison, &Options { is_test: true, ..options });
+    assert!(!listed.contains("0 B"), "{listed}");
+}
+
 /// A limit on a test that the candidate renamed, beside one that both have.
 fn renamed(limit: &str) -> Synthetic {
     let synthetic = without_mid(&["main", "pr/1"], limit);

@@ -59,8 +59,13 @@ impl MetricQuery {
     fn of_whole_test(&self, measurement: &Measurement, column: usize) -> Option<i64> {
         let checkpoints = measurement.checkpoints().iter().enumerate();
         let points = checkpoints.filter(|(_, checkpoint)| checkpoint.kind == Kind::Point);
-        let readings = points.filter_map(|(index, _)| measurement.reading(column, index));
-        whole_test::figure(&self.metric, readings)
+        let readings: Vec<_> = points.map(|(index, _)| measurement.reading(column, index)).collect();
+        // One that ended before the test has no figure of the whole test.
+        let has_ended = matches!(readings[..], [.., None]);
+        if has_ended && said_of(&measurement.absent, &self.metric).is_some() {
+            return None;
+        }
+        whole_test::figure(&self.metric, readings.into_iter().flatten())
     }
 
     /// Returns the error for a run that has no such checkpoint. It lists the run's checkpoints.
@@ -156,6 +161,25 @@ mod tests {
         let query = MetricQuery { metric: "heap.peak".into(), checkpoint: Some("rows".into()) };
         let user_error = query.unknown_checkpoint(&run(Status::Ok)).unwrap();
         assert_eq!(user_error.help.as_deref(), Some("did you mean 'row'?"));
+    }
+
+    #[test]
+    fn a_metric_that_ended_before_the_test_has_no_figure_of_the_whole_test() {
+        let mut run = run(Status::Ok);
+        let mut measurement = Measurement::default();
+        measurement.ended = true;
+        measurement.push("start", 1, Kind::Point, 1, [("heap.live", 0), ("heap.peak", 0)]);
+        measurement.push("done", 1, Kind::Point, 2, [("heap.peak", 9)]);
+        measurement.order();
+        measurement.absent.insert("heap.live".into(), "the test left the process".into());
+        run.measurement = Arc::new(measurement);
+        let read = |metric: &str, checkpoint: Option<&str>| {
+            let query = MetricQuery { metric: metric.into(), checkpoint: checkpoint.map(str::to_owned) };
+            query.read(&run).map(|value| value.value)
+        };
+        assert_eq!(read("heap.live", None), Err("no heap.live: the test left the process".into()));
+        assert_eq!(read("heap.live", Some("start")), Ok(0));
+        assert_eq!(read("heap.peak", None), Ok(9));
     }
 
     #[test]
