@@ -16,10 +16,12 @@ use memprof_run::archive::file::Archive;
 use memprof_run::archive::folder_of_run;
 use memprof_run::conditions::Conditions;
 use memprof_run::session::past_times;
+use memprof_run::stored_plan;
 use memprof_support::continuation;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
 use memprof_support::file_lock::{Lock, LockFile};
+use memprof_support::sealed;
 
 /// Unpacks an archive, runs its tests, and reports them.
 pub fn run_archive(
@@ -43,6 +45,8 @@ pub fn run_archive(
         return context.print_plan(&packed.plan, &[], &packed.plan, outputs);
     }
     packed.apply(arguments)?;
+    let tree = ExtractedTree::open(&unpacked, execution.waiting.when_held(), interrupt, console)?;
+    let elsewhere = tree.elsewhere().map(|reason| note_on_paths(&unpacked.manifest.root, reason));
     let (devices, courtesy) =
         devices::open(context, execution.waiting, execution.courtesy.as_ref(), &packed.plan)?;
     let current = current_directory()?;
@@ -53,16 +57,22 @@ pub fn run_archive(
         let (folder, plan) = folder_of_run::find(&unpacked, name, &runs, &current)?;
         packed.resume(plan, arguments)?;
         continuation::begin(&packed.plan.id);
+        if packed.note(elsewhere.as_ref()) {
+            sealed::write(&folder.plan(), &stored_plan::sealed(&packed.plan))?;
+        }
         folder
     } else {
         packed.add_metrics(&presentation.metrics());
+        packed.note(elsewhere.as_ref());
         let named = named.map(|folder| current.join(folder));
         folder_of_run::create(&unpacked, &mut packed.plan, &runs, named)?
     };
     let plan = &packed.plan;
     let attribution = explanation::attribution(&presentation.why, outputs);
-    let mut prepared = packed.prepare()?;
-    warn_about_paths(console, &prepared.tree, &unpacked.manifest.root);
+    let mut prepared = packed.prepare(tree)?;
+    if let Some(message) = elsewhere {
+        warn_about_paths(console, message);
+    }
     let mut conditions = Conditions::new(plan, past_times(&folder), devices, console, interrupt);
     conditions.follow = execution.follow();
     let ended = prepared.run(plan, &folder, &mut conditions, &attribution, vec![Box::new(courtesy)]);
@@ -74,14 +84,17 @@ pub fn run_archive(
     presentation.of_ended(console, &folder, ended, is_built)
 }
 
-/// Warns if the archive's files are not at the paths that the tests have built in.
-fn warn_about_paths(sink: &dyn Sink, tree: &ExtractedTree<'_>, built_in: &Utf8Path) {
-    let Some(reason) = tree.elsewhere() else { return };
+/// Says that the archive's files are not at the paths that the tests have built in.
+fn note_on_paths(built_in: &Utf8Path, reason: &str) -> String {
+    format!(
+        "the tests were built below {built_in}, and {reason}: a test that has this path built in, for example through \
+         env!(\"CARGO_MANIFEST_DIR\"), does not find the archive's files there"
+    )
+}
+
+fn warn_about_paths(sink: &dyn Sink, message: String) {
     sink.emit(Event::Warning {
-        message: format!(
-            "the tests were built below {built_in}, and {reason}: a test that has this path built in, for example through \
-             env!(\"CARGO_MANIFEST_DIR\"), does not find the archive's files there"
-        ),
+        message,
         help: Some(format!(
             "on the build machine, set {} to a folder that no other machine has, such as /var/tmp/memprof-archives, \
              and build the archive again",

@@ -142,6 +142,14 @@ impl<'a> Archived<'a> {
         Ok(())
     }
 
+    /// Adds a note about the run, unless the plan has it. Returns whether the plan changed.
+    pub fn note(&mut self, note: Option<&String>) -> bool {
+        let added = note.filter(|note| !self.plan.notes.contains(note)).cloned();
+        let is_new = added.is_some();
+        self.plan.notes.extend(added);
+        is_new
+    }
+
     /// Adds the metrics of the flags, which are read on request, to those of the build machine.
     pub fn add_metrics(&mut self, metrics: &[String]) {
         let request = &mut self.plan.request;
@@ -154,11 +162,10 @@ impl<'a> Archived<'a> {
         }
     }
 
-    /// Extracts the archive's files, and returns what runs.
-    pub fn prepare(&self) -> anyhow::Result<Prepared<ExtractedTree<'a>>> {
+    /// Returns what runs, with the archive's files.
+    pub fn prepare(&self, tree: ExtractedTree<'a>) -> anyhow::Result<Prepared<ExtractedTree<'a>>> {
         let mut cells = self.cells()?;
         let shard = OwnShard::keep(&self.plan, &mut cells, &self.packed_times()?);
-        let tree = ExtractedTree::open(self.unpacked)?;
         let mut builds = tree.builds()?;
         let mut restoration = Restoration::of_archive(&self.secrets);
         restoration.builds(&mut builds)?;

@@ -88,6 +88,20 @@ fn builds_of_different_toolchains_are_refused() {
 }
 
 #[test]
+fn shards_keep_their_notes_and_what_all_say_is_said_once() {
+    let noted = |shard: Synthetic, notes: &[&str]| {
+        let mut plan = stored::read_plan(shard.folder()).expect("a plan");
+        plan.notes.extend(notes.iter().map(|note| (*note).to_owned()));
+        sealed::write(&shard.folder().plan(), &plan).expect("written");
+        shard
+    };
+    let [one, two] = shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2]);
+    let opened =
+        open(&[noted(one, &["of all"]), noted(two, &["of all", "of two"])]).expect("they fit together");
+    assert_eq!(opened.plan().notes, ["of all", "of two"]);
+}
+
+#[test]
 fn a_merge_that_ends_in_the_middle_leaves_nothing_and_the_next_one_is_whole() {
     let shards = shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2]);
     let opened = open(&shards).expect("they fit together");

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use memprof_build::attempts::Build;
@@ -12,8 +13,10 @@ use memprof_build::test_tree::TestTree;
 use memprof_run::archive::extracted_tree::ExtractedTree;
 use memprof_run::archive::file::Archive;
 use memprof_run::archive::manifest::VERSION;
+use memprof_run::archive::unpacked::Unpacked;
 use memprof_support::advice;
 use memprof_support::event::Event;
+use memprof_support::file_lock::WhenHeld;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use serde_json::{Value, json};
@@ -80,7 +83,7 @@ pub fn check(bytes: &[u8]) {
                 assert_names_the_file(advice::is_usage(&error), &error.to_string(), &file);
             }
         }
-        if let Ok(mut tree) = ExtractedTree::open(&unpacked) {
+        if let Ok(mut tree) = open(&unpacked) {
             for (revision, build) in tree.builds().unwrap_or_default().iter().enumerate() {
                 if let Build::Done(entry) = build {
                     drop(tree.bring_to(revision, entry));
@@ -323,8 +326,12 @@ pub fn assert_recipes_are_read() {
     let unpacked =
         Archive::open(&file).and_then(|archive| archive.unpack(&outside.join("archives"), &|_: Event| {}));
     let unpacked = unpacked.expect("a whole archive");
-    let tree = ExtractedTree::open(&unpacked).expect("a place for its files");
+    let tree = open(&unpacked).expect("a place for its files");
     assert_eq!(tree.builds().expect("its builds").len(), 2);
+}
+
+fn open(unpacked: &Unpacked) -> anyhow::Result<ExtractedTree<'_>> {
+    ExtractedTree::open(unpacked, WhenHeld::Fail, &AtomicBool::new(false), &|_: Event| {})
 }
 
 /// The name of a build's folder.

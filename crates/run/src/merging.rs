@@ -90,10 +90,14 @@ impl Shards {
 
     /// The plan of the whole, without an id of its own.
     pub fn plan(&self) -> Plan {
-        let Part { plan, shard, .. } = &self.parts[0];
-        let (mut plan, note) = (plan.clone(), shard.note());
+        let mut plan = self.parts[0].plan.clone();
         plan.request.shard = None;
-        plan.notes.retain(|one| *one != note);
+        plan.notes.clear();
+        for part in &self.parts {
+            let own = part.shard.note();
+            let news = part.plan.notes.iter().filter(|note| **note != own && !plan.notes.contains(note));
+            plan.notes.extend(news.cloned().collect::<Vec<_>>());
+        }
         plan.notes.extend(self.machines_note());
         plan
     }

@@ -92,11 +92,11 @@ impl LockError {
     }
 }
 
-/// What came of one attempt to take a lock.
+/// What came of one attempt to take a lock, or something else that only one run can have.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum Attempt<T = Lock> {
     /// Is taken.
-    Acquired(Lock),
+    Acquired(T),
     /// Another run has it: user, command line, process id, and since when.
     HeldBy(String),
 }
@@ -133,21 +133,7 @@ impl Lock {
         interrupt: &AtomicBool,
         sink: &dyn Sink,
     ) -> anyhow::Result<Self> {
-        let mut reported = false;
-        let begin = Instant::now();
-        loop {
-            let holder = match Self::attempt(target)? {
-                Attempt::Acquired(lock) => return Ok(lock),
-                Attempt::HeldBy(holder) => holder,
-            };
-            let subject = target.subject.clone();
-            when_held.check(begin, &subject, &holder, interrupt)?;
-            if !reported {
-                sink.emit(Event::WaitingForLock { subject, holder });
-                reported = true;
-            }
-            std::thread::sleep(RETRY);
-        }
+        wait_for(&target.subject, when_held, interrupt, sink, || Self::attempt(target))
     }
 
     /// Takes the lock if no other run holds it.
@@ -170,6 +156,30 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Ok(Attempt::HeldBy(holder(&mut file))),
             }
         }
+    }
+}
+
+/// Repeats an attempt while another run holds its subject, if `when_held` says so.
+pub fn wait_for<T>(
+    subject: &str,
+    when_held: WhenHeld,
+    interrupt: &AtomicBool,
+    sink: &dyn Sink,
+    mut attempt: impl FnMut() -> anyhow::Result<Attempt<T>>,
+) -> anyhow::Result<T> {
+    let mut reported = false;
+    let begin = Instant::now();
+    loop {
+        let holder = match attempt()? {
+            Attempt::Acquired(taken) => return Ok(taken),
+            Attempt::HeldBy(holder) => holder,
+        };
+        when_held.check(begin, subject, &holder, interrupt)?;
+        if !reported {
+            sink.emit(Event::WaitingForLock { subject: subject.to_owned(), holder });
+            reported = true;
+        }
+        std::thread::sleep(RETRY);
     }
 }
 

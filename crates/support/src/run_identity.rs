@@ -70,7 +70,7 @@ impl RunIdentity {
 }
 
 /// Returns what a lock file says about its holder, for people. Anybody may have written the file.
-pub(crate) fn described(text: &str) -> String {
+pub fn described(text: &str) -> String {
     match (RunIdentity::read(text), text.trim()) {
         (Some(identity), _) => identity.shown(&Zoned::now()),
         (None, "") => "an unknown process".to_owned(),

@@ -7,12 +7,13 @@
 //! library path refer to that place.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use walkdir::WalkDir;
 
+use crate::archive::built_in_folder::{BuiltInFolder, identity};
 use crate::archive::file::set_executable;
 use crate::archive::manifest::{ArchivedBuild, Placed, stays_inside, subfolder};
 use crate::archive::unpacked::Unpacked;
@@ -22,12 +23,13 @@ use memprof_build::checkout::unusable;
 use memprof_build::known_files::KnownFiles;
 use memprof_build::store::{self, Entry, Stored, hash_file};
 use memprof_build::test_tree::TestTree;
+use memprof_support::event::Sink;
+use memprof_support::file_lock::{WhenHeld, wait_for};
 use memprof_support::folder_removal::remove_folder;
 use memprof_support::paths;
 use memprof_support::redaction;
 use memprof_support::regular_file;
-use memprof_support::salt::Salt;
-use memprof_support::stamp::{FileId, Stamp, file_id, is_at};
+use memprof_support::stamp::{FileId, Stamp};
 
 /// The folders that an archive's tests see. Dropping it removes them.
 #[derive(Debug)]
@@ -35,12 +37,8 @@ pub struct ExtractedTree<'a> {
     unpacked: &'a Unpacked,
     /// The folder that holds the checkout and the target folder.
     root: Utf8PathBuf,
-    /// Why `root` is not the build host's folder; `None` if it is.
-    elsewhere: Option<String>,
-    /// The outermost folder that was created for `root`.
-    outermost: Utf8PathBuf,
-    /// The locked mark in `root`, as long as it is ours.
-    claim: Option<File>,
+    /// The build host's folder, which then is `root`, or why it cannot be had.
+    built_in: Result<BuiltInFolder, String>,
     /// The file system's identity of `root`. Nothing else is removed in its place.
     identity: Option<FileId>,
     /// Files whose content was verified, by path, with hash and stamp at that time.
@@ -49,36 +47,45 @@ pub struct ExtractedTree<'a> {
     placed: KnownFiles,
 }
 
-/// The name of a file that marks a folder as ours, in case a killed run could not remove it. The
-/// file holds the outermost folder that was created, and a proof that this tool created it.
-const MARK: &str = "made-for-an-archive";
-
 /// The variable that names library folders on this system.
 const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_FALLBACK_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
 impl<'a> ExtractedTree<'a> {
-    /// Creates the folder. The caller holds the lock on all archives of its cache folder. Runs with
-    /// other cache folders may need the same folder, and use others. The process has its cache's salt.
-    pub fn open(unpacked: &'a Unpacked) -> anyhow::Result<Self> {
-        let built_in = &unpacked.manifest.root;
+    /// Creates the folder. The caller holds the lock on all archives of its cache folder. A run with
+    /// another cache folder may use the built-in folder now, and is waited for: the tests would find that
+    /// run's files. The process has its cache's salt.
+    ///
+    /// # Errors
+    ///
+    /// The other run was not to be waited for, or was killed and has left its files there.
+    pub fn open(
+        unpacked: &'a Unpacked,
+        when_held: WhenHeld,
+        interrupt: &AtomicBool,
+        sink: &dyn Sink,
+    ) -> anyhow::Result<Self> {
+        let root = &unpacked.manifest.root;
         let redactor = redaction::of_process();
-        let (root, outermost, claim, elsewhere) = match claim(built_in, redactor.salt()) {
-            Ok((outermost, claim)) => (built_in.clone(), outermost, Some(claim), None),
-            Err(reason) => {
+        let built_in = wait_for(root.as_str(), when_held, interrupt, sink, || {
+            BuiltInFolder::attempt(root, redactor.salt())
+        })?;
+        let root = match &built_in {
+            Ok(_) => root.clone(),
+            Err(_) => {
                 let root = unpacked.folder.join("stand-in");
                 fs_err::create_dir_all(&root)?;
-                (root.clone(), root, None, Some(reason))
+                root
             }
         };
         let identity = identity(&root);
         let (verified, placed) = (BTreeMap::new(), KnownFiles::default());
-        Ok(Self { unpacked, root, elsewhere, outermost, claim, identity, verified, placed })
+        Ok(Self { unpacked, root, built_in, identity, verified, placed })
     }
 
     /// Returns why the files are not at the paths that the executables contain; `None` if they are.
     pub fn elsewhere(&self) -> Option<&str> {
-        self.elsewhere.as_deref()
+        self.built_in.as_ref().err().map(String::as_str)
     }
 
     /// Returns the archive's builds, with their paths changed to this machine's.
@@ -126,9 +133,9 @@ impl<'a> ExtractedTree<'a> {
 
     /// Changes an entry's paths to this machine's.
     fn relocate(&self, entry: &mut Entry) {
-        let moved = |text: &str| match self.elsewhere {
-            Some(_) => text.replace(self.unpacked.manifest.root.as_str(), self.root.as_str()),
-            None => text.to_owned(),
+        let moved = |text: &str| match self.built_in {
+            Err(_) => text.replace(self.unpacked.manifest.root.as_str(), self.root.as_str()),
+            Ok(_) => text.to_owned(),
         };
         let provenance = &mut entry.provenance;
         for executable in &mut provenance.executables {
@@ -273,76 +280,11 @@ impl TestTree for ExtractedTree<'_> {
 }
 
 impl Drop for ExtractedTree<'_> {
-    /// Removes what was created. If that fails, the next run recognizes the folder by its mark.
+    /// Removes what was created elsewhere. The build host's folder removes itself.
     fn drop(&mut self) {
-        if identity(&self.root) == self.identity {
+        if self.built_in.is_err() && identity(&self.root) == self.identity {
             let _ = remove_folder(&self.root);
         }
-        let above = self.root.ancestors().skip(1);
-        for folder in above.take_while(|folder| folder.starts_with(&self.outermost)) {
-            let _ = std::fs::remove_dir(folder);
-        }
-        // Not before the folder is gone: the next run would take it over.
-        drop(self.claim.take());
-    }
-}
-
-/// Creates the folder, or takes over one that an earlier run left. Returns the outermost folder
-/// that was created, with the locked mark, or why that is not possible.
-fn claim(root: &Utf8Path, salt: &Salt) -> Result<(Utf8PathBuf, File), String> {
-    let mark = root.join(MARK);
-    if root.symlink_metadata().is_ok() {
-        let outermost = created_by_us(root, salt).ok_or("it already exists")?;
-        return Ok((outermost, locked(&mark)?));
-    }
-    let missing = root.ancestors().take_while(|folder| folder.symlink_metadata().is_err());
-    let outermost = missing.last().unwrap_or(root).to_owned();
-    let make = || {
-        std::fs::create_dir_all(root.parent().unwrap_or(root))?;
-        // Fails if somebody else has created it by now.
-        std::fs::create_dir(root)?;
-        std::fs::write(&mark, format!("{outermost}\n{}\n", proof(root, &outermost, salt)))
-    };
-    match make() {
-        Ok(()) => Ok((outermost, locked(&mark)?)),
-        Err(error) => {
-            for folder in root.ancestors().take_while(|folder| folder.starts_with(&outermost)) {
-                let _ = std::fs::remove_dir(folder);
-            }
-            Err(format!("it cannot be created ({error})"))
-        }
-    }
-}
-
-/// Returns the outermost folder that an earlier run created for this one. `None` if the mark does not
-/// prove that: anybody can add a file of that name to a repository.
-fn created_by_us(root: &Utf8Path, salt: &Salt) -> Option<Utf8PathBuf> {
-    let text = String::from_utf8(regular_file::read(&root.join(MARK)).ok()?).ok()?;
-    let (outermost, found) = text.trim_end().split_once('\n')?;
-    let outermost = Utf8PathBuf::from(outermost);
-    (root.starts_with(&outermost) && found == proof(root, &outermost, salt)).then_some(outermost)
-}
-
-/// Returns what only this user's tool can write about this very folder.
-fn proof(root: &Utf8Path, outermost: &Utf8Path, salt: &Salt) -> String {
-    salt.hash(format!("{MARK}\n{root}\n{outermost}\n{:?}", identity(root)).as_bytes())
-}
-
-/// Returns a folder's identity. `None` if there is no folder; a link is none.
-fn identity(folder: &Utf8Path) -> Option<FileId> {
-    let metadata = folder.symlink_metadata().ok().filter(std::fs::Metadata::is_dir)?;
-    Some(file_id(&metadata))
-}
-
-/// Locks the mark of a folder, unless another run has it.
-fn locked(mark: &Utf8Path) -> Result<File, String> {
-    const IN_USE: &str = "another run uses it";
-    let file = regular_file::open(mark).map_err(|_| IN_USE.to_owned())?;
-    match file.try_lock() {
-        // Another run may have removed the file in the meantime.
-        Ok(()) if is_at(&file, mark) => Ok(file),
-        Ok(()) | Err(TryLockError::WouldBlock) => Err(IN_USE.to_owned()),
-        Err(TryLockError::Error(error)) => Err(format!("it cannot be locked ({error})")),
     }
 }
 
@@ -351,14 +293,26 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::Ordering;
 
     use super::*;
+    use crate::archive::built_in_folder::MARK;
     use crate::archive::file::Archive;
     use crate::archive::manifest::{ArchivedLibrary, ArchivedRevision, Manifest};
     use crate::archive::writer::ArchiveWriter;
     use memprof_build::failure::BuildFailure;
     use memprof_build::provenance::Companion;
     use memprof_support::event::Event;
+    use memprof_support::file_lock::{Attempt, RETRY};
+    use memprof_support::user_error::UserError;
+
+    fn attempt<'a>(unpacked: &'a Unpacked, when_held: WhenHeld) -> anyhow::Result<ExtractedTree<'a>> {
+        ExtractedTree::open(unpacked, when_held, &AtomicBool::new(false), &|_: Event| {})
+    }
+
+    fn open(unpacked: &Unpacked) -> ExtractedTree<'_> {
+        attempt(unpacked, WhenHeld::Fail).unwrap()
+    }
 
     /// An archive of two revisions without a build, whose files differ.
     fn unpacked(folder: &Utf8Path, root: &Utf8Path) -> Unpacked {
@@ -433,7 +387,7 @@ mod tests {
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
         {
-            let mut tree = ExtractedTree::open(&unpacked).unwrap();
+            let mut tree = open(&unpacked);
             assert_eq!((&tree.root, tree.elsewhere()), (&root, None));
             let read = |path: &str| fs_err::read_to_string(root.join("worktree").join(path)).unwrap();
             for (revision, text, only) in
@@ -463,7 +417,7 @@ mod tests {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        let mut tree = open(&unpacked);
         tree.extract(0, &entry(&root)).unwrap();
         let outside = folder.join("outside");
         fs_err::create_dir(&outside).unwrap();
@@ -482,7 +436,7 @@ mod tests {
         let root = folder.join("home/builder/cache/r-1");
         fs_err::create_dir_all(root.join("worktree")).unwrap();
         let unpacked = unpacked(&folder, &root);
-        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        let mut tree = open(&unpacked);
         assert_eq!(tree.elsewhere(), Some("it already exists"));
         let mut entry = entry(&root);
         tree.relocate(&mut entry);
@@ -506,25 +460,24 @@ mod tests {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let mut tree = ExtractedTree::open(&unpacked).unwrap();
+        let mut tree = open(&unpacked);
         tree.extract(0, &entry(&root)).unwrap();
-        // The system takes the lock of a process that ends.
-        drop(tree.claim.take());
+        tree.built_in.as_ref().unwrap().unlock();
         std::mem::forget(tree);
-        let next = ExtractedTree::open(&unpacked).unwrap();
+        let next = open(&unpacked);
         assert_eq!(next.elsewhere(), None);
         drop(next);
         assert!(!folder.join("home").exists());
     }
 
     #[test]
-    fn a_folder_with_a_mark_that_this_tool_did_not_write_is_left_alone() {
+    fn a_folder_with_a_mark_that_this_tool_did_not_write_is_left_alone_and_ends_the_run() {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let mut earlier = ExtractedTree::open(&unpacked).unwrap();
+        let earlier = open(&unpacked);
         let own_mark = fs_err::read_to_string(root.join(MARK)).unwrap();
-        drop(earlier.claim.take());
+        earlier.built_in.as_ref().unwrap().unlock();
         std::mem::forget(earlier);
         // Moved, as a backup or a checkout would: the same bytes in another folder.
         let twin = folder.join("twin");
@@ -535,9 +488,10 @@ mod tests {
         for mark in [own_mark, format!("{root}\n"), "/\n".to_owned(), String::new()] {
             fs_err::write(root.join(MARK), mark).unwrap();
             fs_err::write(root.join("thesis.txt"), "kept").unwrap();
-            let tree = ExtractedTree::open(&unpacked).unwrap();
-            assert_eq!(tree.elsewhere(), Some("it already exists"));
-            drop(tree);
+            let error = attempt(&unpacked, WhenHeld::Wait).unwrap_err().downcast::<UserError>().unwrap();
+            let error = error.rendered();
+            assert!(error.contains(&format!("{root} was left by a run that was killed")), "{error}");
+            assert!(error.ends_with(&format!("rm -r {root}")), "{error}");
             assert_eq!(fs_err::read_to_string(root.join("thesis.txt")).unwrap(), "kept");
         }
     }
@@ -547,7 +501,7 @@ mod tests {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let tree = ExtractedTree::open(&unpacked).unwrap();
+        let tree = open(&unpacked);
         fs_err::rename(&root, folder.join("aside")).unwrap();
         fs_err::create_dir(&root).unwrap();
         fs_err::write(root.join("thesis.txt"), "kept").unwrap();
@@ -556,20 +510,55 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_another_run_uses_is_left_to_it() {
+    fn a_folder_that_another_run_uses_is_waited_for() {
         let (_guard, folder) = folder();
         let root = folder.join("home/builder/cache/r-1");
         let unpacked = unpacked(&folder, &root);
-        let mut tree = ExtractedTree::open(&unpacked).unwrap();
-        let other = ExtractedTree::open(&unpacked).unwrap();
-        assert_eq!(other.elsewhere(), Some("another run uses it"));
-        assert_ne!(other.root, root);
-        drop(other);
-        tree.extract(0, &entry(&root)).unwrap();
-        assert!(root.join("worktree/a.txt").is_file());
-        drop(tree);
+        let mut tree = open(&unpacked);
+        let refused = attempt(&unpacked, WhenHeld::Fail).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("another run is using {root}: ")), "{refused}");
+        assert!(refused.contains(&format!(", process {}, since ", std::process::id())), "{refused}");
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| attempt(&unpacked, WhenHeld::Wait).unwrap());
+            std::thread::sleep(2 * RETRY);
+            assert!(!next.is_finished());
+            tree.extract(0, &entry(&root)).unwrap();
+            assert!(root.join("worktree/a.txt").is_file());
+            drop(tree);
+            let next = next.join().unwrap();
+            assert_eq!(next.elsewhere(), None);
+            assert!(!root.join("worktree").exists(), "it has nothing of the other run");
+        });
         assert!(!folder.join("home").exists());
-        assert_eq!(ExtractedTree::open(&unpacked).unwrap().elsewhere(), None);
+    }
+
+    #[test]
+    fn runs_that_begin_and_end_together_never_see_each_others_folder() {
+        let (_guard, folder) = folder();
+        let root = folder.join("home/builder/cache/r-1");
+        let unpacked = unpacked(&folder, &root);
+        let used = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let built_in = loop {
+                            match BuiltInFolder::attempt(&root, redaction::of_process().salt()).unwrap() {
+                                Attempt::Acquired(taken) => break taken.unwrap(),
+                                Attempt::HeldBy(_) => std::thread::yield_now(),
+                            }
+                        };
+                        assert!(!used.swap(true, Ordering::SeqCst));
+                        assert_eq!(root.read_dir_utf8().unwrap().count(), 1, "the mark");
+                        fs_err::write(root.join("file"), "").unwrap();
+                        used.store(false, Ordering::SeqCst);
+                        drop(built_in);
+                    }
+                });
+            }
+        });
+        drop(open(&unpacked));
+        assert!(!root.exists());
     }
 
     #[test]
@@ -577,7 +566,7 @@ mod tests {
         let (_guard, folder) = folder();
         fs_err::write(folder.join("a-file"), "").unwrap();
         let unpacked = unpacked(&folder, &folder.join("a-file/cache/r-1"));
-        let tree = ExtractedTree::open(&unpacked).unwrap();
+        let tree = open(&unpacked);
         assert!(tree.elsewhere().unwrap().starts_with("it cannot be created"), "{tree:?}");
     }
 }

@@ -2,6 +2,7 @@
 //! Reads and writes archives; extracts them.
 
 pub(crate) mod archive_error;
+mod built_in_folder;
 pub mod consistency;
 pub mod contents;
 pub mod extracted_tree;
