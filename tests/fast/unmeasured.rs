@@ -120,8 +120,34 @@ fn a_later_report_says_that_the_comparison_was_interrupted() {
     assert!(!reported().contains("--resume"), "{}", reported());
     unfinished::note(synthetic.folder(), "interrupted after 1 of 4 runs").unwrap();
     assert!(reported().contains("\ninterrupted after 1 of 4 runs: `--resume` continues\n"), "{}", reported());
-    unfinished::forget(synthetic.folder()).unwrap();
+    unfinished::finish(synthetic.folder()).unwrap();
     assert!(!reported().contains("--resume"), "{}", reported());
+}
+
+#[test]
+fn an_incomplete_copy_of_a_run_is_not_reported() {
+    let log = Log::new().checkpoint("done", &[("heap.peak", 1 << 20)]);
+    let whole = || {
+        let passed = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log).passed("t", 1, 0, &log);
+        passed.passed("u", 0, 0, &log).passed("u", 1, 0, &log)
+    };
+    let (finished, other) = (whole(), whole());
+    unfinished::finish(finished.folder()).unwrap();
+    let folder = finished.folder().0.as_str();
+    program(&["report", folder]).code(0);
+    for revision in ["0-main", "1-pr-1"] {
+        let cells = finished.folder().cells().join(revision);
+        let of_u = cells.read_dir_utf8().unwrap().map(Result::unwrap);
+        let of_u =
+            of_u.filter(|entry| entry.file_name().contains("-u-")).map(|entry| entry.path().to_owned());
+        of_u.for_each(|cell| fs_err::remove_dir_all(cell).unwrap());
+    }
+    for words in [&["report", folder][..], &["compare", other.folder().0.as_str(), folder]] {
+        let printed = program(words).code(2);
+        let error = String::from_utf8(printed.get_output().stderr.clone()).unwrap();
+        assert!(error.contains(&format!("{folder} has 2 of its 4 runs: files are missing")), "{error}");
+        assert!(error.contains("help: copy the whole folder again; "), "{error}");
+    }
 }
 
 #[test]

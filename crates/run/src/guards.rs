@@ -58,7 +58,7 @@ impl Guard for Unfinished {
 
     fn leave(&mut self, runner: &Runner<'_>, completion: &Completion) -> anyhow::Result<ExitCode> {
         match completion {
-            Completion::Finished => unfinished::forget(runner.folder)?,
+            Completion::Finished => unfinished::finish(runner.folder)?,
             Completion::Interrupted(interrupted) => {
                 unfinished::note(runner.folder, &interrupted.to_string())?;
             }

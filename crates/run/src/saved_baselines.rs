@@ -55,7 +55,7 @@ pub fn save(
     let partial = tempfile::Builder::new().prefix(".saving-").tempdir_in(&baselines)?;
     let copy = RunFolder(Utf8PathBuf::try_from(partial.path().join("run"))?);
     fs_err::create_dir_all(&copy.0)?;
-    for file in [run.plan(), run.environment(), run.builds(), run.trace()] {
+    for file in [run.plan(), run.environment(), run.builds(), run.trace(), run.finished()] {
         if file.exists() {
             fs_err::copy(&file, copy.0.join(file.file_name().unwrap_or_default()))?;
         }

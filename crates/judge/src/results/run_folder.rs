@@ -2,7 +2,8 @@
 //! have their content.
 //!
 //! ```text
-//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json  shard.json  kept.json  unfinished.json
+//! <id>/plan.json  environment.json  builds.json  trace.json  comparison.json  search.json  found.json
+//! <id>/shard.json  kept.json  unfinished.json  finished.json
 //! <id>/cells/<revision>/<cell>/<repeat>/  log.jsonl  stdout  stderr  outcome.json
 //! <id>/inputs/<hash>   (the standard inputs of programs)
 //! <id>/changes.json  why/tests.json  why/executables/<hash>.json  why/cells/<revision>/<cell>/0/  … symbols.json
@@ -47,6 +48,11 @@ impl RunFolder {
     /// Returns `unfinished.json`: how far the comparison got. Finished ones lack it.
     pub fn unfinished(&self) -> Utf8PathBuf {
         self.0.join("unfinished.json")
+    }
+
+    /// Returns `finished.json`: how many runs a finished comparison has.
+    pub fn finished(&self) -> Utf8PathBuf {
+        self.0.join("finished.json")
     }
 
     /// Returns `search.json`: the question of a `bisect` or `history`. Other runs lack it.

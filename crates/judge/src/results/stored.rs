@@ -133,10 +133,14 @@ impl Run {
 /// Reads a run's folder. Unfinished runs have no outcome and are left out.
 ///
 /// # Errors
-/// The plan or an outcome cannot be read. A log that cannot be read is part of the results.
+/// The plan or an outcome cannot be read, or a finished run lacks outcomes. A log that cannot be read is part of the
+/// results.
 pub fn read(folder: &RunFolder) -> anyhow::Result<Results> {
     let mut results = read_some(folder, |_| true)?;
     let remark = unfinished::remark(folder)?;
+    if remark.is_none() {
+        unfinished::check(folder, results.runs.len())?;
+    }
     results.lacks_tests = remark.is_some();
     results.plan.notes.extend(remark);
     Ok(results)
@@ -286,8 +290,10 @@ fn record(path: &Utf8Path) -> anyhow::Result<RunRecord> {
 
 /// Returns the error for a run's file that is not as it was when the run ended.
 fn changed(path: &Utf8Path, reason: &str) -> anyhow::Error {
+    let run = path.ancestors().map(|above| RunFolder(above.to_owned())).find(|run| run.plan().exists());
+    let run = run.unwrap_or_else(|| RunFolder("RUN".into()));
     UserError::new(format!("{path} was changed after the run: {reason}"))
-        .help("to measure it again, continue its run: cargo memprof --resume RUN")
+        .help(unfinished::measure_again(&run))
         .into()
 }
 
@@ -312,16 +318,20 @@ pub fn damage(home: &Utf8Path) -> Option<String> {
 /// Removes the outcomes of damaged runs below a folder, so that these runs count as not done.
 /// Returns what was wrong with each.
 pub fn forget_damaged(below: &Utf8Path) -> anyhow::Result<Vec<String>> {
-    let mut problems = Vec::new();
-    for entry in walkdir::WalkDir::new(below).into_iter().filter_map(Result::ok) {
-        let home = entry.path().parent().and_then(Utf8Path::from_path);
-        let Some(home) = home.filter(|_| entry.file_name() == file::OUTCOME) else { continue };
-        if let Some(problem) = damage(home) {
-            regular_file::remove(&home.join(file::OUTCOME))?;
-            problems.push(problem);
-        }
-    }
-    Ok(problems)
+    let forget = |(home, problem): (Utf8PathBuf, String)| {
+        regular_file::remove(&home.join(file::OUTCOME))?;
+        Ok(problem)
+    };
+    damaged(below).map(forget).collect()
+}
+
+/// Returns the folders of the damaged runs below a folder, and what is wrong with each.
+pub fn damaged(below: &Utf8Path) -> impl Iterator<Item = (Utf8PathBuf, String)> {
+    let entries = walkdir::WalkDir::new(below).into_iter().filter_map(Result::ok);
+    entries.filter(|entry| entry.file_name() == file::OUTCOME).filter_map(|entry| {
+        let home = entry.path().parent().and_then(Utf8Path::from_path)?;
+        Some((home.to_owned(), damage(home)?))
+    })
 }
 
 /// Reads the logs on all processors.
