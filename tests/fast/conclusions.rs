@@ -148,6 +148,10 @@ fn a_test_file_that_fails_where_it_was_put_is_not_compared() {
     assert!(text.contains("1 test only in pr/1"), "{text}");
     let at_candidate = beside_passing(None, failed()).builds(&added("1"));
     assert_eq!(reported(&at_candidate, "only_in_baseline", 0).1, 1);
+    let ignored = || Some(Status::Ignored);
+    let ignored = beside_passing(ignored(), ignored()).builds(&added("0"));
+    let (text, _) = reported(&ignored, "ignored", 0);
+    assert!(text.contains("which lacks it") && !text.contains("fails there"), "{text}");
     // The candidate's own limit counts whatever the baseline has.
     let over = beside_passing(failed(), Some(Status::OverLimit)).builds(&added("0"));
     assert_eq!(reported(&over, "over_limit", 1).1, 1);

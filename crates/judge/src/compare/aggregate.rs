@@ -75,6 +75,8 @@ pub struct Aggregate {
     pub absent: BTreeMap<String, String>,
     /// Whether only other revisions have the test, and the tool tried to put its file into this one.
     pub is_added: bool,
+    /// The number of runs that took place and have no figures.
+    unmeasured: usize,
     /// Whether a memory assertion of the test does not hold in some run.
     pub is_over_limit: bool,
     /// The number of checkpoints and scopes that some repeat lacks.
@@ -152,6 +154,7 @@ impl Aggregate {
             is_single_threaded: used.iter().all(|(_, run)| is_single_threaded(run)),
             keys,
             is_added: false,
+            unmeasured: failed.iter().filter(|(_, run)| run.lacks_figures()).count(),
             is_over_limit: failed.iter().any(|(_, run)| run.record.outcome.status == Status::OverLimit),
             sources: sources.into_iter().map(|(metric, sources)| (metric, sources.join(" / "))).collect(),
             absent,
@@ -160,9 +163,9 @@ impl Aggregate {
         }
     }
 
-    /// Whether a test that the revision itself lacks did not pass here.
+    /// Whether a test that the revision itself lacks ran here, and did not pass.
     pub(crate) fn fails_as_added(&self) -> bool {
-        self.is_added && !self.failed.is_empty()
+        self.is_added && self.unmeasured > 0
     }
 
     /// Returns one metric's figures; `None` if no run has any.
