@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use memprof_build::cargo::resolution::Unresolved;
+use memprof_build::checkout::cache;
 use memprof_run::runner::Interrupted;
 use memprof_support::advice;
 use memprof_support::exit_code::ExitCode;
@@ -61,8 +62,15 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
             format!("free some space (`cargo memprof clean` shows what it would remove), then {then}")
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "make the file or folder writable, or choose another cache folder with CARGO_MEMPROF_HOME"
-                .to_owned()
+            let is_of_cache = cache::home().is_ok_and(|home| format!("{error:#}").contains(home.as_str()));
+            let another = match is_of_cache {
+                true => "choose another cache folder with CARGO_MEMPROF_HOME",
+                false => {
+                    "choose another folder for the results: --run-folder DIR with an archive, \
+                     CARGO_TARGET_DIR=DIR in a repository"
+                }
+            };
+            format!("make the file or folder writable, or {another}")
         }
         ErrorKind::OutOfMemory => {
             format!("free some memory, or build with fewer processes (CARGO_BUILD_JOBS=1), then {then}")
@@ -120,6 +128,21 @@ mod tests {
         let message = "error: could not start `/mnt/tests --exact t`: permission denied\n  \
                        help: if the program's disk is mounted noexec, ";
         assert!(shown.rendered().starts_with(message), "{}", shown.rendered());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_the_caches_or_that_of_the_results() {
+        let in_cache = cache::home().unwrap().join("r-1/store");
+        for (folder, help) in [
+            (in_cache.as_str(), "another cache folder with CARGO_MEMPROF_HOME"),
+            ("/r/target/memprof/1", "another folder for the results: --run-folder DIR with an archive, "),
+        ] {
+            let closed = io::Error::from(ErrorKind::ReadOnlyFilesystem);
+            let error = anyhow::Error::new(closed).context(format!("failed to create `{folder}`"));
+            let (shown, code) = explain(&error, false, None);
+            assert_eq!(code, ExitCode::Internal);
+            assert!(shown.rendered().contains(help), "{}", shown.rendered());
+        }
     }
 
     #[test]

@@ -274,8 +274,10 @@ impl KeptRun {
     /// Adds the kept build to `builds.json` and `trace.json`, if it fits the others.
     fn add_facts(&self, plan: &Plan, folder: &RunFolder) -> anyhow::Result<()> {
         let own = build_facts::read(&self.folder)?.remove(&self.record.revision);
-        let own = own.filter(|own| own.failure.is_none()).with_context(|| {
-            format!("the saved baseline {} has no build of {}", self.record.name, self.revision().name)
+        let own = own.filter(|own| own.failure.is_none()).ok_or_else(|| {
+            let (name, revision) = (&self.record.name, &self.revision().name);
+            UserError::new(format!("the saved baseline {name} has no build of {revision}: files are missing"))
+                .help("copy the whole folder again, or save the baseline again with --save-baseline")
         })?;
         let mut builds = build_facts::read(folder)?;
         for (revision, build) in &builds {
