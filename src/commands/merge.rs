@@ -9,7 +9,7 @@ use crate::output::present::Presentation;
 use crate::request::judging::refuse_unchecked;
 use memprof_build::git::resolve::run_id;
 use memprof_judge::results::run_folder::RunFolder;
-use memprof_judge::results::stored;
+use memprof_judge::results::stored::Results;
 use memprof_plan::resolved::Plan;
 use memprof_run::merging::Shards;
 use memprof_run::session::announce;
@@ -31,8 +31,7 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
     if plan.request.settings.pairs.is_empty() {
         refuse_unchecked(&arguments.judging, plan.revisions.len())?;
     }
-    let folder = write(&shards, &plan, arguments)?;
-    let mut results = stored::read(&folder)?;
+    let (folder, mut results) = write(&shards, &plan, arguments)?;
     let metrics = &presentation.metrics();
     judge_by(&mut results, &arguments.judging, metrics)?;
     Presentation { arguments: presentation, outputs: &outputs, metrics }.of_run(
@@ -43,15 +42,15 @@ pub fn merge(context: CommandContext<'_>, arguments: &MergeArguments) -> anyhow:
 }
 
 /// Writes the whole run to a folder of its own.
-fn write(shards: &Shards, plan: &Plan, arguments: &MergeArguments) -> anyhow::Result<RunFolder> {
+fn write(shards: &Shards, plan: &Plan, arguments: &MergeArguments) -> anyhow::Result<(RunFolder, Results)> {
     if let Some(folder) = &arguments.run_folder {
         let folder = RunFolder(current_directory()?.join(folder));
-        shards.write(&folder, plan)?;
-        return Ok(folder);
+        let results = shards.write(&folder, plan)?;
+        return Ok((folder, results));
     }
     let runs = kept_runs::runs_of_archives(arguments.workspace.manifest_path.as_deref())?;
     let folder = RunFolder(runs.join(&plan.id));
-    shards.write(&folder, plan)?;
+    let results = shards.write(&folder, plan)?;
     announce(&runs, &plan.id)?;
-    Ok(folder)
+    Ok((folder, results))
 }

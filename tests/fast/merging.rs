@@ -88,6 +88,24 @@ fn builds_of_different_toolchains_are_refused() {
 }
 
 #[test]
+fn a_shard_that_is_damaged_is_named_and_nothing_is_left() {
+    let shards = shards(["rustc 1.95.0"; 2], ["EPYC 9454"; 2]);
+    let damaged = shards[1].folder();
+    let outcome = damaged.cell(&stored::read_plan(damaged).expect("a plan"), 1, &cell("two", &[]), 0);
+    std::fs::write(damaged.origin(), "{}").expect("written");
+    let opened = open(&shards).expect("they fit together");
+    std::fs::write(outcome.join("outcome.json"), "").expect("written");
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = RunFolder(Utf8PathBuf::from_path_buf(home.path().join("merged")).expect("text"));
+    let error = opened.write(&folder, &opened.plan()).expect_err("it is damaged");
+    let error = error.downcast::<UserError>().expect("advice").rendered();
+    assert!(error.starts_with(&format!("error: shard 2/2: {outcome}/outcome.json was changed")), "{error}");
+    let help = format!("cargo-memprof run --archive FILE --resume {}\n", damaged.0);
+    assert!(error.contains(&help) && error.ends_with("then merge again"), "{error}");
+    assert_eq!(std::fs::read_dir(home.path()).expect("a folder").count(), 0);
+}
+
+#[test]
 fn shards_keep_their_notes_and_what_all_say_is_said_once() {
     let noted = |shard: Synthetic, notes: &[&str]| {
         let mut plan = stored::read_plan(shard.folder()).expect("a plan");

@@ -14,7 +14,8 @@ use memprof_judge::results::comparability;
 use memprof_judge::results::outcome::{self, RunRecord};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::shard_record::{self, ShardRecord};
-use memprof_judge::results::stored;
+use memprof_judge::results::stored::{self, Results};
+use memprof_judge::results::unfinished;
 use memprof_judge::why::stored::{StoredExecutable, StoredTests};
 use memprof_plan::resolved::{CellId, Plan};
 use memprof_plan::shard::Shard;
@@ -220,12 +221,12 @@ impl Shards {
 
     /// Fills the folder of the whole run with copies. The shards stay as they are. The run is made in
     /// another folder, and moved when it is whole and on the disk. So what ends a merge leaves nothing
-    /// that could be taken for a whole run.
+    /// that could be taken for a whole run. Returns its results.
     ///
     /// # Errors
     ///
-    /// The folder has a run's files already, or a file cannot be read or written.
-    pub fn write(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
+    /// The folder has a run's files already, a shard is damaged, or a file cannot be read or written.
+    pub fn write(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<Results> {
         if folder.plan().symlink_metadata().is_ok() {
             return Err(UserError::new(format!("{} exists: a merge writes a run of its own", folder.plan()))
                 .help(format!("if it is the merged run, show it: cargo memprof report {}; or else choose another --run-folder", folder.0))
@@ -250,13 +251,28 @@ impl Shards {
         let made = builder.tempdir_in(above)?;
         let partial = RunFolder(paths::utf8(made.path().to_owned())?);
         self.fill(&partial, plan)?;
+        let mut results = stored::read(&partial).map_err(|error| self.damage().unwrap_or(error))?;
+        for problem in results.runs.iter_mut().filter_map(|run| run.unreadable.as_mut()) {
+            *problem = problem.replace(partial.0.as_str(), folder.0.as_str());
+        }
         sync_tree(made.path()).with_context(|| format!("cannot sync {}", partial.0))?;
         if folder.0.symlink_metadata().is_ok() {
-            return move_into(&partial, folder);
+            move_into(&partial, folder)?;
+            return Ok(results);
         }
         fs_err::rename(&partial.0, &folder.0)?;
         let _moved = made.keep();
-        sync_names(above.as_std_path()).with_context(|| format!("cannot sync {above}"))
+        sync_names(above.as_std_path()).with_context(|| format!("cannot sync {above}"))?;
+        Ok(results)
+    }
+
+    /// Returns what is wrong with the files of a shard.
+    fn damage(&self) -> Option<anyhow::Error> {
+        self.parts.iter().find_map(|Part { folder, shard, .. }| {
+            let (_, problem) = stored::damaged(&folder.cells()).next()?;
+            let problem = UserError::new(format!("shard {shard}: {problem}"));
+            Some(problem.help(format!("{}\nthen merge again", unfinished::measure_again(folder))).into())
+        })
     }
 
     fn fill(&self, folder: &RunFolder, plan: &Plan) -> anyhow::Result<()> {
@@ -288,6 +304,7 @@ impl Shards {
             fs_err::create_dir_all(&folder.why().0)?;
             sealed::write(&folder.why().tests(), &explained)?;
         }
+        unfinished::finish(folder)?;
         sealed::write(&folder.plan(), &stored_plan::sealed(plan))
     }
 
