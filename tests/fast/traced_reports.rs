@@ -1,5 +1,8 @@
 //! Traced functions in the reports: as a tree, as annotated source, in a comment on a pull request, and beside scopes.
 
+use std::sync::Arc;
+
+use crate::causes::{changed, difference, explained, explanations};
 use crate::support::synthetic::{Log, Synthetic};
 use crate::support::tables::table;
 use memprof_judge::compare::comparison::Comparison;
@@ -162,6 +165,23 @@ fn one_revision_has_its_traced_functions_without_asking_for_a_view() {
             assert!(text.contains("hf_fwd") && !text.contains(" traced function "), "{text}");
         }
     }
+}
+
+#[test]
+fn traced_functions_are_shown_of_a_test_with_a_cause() {
+    let log = |kib: i64| {
+        let log = Log::new().checkpoint("start", &[("heap.peak", KIB)]);
+        let log = log.event("calls", &calls(0, None, "bart::tick", "src/lib.rs:60", 7, kib * KIB));
+        log.checkpoint("done", &[("heap.peak", kib * KIB)])
+    };
+    let traces = json!({"0": facts("a"), "1": facts("a")});
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/7"]).traces(&traces), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &log(100)).passed("t", 1, repeat, &log(200))
+    });
+    let why = explanations(vec![explained("t", 1, difference(&[(9, 100 * KIB, changed(9))]))]);
+    let options = Options { width: Some(100), why: Some(Arc::new(why)), ..Options::default() };
+    let text = rendered(Format::Table, &compare(&synthetic.results()), &options);
+    assert!(text.contains(" ▲ src/lib.rs:9 ") && text.contains("\n bart::tick "), "{text}");
 }
 
 #[test]

@@ -150,7 +150,8 @@ impl CandidateSection {
             section.traced.extend(traced::blocks(comparison, &view, options));
             // A failed test is one line, with its reason.
             let is_failed = is_failure(Standing::for_pair(comparison, &view));
-            if options.rows == Rows::None || is_said || (is_failed && !options.all_rows()) {
+            let is_without_rows = is_said && !causes.shows_metrics(&view);
+            if options.rows == Rows::None || is_without_rows || (is_failed && !options.all_rows()) {
                 continue;
             }
             for table in &tables {

@@ -24,7 +24,7 @@ use crate::text;
 use crate::titles;
 use crate::trace::calls;
 use crate::troubles::{self, Trouble};
-use crate::why::{explained, limits};
+use crate::why::explained;
 use memprof_judge::compare::aggregate::Availability;
 use memprof_judge::compare::comparison::{Cell, Comparison, Pair, PairView};
 use memprof_judge::compare::matching::Match;
@@ -163,15 +163,14 @@ impl<'a> Tables<'a> {
         }
         // With few tests, or with traces, unchanged tests have a table, too.
         let is_few = selection::has_few_tests(comparison) || !comparison.traces.is_empty();
-        // Causes say what changed in a test. Only their worst tests have a table.
+        // Causes say what changed in a test. Only their worst tests have a table, unless few tests were asked for more.
         let is_short = !causes.is_empty() && !options.shows_sites && !options.compact;
+        let is_said = is_short && !(causes.is_asked_for_more() && selection::has_few_tests(comparison));
         match options.rows {
             Rows::All => {}
             Rows::None => shown.clear(),
-            Rows::Changed if is_short => shown.retain(|(_, relevance, view, _)| {
-                let is_plain = *relevance == Relevance::Changed && causes.leaves_to_a_table(view);
-                // The line of a test over a limit says what it had there.
-                is_plain && limits::sentences(view, options).is_empty() || causes.needs_table(view)
+            Rows::Changed if is_said => shown.retain(|(_, relevance, view, _)| {
+                *relevance == Relevance::Changed && causes.leaves_to_a_table(view, options)
             }),
             Rows::Changed if options.only_changed => {
                 shown.retain(|(_, relevance, ..)| *relevance == Relevance::Changed);
@@ -183,7 +182,7 @@ impl<'a> Tables<'a> {
             }
         }
         let is_cut = options.rows == Rows::Changed
-            && (!is_few || is_short)
+            && (!is_few || is_said)
             && !options.compact
             && !options.only_changed;
         if options.rows == Rows::Changed {

@@ -7,6 +7,7 @@ use crate::causes::entry::{Entry, amount};
 use crate::causes::proven;
 use crate::finding::Finding;
 use crate::options::Options;
+use crate::selection::has_few_tests;
 use crate::text;
 use crate::why::limits;
 use memprof_judge::compare::comparison::{Comparison, PairView};
@@ -30,16 +31,18 @@ pub struct CauseSheet<'a> {
     worst: BTreeSet<(usize, usize)>,
     /// What was proven of one of them.
     proof: Option<Arc<ProofReport>>,
+    /// Whether metrics were asked for. With several candidates, the tables of all sides show them.
+    asks_for_metrics: bool,
 }
 
 impl<'a> CauseSheet<'a> {
     /// Looks up the causes; there are none if no test ran with call stacks.
     pub fn new(comparison: &'a Comparison, options: &Options) -> Self {
-        Self::of_causes(
-            comparison,
-            options.why.as_deref().map_or_else(Vec::new, |why| causes(comparison, why)),
-        )
-        .with_proof(options.proof.clone())
+        let causes = options.why.as_deref().map_or_else(Vec::new, |why| causes(comparison, why));
+        let is_asked = options.all || options.metrics.is_some();
+        let asks_for_metrics = is_asked && comparison.candidates().count() == 1;
+        let proof = options.proof.clone();
+        Self { proof, asks_for_metrics, ..Self::of_causes(comparison, causes) }
     }
 
     /// Looks up the causes that explanations give.
@@ -56,7 +59,7 @@ impl<'a> CauseSheet<'a> {
             }
         }
         let worst = causes.iter().map(|cause| key(cause, cause.worst().cell)).collect();
-        Self { comparison, causes, of_test, worst, proof: None }
+        Self { comparison, causes, of_test, worst, proof: None, asks_for_metrics: false }
     }
 
     /// Names what was proven.
@@ -127,14 +130,29 @@ impl<'a> CauseSheet<'a> {
         if is_said { Vec::new() } else { limits::sentences(view, options) }
     }
 
-    /// Whether a cause names this test as its worst one, and its checkpoints say more than its line.
-    pub(crate) fn needs_table(&self, view: &PairView<'_>) -> bool {
-        self.worst.contains(&(address(view.cell), view.pair.candidate)) && has_own_checkpoints(view)
+    fn is_worst(&self, view: &PairView<'_>) -> bool {
+        self.worst.contains(&(address(view.cell), view.pair.candidate))
     }
 
-    /// Whether a test has no cause, and its checkpoints say more than its line.
-    pub(crate) fn leaves_to_a_table(&self, view: &PairView<'_>) -> bool {
-        !self.covers(view) && has_own_checkpoints(view)
+    /// Whether metrics or traced functions were asked for, which no cause shows.
+    pub(crate) fn is_asked_for_more(&self) -> bool {
+        self.asks_for_metrics || !self.comparison.traces.is_empty()
+    }
+
+    /// Whether a test with a cause shows metrics that were asked for.
+    pub(crate) fn shows_metrics(&self, view: &PairView<'_>) -> bool {
+        self.asks_for_metrics && (self.is_worst(view) || has_few_tests(self.comparison))
+    }
+
+    /// Whether a test is the worst of a cause, or has none, and its table says more than its line.
+    pub(crate) fn leaves_to_a_table(&self, view: &PairView<'_>, options: &Options) -> bool {
+        let is_listed = if self.covers(view) {
+            self.is_worst(view)
+        } else {
+            // The line of a test over a limit says what it had there.
+            self.is_asked_for_more() || limits::sentences(view, options).is_empty()
+        };
+        is_listed && (self.is_asked_for_more() || has_own_checkpoints(view))
     }
 
     /// Leaves out resident memory if causes are about the heap, which it follows from.
