@@ -216,6 +216,36 @@ fn the_next_command_names_a_level_after_a_new_checkpoint_and_no_joined_peak() {
 }
 
 #[test]
+fn the_next_command_looks_for_the_peak_of_a_test_whose_scope_grew() {
+    let shown = |peaks: [i64; 2], of_scope: [i64; 2]| {
+        let log = |side: usize| {
+            let scope = [("heap.consumed", 0), ("heap.peaked", of_scope[side]), ("heap.used", 0)];
+            let log = Log::new().checkpoint("start", &[("heap.peak", 0)]).scope("work", &scope);
+            log.checkpoint("done", &[("heap.peak", peaks[side])])
+        };
+        let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+            synthetic.passed("t", 0, repeat, &log(0)).passed("t", 1, repeat, &log(1))
+        });
+        let mut results = synthetic.results();
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+        let text = table(&compare(&results), &at_width(120));
+        let line =
+            |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+        [line(" ▲ "), line("next: ")]
+    };
+    let of_whole_test = "next: cargo memprof bisect old..new --exact bart::tests::t";
+    let [answer, next] = shown([2 * MIB, 4 * MIB], [2 * MIB, 4 * MIB]);
+    assert!(answer.contains("heap.peak ") && answer.contains("at 'done'"), "{answer}");
+    assert_eq!(next, of_whole_test);
+    let [answer, next] = shown([4 * MIB, 5 * MIB], [MIB, 5 * MIB]);
+    assert!(answer.contains("heap.peaked ") && answer.contains("at 'work (scope)'"), "{answer}");
+    assert_eq!(next, of_whole_test);
+    let [answer, next] = shown([4 * MIB, 4 * MIB], [MIB, 4 * MIB]);
+    assert!(answer.contains("heap.peaked "), "{answer}");
+    assert_eq!(next, "");
+}
+
+#[test]
 fn a_test_with_a_metric_that_was_not_compared_is_counted() {
     let log = |source: &str| {
         Log::new().source("cpu.peak", source).checkpoint("done", &[("heap.peak", MIB), ("cpu.peak", MIB)])

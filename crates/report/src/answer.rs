@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use indexmap::IndexMap;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, Searched};
 use crate::selection::{ShownMetric, TableSection};
 use crate::text;
 use crate::titles;
@@ -19,7 +19,6 @@ use memprof_judge::compare::standing::{
 };
 use memprof_judge::results::same_code::SameCode;
 use memprof_plan::metric::Unit;
-use memprof_plan::metric_family::family_of_scope;
 use memprof_plan::request::MERGE_BASE;
 use memprof_plan::resolved::Revision;
 use memprof_support::counted::{counted, grouped};
@@ -258,14 +257,13 @@ impl<'a> Answer<'a> {
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;
         let search = self.comparison.search.as_ref()?;
-        let checkpoint = first.searched.as_ref()?;
+        let Searched { metric, checkpoint } = first.searched.as_ref()?;
         let cell = first.view.cell;
         let is_whole_test = cell.id.params.is_empty() && !cell.id.test.name.is_empty();
         let id = &cell.id;
         let program = id.program.as_ref();
         let program = program.map(|call| call.flags(id.test.kind, &id.test.binary, &id.title, &id.params));
         let is_plain = (is_whole_test || program.is_some()) && cell.origins.is_none();
-        let is_of_scope = family_of_scope(&first.metric).is_some();
         let is_single = search.single.contains(&self.candidate);
         let is_one_commit = old.spec == format!("{}~1", new.spec) || old.spec == format!("{}^", new.spec);
         let has_other_settings =
@@ -275,7 +273,6 @@ impl<'a> Answer<'a> {
             || old.working_tree
             || new.working_tree
             || !is_plain
-            || is_of_scope
             || (is_one_commit && !is_single)
         {
             return None;
@@ -283,14 +280,14 @@ impl<'a> Answer<'a> {
         let quoted = |word: &str| shell_quoted(OsStr::new(word));
         let mut words = vec![quoted(&format!("{}..{}", end_of_range(old), end_of_range(new)))];
         words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&cell.id.test.to_string()))));
-        if first.metric != "heap.peak" {
-            words.push(format!("--metric {}", quoted(&first.metric)));
+        if metric != "heap.peak" {
+            words.push(format!("--metric {}", quoted(metric)));
         }
         if !checkpoint.is_empty() {
             words.push(format!("--checkpoint {}", quoted(checkpoint)));
         }
         let is_of_metric =
-            |threshold: &&String| threshold.split_once('=').is_some_and(|(metric, _)| metric == first.metric);
+            |threshold: &&String| threshold.split_once('=').is_some_and(|(of, _)| of == metric);
         let thresholds = search.thresholds.iter().filter(is_of_metric);
         words.extend(thresholds.map(|threshold| format!("--threshold {}", quoted(threshold))));
         words.extend(search.words.iter().map(|word| quoted(word)));

@@ -9,7 +9,7 @@ use crate::titles;
 use crate::troubles;
 use memprof_judge::compare::comparison::{Breach, BreachKind, Cell, Comparison, PairView, Ruling};
 use memprof_judge::compare::matching::{Match, RowChange};
-use memprof_judge::compare::standing::{Standing, WorstChange, worst_change};
+use memprof_judge::compare::standing::{Standing, WorstChange, worst_change, worst_searchable_change};
 use memprof_judge::results::measurement::Kind;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::verdict::kinds::Verdict;
@@ -46,12 +46,19 @@ pub struct Finding<'a> {
     pub source: Option<String>,
     /// The checkpoint's name; empty if it is about none.
     pub checkpoint: String,
-    /// The checkpoint as `bisect --checkpoint` takes it; empty if the figure is that of the whole test.
-    /// `None` if a search cannot find the checkpoint in each commit.
-    pub searched: Option<String>,
+    /// What a search can look for: the change above, or the worst one that a search can read.
+    pub searched: Option<Searched>,
     /// The difference in the metric's unit, and in percent, if it is one.
     pub change: Option<(i128, Option<f64>)>,
     size: (bool, bool, i128),
+}
+
+/// A change as a search takes it.
+pub struct Searched {
+    /// The metric.
+    pub metric: String,
+    /// The checkpoint, for `--checkpoint`; empty if the figure is that of the whole test.
+    pub checkpoint: String,
 }
 
 impl<'a> Finding<'a> {
@@ -84,7 +91,10 @@ impl<'a> Finding<'a> {
         };
         match (worst_change(&view, is_meant), standing) {
             (Some(worst), _) => {
-                empty.with_change(comparison, &worst).with_opposite(&worst).with_limits(comparison)
+                let searched = worst_searchable_change(&view, is_meant);
+                let searched = searched.and_then(|change| Searched::new(&view, &change));
+                let finding = empty.with_change(comparison, &worst).with_opposite(&worst);
+                Self { searched, ..finding }.with_limits(comparison)
             }
             (None, Standing::OverLimit | Standing::Expected | Standing::ExpectedOverLimit) => {
                 empty.with_breach(comparison)
@@ -128,7 +138,6 @@ impl<'a> Finding<'a> {
             remark,
             source: source(&self.view, row).map(str::to_owned),
             checkpoint: text::row_label(&self.view, row),
-            searched: searched(&self.view, metric, row),
             change: Some((delta.difference, delta.percent)),
             size: worst.rank(),
             ..self
@@ -230,6 +239,25 @@ impl<'a> Finding<'a> {
             sentence = format!("{sentence} ({})", self.percent);
         }
         format!("{sentence} {}", self.place_and_remark()).trim().to_owned()
+    }
+}
+
+impl Searched {
+    /// Returns `None` if a search cannot find the checkpoint in each commit.
+    fn new(view: &PairView, change: &WorstChange) -> Option<Self> {
+        let WorstChange { metric, row, .. } = *change;
+        let key = view.key(row);
+        // A search reads one checkpoint, also at commits with others before it.
+        let is_joined = view.column(metric).is_joined(row);
+        if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call || is_joined {
+            return None;
+        }
+        let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };
+        let points = || view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
+        let is_whole = points().all(|row| [LEAK_FROM, LEAK_TO].contains(&label(row)));
+        let is_end = key.kind == Kind::Point && points().next_back() == Some(row);
+        let checkpoint = if is_whole && is_end { String::new() } else { key.shown(&view.cell.labels) };
+        Some(Self { metric: metric.to_owned(), checkpoint })
     }
 }
 
@@ -354,21 +382,6 @@ fn place(view: &PairView, row: &Match) -> String {
     let source =
         source(view, row).map_or_else(String::new, |source| format!(" ({})", labels::one_line(source)));
     format!("at '{}'{source}", text::row_label(view, row))
-}
-
-/// Returns the checkpoint as `bisect` names it.
-fn searched(view: &PairView, metric: &str, row: &Match) -> Option<String> {
-    let key = view.key(row);
-    // A search reads one checkpoint, also at commits with others before it.
-    let is_joined = view.column(metric).is_joined(row);
-    if view.change(row) != Some(RowChange::Matched) || key.kind == Kind::Call || is_joined {
-        return None;
-    }
-    let label = |row: &Match| -> &str { &view.cell.labels[view.key(row).label as usize] };
-    let points = || view.rows.iter().filter(|row| view.key(row).kind == Kind::Point);
-    let is_whole = points().all(|row| [LEAK_FROM, LEAK_TO].contains(&label(row)));
-    let is_end = key.kind == Kind::Point && points().next_back() == Some(row);
-    Some(if is_whole && is_end { String::new() } else { key.shown(&view.cell.labels) })
 }
 
 /// Returns the checkpoint's file and line: the candidate's, else the baseline's.

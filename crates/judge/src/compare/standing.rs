@@ -9,7 +9,7 @@ use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
 use memprof_plan::metric::{self, Figure, Unit};
-use memprof_plan::metric_family::family_of_point;
+use memprof_plan::metric_family::{family_of_point, family_of_scope};
 
 /// What became of a test in a comparison of two revisions, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,16 +202,33 @@ pub struct WorstChange<'a> {
 }
 
 /// Returns the worst change of a test with a verdict; `None` if no row with figures has it. A peak
-/// and its level are one quantity: `heap.live` may show a change one checkpoint before `heap.peak`.
+/// and its level are one quantity: `heap.live` may show a change one checkpoint before `heap.peak`. Where
+/// a scope shows the same change, it is the checkpoint's.
 pub fn worst_change<'a>(
     view: &PairView<'a>,
     is_meant: impl Fn(&Ruling) -> bool + Copy,
 ) -> Option<WorstChange<'a>> {
+    worst_changes(view, is_meant).max_by_key(|change| (change.rank(), !change.is_of_scope()))
+}
+
+/// The same without metrics of scopes, which no search is suggested for.
+pub fn worst_searchable_change<'a>(
+    view: &PairView<'a>,
+    is_meant: impl Fn(&Ruling) -> bool + Copy,
+) -> Option<WorstChange<'a>> {
+    worst_changes(view, is_meant).filter(|change| !change.is_of_scope()).max_by_key(WorstChange::rank)
+}
+
+/// Returns the worst change of each quantity with a verdict.
+fn worst_changes<'a>(
+    view: &PairView<'a>,
+    is_meant: impl Fn(&Ruling) -> bool + Copy,
+) -> impl Iterator<Item = WorstChange<'a>> {
     let mut families: BTreeMap<&str, Vec<&JudgedMetric>> = BTreeMap::new();
     for judged in &view.pair.judged {
         families.entry(family_of_point(&judged.metric).unwrap_or(&judged.metric)).or_default().push(judged);
     }
-    let of_families = families.into_values().filter_map(|family| {
+    families.into_values().filter_map(move |family| {
         let columns: Vec<_> = family.iter().map(|judged| (*judged, view.column(&judged.metric))).collect();
         let mut worst: Option<WorstChange<'a>> = None;
         for row in view.rows {
@@ -236,11 +253,14 @@ pub fn worst_change<'a>(
             }
         }
         worst
-    });
-    of_families.max_by_key(WorstChange::rank)
+    })
 }
 
 impl WorstChange<'_> {
+    fn is_of_scope(&self) -> bool {
+        family_of_scope(self.metric).is_some()
+    }
+
     /// Returns what orders changes by importance.
     pub fn rank(&self) -> (bool, bool, i128) {
         (
