@@ -453,6 +453,10 @@ fn machines_read_the_same_causes() {
     assert_eq!((of_refs.schema, of_refs.entries.len()), (1, 3));
     insta::assert_json_snapshot!("causes_json", json["causes"]["entries"][1]);
     insta::assert_snapshot!("causes_csv", rendered(Format::CsvCauses, &comparison, &options));
+    let sites = rendered(Format::CsvSites, &comparison, &options);
+    let is_joined =
+        |line: &str| line.starts_with("bart::tests::a,pr/7,heap.peak,done,") && line.ends_with(",a");
+    assert!(sites.lines().any(is_joined), "tables join by the full name: {sites}");
     let annotations = github::annotations(&comparison, &options).join("\n");
     insta::assert_snapshot!("causes_annotations", annotations);
     let junit = rendered(Format::Junit, &comparison, &options);

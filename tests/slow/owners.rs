@@ -140,7 +140,7 @@ fn check(programs: &[&Program], profile: &[&str], least: usize) {
         (&page, "from static CACHE"),
         (&page, "(2,000 of 3,584 used)"),
         (&owners, cache),
-        (&owners, ",50000,1,8,200000,1,8\n"),
+        (&owners, ",50000,1,8,200000,1,8,"),
     ] {
         assert!(text.contains(held), "{text}");
     }

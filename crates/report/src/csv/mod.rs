@@ -13,3 +13,14 @@ pub(crate) mod tensors;
 pub(crate) mod text;
 pub(crate) mod threads;
 pub(crate) mod traced;
+
+use std::collections::HashMap;
+
+use crate::titles;
+use memprof_judge::compare::comparison::Comparison;
+
+/// Returns each test's full name by its title, which may depend on the tests beside it.
+fn full_names(comparison: &Comparison) -> HashMap<String, String> {
+    let cells = comparison.cells.iter();
+    cells.map(|cell| (titles::distinct_title(cell), cell.id.full_name())).collect()
+}

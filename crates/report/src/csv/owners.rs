@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::csv::full_names;
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
@@ -9,7 +10,7 @@ use crate::why::json::{WhyRoom, WhyUse};
 use memprof_judge::compare::comparison::Comparison;
 
 /// The columns.
-const HEADINGS: [&str; 20] = [
+const HEADINGS: [&str; 21] = [
     "test",
     "ref",
     "metric",
@@ -30,12 +31,14 @@ const HEADINGS: [&str; 20] = [
     "candidate_capacity",
     "candidate_used",
     "candidate_used_bytes",
+    "title",
 ];
 
 /// Writes the owners of each test, those with the largest difference first.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(HEADINGS)?;
+    let names = full_names(comparison);
     let report = options.why.as_deref().map(|why| explained::report(comparison, why));
     for held in report.iter().flat_map(|report| &report.held) {
         for owner in &held.owners {
@@ -54,7 +57,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             };
             let [baseline, candidate] = [room(|room| room.baseline), room(|room| room.candidate)];
             let fields = [
-                held.test.clone(),
+                names[&held.test].clone(),
                 held.r#ref.clone(),
                 held.metric.clone(),
                 held.checkpoint.clone(),
@@ -69,7 +72,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
                 side(held.candidate.is_some(), 1).unwrap_or_default(),
                 owner.difference.to_string(),
             ];
-            let fields = fields.iter().chain(&baseline).chain(&candidate);
+            let fields = fields.iter().chain(&baseline).chain(&candidate).chain([&held.test]);
             table.write_record(fields.map(|field| cell(field).into_owned()))?;
         }
     }

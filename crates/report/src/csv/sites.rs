@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::csv::full_names;
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
@@ -11,7 +12,7 @@ use memprof_judge::results::stack_log::Figures;
 use memprof_judge::why::difference::Measure;
 
 /// The columns.
-const HEADINGS: [&str; 20] = [
+const HEADINGS: [&str; 21] = [
     "test",
     "ref",
     "metric",
@@ -32,12 +33,14 @@ const HEADINGS: [&str; 20] = [
     "stacks",
     "baseline_capacity",
     "candidate_capacity",
+    "title",
 ];
 
 /// Writes the sites of each explained row, those with the largest difference first.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(HEADINGS)?;
+    let names = full_names(comparison);
     let report = options.why.as_deref().map(|why| explained::report(comparison, why));
     for row in report.iter().flat_map(|report| &report.rows) {
         // A row has a side.
@@ -48,7 +51,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
             let room = group.capacity.unwrap_or_default();
             let capacity = |side: usize| room[side].map(|count| count.to_string()).unwrap_or_default();
             let fields = [
-                row.test.clone(),
+                names[&row.test].clone(),
                 side.r#ref.clone(),
                 row.metric.clone(),
                 side.checkpoint.clone(),
@@ -68,6 +71,7 @@ pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -
                 group.stacks.to_string(),
                 capacity(0),
                 capacity(1),
+                row.test.clone(),
             ];
             table.write_record(fields.iter().map(|field| cell(field).into_owned()))?;
         }

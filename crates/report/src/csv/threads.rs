@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::csv::full_names;
 use crate::csv::text::cell;
 use crate::options::Options;
 use crate::why::explained;
@@ -10,7 +11,7 @@ use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::results::stack_log::Figures;
 
 /// The columns.
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "test",
     "ref",
     "kind",
@@ -22,16 +23,19 @@ const HEADINGS: [&str; 11] = [
     "freed_by",
     "freed",
     "problem",
+    "title",
 ];
 
 /// Writes a row for each thread, then one for each that freed its blocks.
 pub fn render(comparison: &Comparison, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(out);
     table.write_record(HEADINGS)?;
+    let names = full_names(comparison);
     let report = options.why.as_deref().map(|why| explained::report(comparison, why));
     for run in report.iter().flat_map(|report| &report.threads) {
         for row in rows(run) {
-            let fields = [run.test.clone(), run.r#ref.clone()].into_iter().chain(row);
+            let names = [names[&run.test].clone(), run.r#ref.clone()];
+            let fields = names.into_iter().chain(row).chain([run.test.clone()]);
             table.write_record(fields.map(|field| cell(&field).into_owned()))?;
         }
     }
