@@ -246,6 +246,24 @@ fn the_next_command_looks_for_the_peak_of_a_test_whose_scope_grew() {
 }
 
 #[test]
+fn the_largest_change_without_a_verdict_says_its_unit_beside_other_units() {
+    let log = |factor: i64| {
+        let metrics = [("heap.peak", MIB), ("cpu.rss", 100 * MIB + factor * KIB), ("time", factor * MIB)];
+        Log::new().checkpoint("done", &metrics)
+    };
+    let synthetic = Synthetic::new(&["main", "pr/1"]).passed("t", 0, 0, &log(1)).passed("t", 1, 0, &log(3));
+    let largest = |metrics: &[&str]| {
+        let metrics = Some(metrics.iter().map(|metric| (*metric).to_owned()).collect());
+        let text = table(&compare(&synthetic.results()), &Options { metrics, ..at_width(200) });
+        let line = text.lines().find(|line| line.starts_with("figures without a verdict")).unwrap();
+        line.split_once("; ").unwrap().1.to_owned()
+    };
+    assert!(largest(&["cpu.rss", "time"]).starts_with("largest change in bytes: cpu.rss +2.00 KiB"));
+    assert!(largest(&["time", "cpu.rss"]).starts_with("largest change in bytes: cpu.rss +2.00 KiB"));
+    assert!(largest(&["cpu.rss"]).starts_with("largest change: cpu.rss +2.00 KiB"));
+}
+
+#[test]
 fn a_test_with_a_metric_that_was_not_compared_is_counted() {
     let log = |source: &str| {
         Log::new().source("cpu.peak", source).checkpoint("done", &[("heap.peak", MIB), ("cpu.peak", MIB)])

@@ -350,6 +350,8 @@ pub(crate) struct NotJudged {
     grew: usize,
     shrank: usize,
     largest: Option<(Unit, i128, String)>,
+    /// Whether figures of another unit than the largest change's changed as well.
+    has_other_units: bool,
 }
 
 impl NotJudged {
@@ -381,6 +383,7 @@ impl NotJudged {
         // Bytes matter most: a change of another unit is named only if no bytes changed.
         let rank = |unit, difference: i128| (unit == Unit::Bytes, unit == Unit::Count, difference.abs());
         let unit = shown.metric.unit;
+        self.has_other_units |= self.largest.as_ref().is_some_and(|(known, ..)| *known != unit);
         let best = self.largest.as_ref().map(|(unit, difference, _)| rank(*unit, *difference));
         if best.is_none_or(|best| rank(unit, difference) > best)
             && let Some(text) = described(view, &shown.metric.name, row)
@@ -398,10 +401,15 @@ impl NotJudged {
             .filter(|(tests, _)| *tests > 0)
             .map(|(tests, word)| format!("{word} in {}", counted(*tests, "test")))
             .collect();
-        let largest = self
-            .largest
-            .as_ref()
-            .map_or_else(String::new, |(_, _, text)| format!("; largest change: {text}"));
+        let largest = self.largest.as_ref().map_or_else(String::new, |(unit, _, text)| {
+            let of_unit = match unit {
+                _ if !self.has_other_units => "",
+                Unit::Bytes => " in bytes",
+                Unit::Count => " of a count",
+                Unit::Nanoseconds => " in time",
+            };
+            format!("; largest change{of_unit}: {text}")
+        });
         (!parts.is_empty()).then(|| format!("figures without a verdict: {}{largest}", parts.join(", ")))
     }
 }
