@@ -1,9 +1,10 @@
 //! A new run: its plan, from the flags and memprof.yaml, and its folder.
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 
 use crate::arguments::command::CommandArguments;
 use crate::arguments::run::RunArguments;
+use crate::kept_runs;
 use crate::request::asked::Asked;
 use crate::request::judging::refuse_unchecked;
 use crate::request::matrix_file;
@@ -67,7 +68,7 @@ impl NewRun {
             sink.emit(Event::RefsChosen { text });
         }
         let mut plan = resolve_any(&asked.request, repository, sink)
-            .map_err(|error| or_command(error, file_of_refs(arguments, repository).as_deref()))?;
+            .map_err(|error| or_command(error, arguments, repository))?;
         if execution.save_baseline.is_some() {
             saved_often(&mut plan.request);
         }
@@ -125,11 +126,18 @@ fn file_of_refs(arguments: &RunArguments, repository: &Repository) -> Option<Utf
     if refs.refs.is_empty() { matrix_file::path(refs.matrix.as_deref(), repository) } else { None }
 }
 
-/// Adds to the error about a ref that does not exist what else the word may have meant: a command or
-/// a test.
-fn or_command(error: anyhow::Error, file: Option<&Utf8Path>) -> anyhow::Error {
+/// Adds to the error about a ref that does not exist what else the word may have meant: a saved baseline, a command
+/// or a test.
+fn or_command(error: anyhow::Error, arguments: &RunArguments, repository: &Repository) -> anyhow::Error {
     let Some(ResolveError::NoRef { spec, .. }) = advice::find::<ResolveError>(&error) else { return error };
-    let help = advice::help(&error).unwrap_or_default();
+    let mut help = advice::help(&error).unwrap_or_default();
+    // Where the workspace is not found, the ref is still what is wrong.
+    let runs = kept_runs::runs(repository, arguments.request.build.manifest_path.as_deref());
+    if runs.is_ok_and(|runs| saved_baselines::names(&runs).contains(spec)) {
+        help = format!("'{spec}' is a saved baseline; to compare with it: --baseline-run {spec}\n{help}");
+    }
+    let file = file_of_refs(arguments, repository);
+    let file = file.as_deref();
     let place =
         file.and_then(|file| Some((file, matrix::place_of(&fs_err::read_to_string(file).ok()?, spec)?)));
     if let Some((file, (line, column))) = place {
@@ -181,7 +189,8 @@ fn join_kept(
 ) -> anyhow::Result<Option<KeptRun>> {
     let Some(name) = &arguments.execution.baseline_run else { return Ok(None) };
     let runs = runs_folder(repository, &plan.workspace)?;
-    let folder = saved_baselines::find(&runs, repository.start(), name)?;
+    let refs: Vec<&str> = plan.revisions.iter().map(|revision| revision.spec.as_str()).collect();
+    let folder = saved_baselines::find(&runs, repository, name, &refs)?;
     let mut kept = KeptRun::open(folder, name)?;
     kept.join(plan, plan.revisions.len() > 1)?;
     plan.id = run_id(jiff::Timestamp::now(), &plan.revisions);

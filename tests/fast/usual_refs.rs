@@ -124,3 +124,19 @@ fn a_history_that_was_cut_off_is_not_taken_for_one_commit() {
     of_feature.git(["fetch", "--quiet", "--unshallow"]);
     assert_eq!(planned(&of_feature, &[]).0[0], remote.git(["rev-parse", "main"]));
 }
+
+#[test]
+fn a_saved_baseline_and_a_ref_are_told_apart() {
+    let repository = package();
+    repository.git(["tag", "v1.2"]);
+    let messages = refused(&repository, &[".", "--baseline-run", "v1.2"]);
+    for help in ["cargo memprof v1.2 .\n", "cargo memprof v1.2 --save-baseline v1.2\n"] {
+        assert!(messages.contains(help), "{help}: {messages}");
+    }
+    repository.write("target/memprof/baselines/release/baseline.json", "{}");
+    let messages = refused(&repository, &[".", "--baseline", "release"]);
+    assert!(
+        messages.contains("'release' is a saved baseline; to compare with it: --baseline-run release"),
+        "{messages}"
+    );
+}

@@ -332,11 +332,17 @@ impl KeptRun {
             refs.extend(Some(&*one.spec).filter(|spec| !refs.contains(spec)));
         }
         let name = &self.record.name;
+        // The name of one ref is not for the figures of another.
+        let is_its_own = [self.revision().spec.as_str(), name].contains(&baseline);
         UserError::new(format!("the saved baseline {name} does not fit: {}", differing.join("; ")))
             .help(format!(
                 "to measure both, with the same options: cargo memprof {}\n{}",
                 refs.join(" "),
-                self.save_again(baseline)
+                if is_its_own {
+                    self.save_again(baseline)
+                } else {
+                    format!("to save {baseline}: cargo memprof {baseline} --save-baseline NAME")
+                }
             ))
             .into()
     }

@@ -7,6 +7,8 @@ use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::merging::copy_tree;
+use memprof_build::git::repository::{Lookup, Repository};
+use memprof_build::git::usual_refs::default_branch;
 use memprof_build::provenance::Provenance;
 use memprof_judge::results::kept_baseline::{SavedBaseline, VERSION};
 use memprof_judge::results::run_folder::RunFolder;
@@ -103,8 +105,15 @@ pub(crate) fn check(baseline: &RunFolder) -> anyhow::Result<()> {
     }
 }
 
-/// Finds a saved baseline by its name or its folder.
-pub fn find(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<RunFolder> {
+/// Finds a saved baseline by its name or its folder. `refs` are those of the command; if there are several, the
+/// first one is the baseline.
+pub fn find(
+    runs: &Utf8Path,
+    repository: &Repository,
+    name: &str,
+    refs: &[&str],
+) -> anyhow::Result<RunFolder> {
+    let start = repository.start();
     let places = [folder(runs).join(name), start.join(name)];
     let is_saved = |place: &RunFolder| place.saved_baseline().exists();
     if let Some(found) = places.iter().cloned().map(RunFolder).find(is_saved) {
@@ -116,23 +125,41 @@ pub fn find(runs: &Utf8Path, start: &Utf8Path, name: &str) -> anyhow::Result<Run
             .help(format!("cargo memprof run --resume {name} --save-baseline NAME"))
             .into());
     }
+    let mut help = how_to_save(repository, name, refs)?;
     let known = names(runs);
-    let shown = if name.contains(std::path::is_separator) { "NAME" } else { name };
-    let save = format!("to save one: cargo memprof main --save-baseline {shown}");
-    let help = match known.as_slice() {
-        [] => save,
-        known => {
-            let all = format!("saved baselines: {}\n{save}", known.join(", "));
-            let suggestion = suggest::did_you_mean(name, known.iter().map(String::as_str));
-            suggestion.map_or(all.clone(), |suggestion| format!("{suggestion}\n{all}"))
-        }
-    };
+    if !known.is_empty() {
+        help = format!("saved baselines: {}\n{help}", known.join(", "));
+    }
+    if let Some(suggestion) = suggest::did_you_mean(name, known.iter().map(String::as_str)) {
+        help = format!("{suggestion}\n{help}");
+    }
     Err(UserError::new(format!("no saved baseline '{name}'")).help(help).into())
+}
+
+/// Returns the command that saves a baseline of this name: of the ref that has the name, else of the command's own
+/// baseline, else of the default branch.
+fn how_to_save(repository: &Repository, name: &str, refs: &[&str]) -> anyhow::Result<String> {
+    let saved = check_name(name).unwrap_or_else(|_| "NAME".to_owned());
+    if matches!(repository.look_up(name)?, Lookup::Commit(_)) {
+        let others = refs.iter().filter(|one| **one != name);
+        let all = [name].iter().chain(others).copied().collect::<Vec<_>>().join(" ");
+        return Ok(format!(
+            "'{name}' is a ref; to measure it now: cargo memprof {all}\n\
+             to save it for later: cargo memprof {name} --save-baseline {saved}"
+        ));
+    }
+    let of_command = refs.first().filter(|_| refs.len() > 1).map(|first| (*first).to_owned());
+    let baseline = match of_command {
+        Some(first) => first,
+        None => default_branch(repository)?.unwrap_or_else(|| "REF".to_owned()),
+    };
+    Ok(format!("to save one: cargo memprof {baseline} --save-baseline {saved}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memprof_support::process::Command;
 
     fn run(folder: &Utf8Path, text: &str) -> RunFolder {
         let run = RunFolder(folder.to_owned());
@@ -142,18 +169,58 @@ mod tests {
         run
     }
 
+    /// A repository with a commit, the branch `main` and the tag `v1.2`.
+    fn repository() -> (tempfile::TempDir, Repository) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap();
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        for arguments in [
+            &["init", "-q", "-b", "main"][..],
+            &["commit", "-q", "--allow-empty", "-m", "one"],
+            &["tag", "v1.2"],
+        ] {
+            Command::new("git").current_dir(root).args(identity).args(arguments).run().unwrap();
+        }
+        let repository = Repository::discover(root).unwrap();
+        (folder, repository)
+    }
+
+    #[test]
+    fn the_advice_for_a_missing_baseline_saves_the_ref_of_that_name() {
+        let (_folder, repository) = repository();
+        let runs = repository.root().join("runs");
+        let advice = |name: &str, refs: &[&str]| {
+            let error = find(&runs, &repository, name, refs).unwrap_err();
+            error.downcast::<UserError>().unwrap().help.unwrap()
+        };
+        assert_eq!(
+            advice("v1.2", &["."]),
+            "'v1.2' is a ref; to measure it now: cargo memprof v1.2 .\n\
+             to save it for later: cargo memprof v1.2 --save-baseline v1.2"
+        );
+        let save =
+            |reference: &str| format!("to save one: cargo memprof {reference} --save-baseline release");
+        assert_eq!(advice("release", &["."]), save("main"));
+        assert_eq!(advice("release", &["v1.2", "."]), save("v1.2"));
+        repository.git().args(["branch", "-q", "-m", "feature"]).run().unwrap();
+        assert_eq!(advice("release", &["."]), save("REF"));
+        assert!(advice("HEAD~0", &["."]).ends_with("cargo memprof HEAD~0 --save-baseline NAME"));
+    }
+
     #[test]
     fn a_saved_run_is_found_by_name_and_replaced_and_unknown_names_list_what_there_is() {
         let temporary = tempfile::tempdir().unwrap();
         let runs = Utf8Path::from_path(temporary.path()).unwrap();
-        assert!(find(runs, runs, "v1").unwrap_err().to_string().contains("no saved baseline 'v1'"));
+        let (_folder, repository) = repository();
+        let find = |name: &str| find(runs, &repository, name, &["."]);
+        assert!(find("v1").unwrap_err().to_string().contains("no saved baseline 'v1'"));
         for text in ["first", "second"] {
             let place = save(&run(&runs.join(text), text), runs, "v1", &BTreeMap::new()).unwrap();
             assert_eq!(fs_err::read_to_string(place.join("cells/0-main/one/0/outcome.json")).unwrap(), text);
         }
         assert_eq!(names(runs), ["v1"]);
         assert_eq!(folder(runs).read_dir_utf8().unwrap().count(), 1, "nothing else is left");
-        let saved = find(runs, runs, "v1").unwrap();
+        let saved = find("v1").unwrap();
         assert!(saved.plan().exists());
         check(&saved).unwrap();
         let outcome = saved.cells().join("0-main/one/0/outcome.json");
@@ -166,9 +233,9 @@ mod tests {
                 "{missing}"
             );
         }
-        let unknown = find(runs, runs, "v2").unwrap_err().downcast::<UserError>().unwrap().rendered();
+        let unknown = find("v2").unwrap_err().downcast::<UserError>().unwrap().rendered();
         assert!(unknown.contains("saved baselines: v1"), "{unknown}");
-        let unsaved = find(runs, runs, "first").unwrap_err().downcast::<UserError>().unwrap().rendered();
+        let unsaved = find("first").unwrap_err().downcast::<UserError>().unwrap().rendered();
         assert!(unsaved.contains("run --resume first --save-baseline"), "{unsaved}");
     }
 
