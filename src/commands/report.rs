@@ -15,9 +15,11 @@ use memprof_judge::compare::{budget, noise};
 use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::results::stored::{self, Results};
 use memprof_plan::metric::derived;
-use memprof_report::options::Format;
+use memprof_report::options::{Format, Rows, View};
+use memprof_run::session;
 use memprof_support::event::{Event, Sink};
 use memprof_support::exit_code::ExitCode;
+use memprof_support::user_error::UserError;
 
 /// Judges the run again, and writes the report.
 pub fn report(context: CommandContext<'_>, arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
@@ -49,7 +51,8 @@ fn present(
     // The page that the browser opens stays on this machine, and may show the changed lines.
     presentation.with_source |= arguments.open && outputs.len() == 1;
     let presentation = &presentation;
-    if folder.search().exists() {
+    if let Some(record) = kept_runs::search_record(folder)? {
+        refuse_judging(arguments, record.task.command(), folder)?;
         return present_search(context.console, folder, outputs, &presentation.why);
     }
     let mut results = stored::read(folder)?;
@@ -66,6 +69,42 @@ fn open_page(console: &Console, page: &Utf8Path) {
     console.emit(Event::Exported { path: page.to_string() });
     // The error has each launcher that was tried, in debug form.
     if open::that_detached(page).is_err() {
+/// Refuses flags that the report of a search has no use for. The exit code 0 would say that a limit is kept.
+fn refuse_judging(
+    ReportArguments { judging, presentation, .. }: &ReportArguments,
+    command: &str,
+    folder: &RunFolder,
+) -> Result<(), UserError> {
+    let flags = [
+        ("--threshold", !judging.thresholds.is_empty()),
+        ("--limit", !judging.limits.is_empty()),
+        ("--leak", !judging.leaks.is_empty()),
+        ("--allow", !judging.allow.is_empty()),
+        ("--budget", judging.budget().is_some()),
+        ("--noise", judging.noise.is_some()),
+        ("--metrics", presentation.settings.metrics.is_some()),
+        ("--all", presentation.all),
+        ("--view", presentation.view != View::default()),
+        ("--compact", presentation.compact),
+        ("--rows", presentation.rows != Rows::default()),
+        ("--only-changed", presentation.only_changed),
+    ];
+    let given: Vec<&str> = flags.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let id = folder.0.file_name().unwrap_or_default();
+    let runs = folder.0.parent().unwrap_or(&folder.0);
+    let is_comparison = |id: &String| !RunFolder(runs.join(id)).search().exists();
+    let newest = session::kept_runs(runs).into_iter().rev().find(is_comparison);
+    let newest = newest.map_or_else(String::new, |newest| {
+        format!("for the newest comparison, with the same options: cargo memprof report {newest}\n")
+    });
+    let given = given.join(" and no ");
+    Err(UserError::new(format!("{id} is a {command}, and its report takes no {given}"))
+        .help(format!("{newest}to show this report: cargo memprof report {id}")))
+}
+
         let message = "no browser could be started".to_owned();
         console.emit(Event::Warning { message, help: Some(format!("open {page} yourself")) });
     }

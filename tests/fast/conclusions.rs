@@ -3,6 +3,7 @@
 use cargo_memprof::arguments::values;
 use memprof_judge::results::outcome::Status;
 use memprof_plan::rule::Judging;
+use memprof_support::sealed;
 use serde_json::json;
 
 use crate::judging::{MIB, folder, log, program, rules};
@@ -34,6 +35,32 @@ fn a_kept_run_is_judged_again_by_the_flags_of_report_and_compare() {
     program(&["compare", folder, folder, "--threshold", "heap.peak=200%"]).code(0);
     program(&["compare", folder, folder]).code(1);
     program(&["report", folder, "--threshold", "heap.peek=5%"]).code(2);
+}
+
+#[test]
+fn a_search_has_no_verdicts_and_refuses_flags_about_them() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[MIB; 2], Judging::default());
+    let search = json!({
+        "version": 2, "task": {"kind": "history", "commits": [0], "tags": []}, "good": "main", "bad": "main",
+        "metric": "heap.peak", "checkpoint": null, "threshold": null, "least_runs": 1, "paths": [],
+        "lineage": {"parents": [[]], "edge": 0, "good": 0, "bad": 0, "touching": null},
+        "arguments": [], "overlay": {}, "efforts": [],
+    });
+    sealed::write(&synthetic.folder().search(), &search).unwrap();
+    for flags in [
+        &["--limit", "heap.peak=1KiB"][..],
+        &["--threshold", "heap.peak=5%"],
+        &["--leak", "heap.live=0"],
+        &["--allow", "metric=heap.peak,reason=known"],
+        &["--metrics", "heap.count"],
+        &["--rows", "all"],
+    ] {
+        let printed = program(&[&["report", synthetic.folder().0.as_str()], flags].concat()).code(2);
+        let messages = String::from_utf8(printed.get_output().stderr.clone()).unwrap();
+        let reason = format!("is a history, and its report takes no {}", flags[0]);
+        assert!(messages.contains(&reason), "{messages}");
+        assert!(messages.contains("to show this report: cargo memprof report"), "{messages}");
+    }
 }
 
 #[test]
