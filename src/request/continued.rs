@@ -9,6 +9,7 @@ use crate::arguments::values::Variable;
 use crate::kept_runs;
 use crate::request::asked::Asked;
 use crate::request::matrix_file;
+use crate::request::new_run::saved_often;
 use crate::request::refs::{RefsNeeded, ref_name};
 use crate::request::secrets::SecretSources;
 use memprof_build::git::repository::Repository;
@@ -53,6 +54,9 @@ pub fn run(
     refuse_other_values("run", &request.environment, &request.build.config, &plan)?;
     refuse_new_pool(arguments.execution.devices().as_deref(), &plan)?;
     plan.request.spread_over(arguments.execution.devices());
+    if arguments.execution.save_baseline.is_some() {
+        saved_often(&mut plan.request);
+    }
     note_changed_sides(arguments, repository, &plan, sink);
     stdin_files::warn_of_changed(&plan, sink);
     Ok((plan, folder))

@@ -158,7 +158,7 @@ fn or_command(error: anyhow::Error, arguments: &RunArguments, repository: &Repos
 }
 
 /// Raises `repeat: auto`: a saved baseline cannot run again when a later comparison needs it.
-fn saved_often(request: &mut Request) {
+pub fn saved_often(request: &mut Request) {
     let repeats = request.tests.iter_mut().filter_map(|test| test.repeat.as_mut());
     for repeat in repeats.chain([&mut request.settings.repeat]).filter(|repeat| **repeat == Repeat::Auto) {
         *repeat = Repeat::Times(ENOUGH);

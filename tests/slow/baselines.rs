@@ -50,6 +50,18 @@ impl Machine {
     }
 }
 
+#[test]
+fn a_finished_run_is_saved_with_as_many_runs_as_a_new_one() {
+    let machine = Machine::new();
+    let once = machine.run(&["old", "--offline", "--test", "memory", "-k", "stays"]);
+    assert!(once.stderr.contains("1/1"), "{}", once.everything());
+    let saved = machine.run(&["run", "--resume", "--save-baseline", "v1"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    let cells = machine.repository.root().join("target/memprof/baselines/v1/cells");
+    let files = walkdir::WalkDir::new(cells).into_iter().map(|entry| entry.expect("it is read"));
+    assert_eq!(files.filter(|entry| entry.file_name() == "outcome.json").count(), 5);
+}
+
 /// `grows heap.peak regressed`: the verdicts on the last checkpoint, without the noisy metrics.
 fn verdicts(printed: &Printed) -> Vec<String> {
     let report: Value = serde_json::from_str(&printed.stdout).unwrap_or_else(|error| {
