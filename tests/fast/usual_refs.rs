@@ -126,6 +126,25 @@ fn a_history_that_was_cut_off_is_not_taken_for_one_commit() {
 }
 
 #[test]
+fn a_clone_of_one_branch_is_told_how_to_fetch_the_others() {
+    let mut remote = package();
+    remote.git(["switch", "--quiet", "--create", "feature"]);
+    remote.commit("second");
+    for (arguments, fetch) in [
+        (&["--branch", "feature", "--depth", "1"][..], "git fetch --unshallow origin"),
+        (&["--branch", "feature", "--single-branch"], "git fetch origin"),
+    ] {
+        let clone = TestRepository::clone_of(&remote, arguments);
+        let messages = refused(&clone, &["main...HEAD"]);
+        let refspec = "+refs/heads/*:refs/remotes/origin/*";
+        assert!(messages.contains(&format!("`{fetch} '{refspec}'`")), "{messages}");
+        assert!(messages.contains("origin/BRANCH"), "{messages}");
+        clone.git(fetch.split(' ').skip(1).chain([refspec]));
+        assert_eq!(planned(&clone, &["origin/main...HEAD"]).0[0], remote.git(["rev-parse", "main"]));
+    }
+}
+
+#[test]
 fn a_saved_baseline_and_a_ref_are_told_apart() {
     let repository = package();
     repository.git(["tag", "v1.2"]);

@@ -9,7 +9,7 @@ use crate::git::fetch::{FetchError, fetch};
 use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
-use crate::git::usual_refs::{default_branch, default_remote};
+use crate::git::usual_refs::{default_branch, default_remote, narrow_remote};
 use crate::git::working_tree;
 use crate::git::workspace_folder;
 use memprof_plan::request::{BaselineRequest, LockfileRequest, MERGE_BASE, OverlayMode, RefRequest, Request};
@@ -265,7 +265,8 @@ impl<'a> Resolver<'a> {
                 if from_head && self.repository.is_head_unborn()? {
                     ResolveError::Unborn { spec: written }
                 } else {
-                    self.beyond_history(spec, &written)?.unwrap_or_else(|| self.no_ref(written))
+                    let beyond = self.beyond_history(spec, &written)?;
+                    beyond.map_or_else(|| self.no_ref(written), Ok)?
                 }
             }
         }
@@ -287,13 +288,14 @@ impl<'a> Resolver<'a> {
         Ok(Some(ResolveError::BeyondHistory { spec, name, oldest, shallow: self.repository.is_shallow() }))
     }
 
-    fn no_ref(&self, spec: String) -> ResolveError {
+    fn no_ref(&self, spec: String) -> anyhow::Result<ResolveError> {
         let names = self.references.iter().filter_map(|name| short_name(name));
         let names = names.chain(["HEAD"]);
         let nearest = nearest(split_suffix(&spec).0, names).into_iter().map(str::to_owned).collect();
         let branches = self.references.iter().filter_map(|name| name.strip_prefix("refs/heads/"));
         let branches = branches.map(str::to_owned).collect();
-        ResolveError::NoRef { spec, nearest, branches, shallow: self.repository.is_shallow() }
+        let (shallow, narrow) = (self.repository.is_shallow(), narrow_remote(self.repository)?);
+        Ok(ResolveError::NoRef { spec, nearest, branches, shallow, narrow })
     }
 
     /// Asks the remote for a pull request. If that fails, takes the repository's own copy.

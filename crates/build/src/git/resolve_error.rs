@@ -16,6 +16,8 @@ pub enum ResolveError {
         branches: Vec<String>,
         /// Whether the clone is shallow, which may be the reason.
         shallow: bool,
+        /// The remote that the clone fetches only some branches of, which may be the reason.
+        narrow: Option<String>,
     },
     /// The name exists, but its history is too short.
     #[error("no commit '{spec}': the history of '{name}' is shorter")]
@@ -97,11 +99,12 @@ impl Advice for ResolveError {
         match self {
             Self::BeyondHistory { shallow: true, .. } => Some(deepen.to_owned()),
             Self::BeyondHistory { oldest, .. } => Some(format!("the oldest commit is {oldest}")),
-            Self::NoRef { shallow: true, nearest, .. } if nearest.is_empty() => Some(deepen.to_owned()),
             Self::NoRef { spec, .. } if spec.contains("..") => {
                 Some("a range is not a single commit; give two refs: --refs A,B".to_owned())
             }
-            Self::NoRef { nearest, branches, .. } => {
+            Self::NoRef { nearest, branches, shallow, narrow, .. } => {
+                let fetch = narrow.as_deref().map(|remote| all_branches(remote, *shallow));
+                let fetch = fetch.or_else(|| shallow.then(|| deepen.to_owned()));
                 let mut shown: Vec<_> = branches.iter().take(6).map(String::as_str).collect();
                 if branches.len() > shown.len() {
                     shown.push("…");
@@ -112,11 +115,13 @@ impl Advice for ResolveError {
                     format!("branches: {}; ", shown.join(", "))
                 };
                 let written = "write pr/NUMBER for a PR and . for the working tree";
-                Some(if nearest.is_empty() {
-                    format!("{shown}{written}")
-                } else {
-                    let names: Vec<_> = nearest.iter().map(|name| format!("'{name}'")).collect();
-                    format!("did you mean {}? ({shown}{written})", names.join(" or "))
+                let names: Vec<_> = nearest.iter().map(|name| format!("'{name}'")).collect();
+                let meant = format!("did you mean {}? ({shown}{written})", names.join(" or "));
+                Some(match (names.is_empty(), fetch) {
+                    (true, Some(fetch)) => fetch,
+                    (true, None) => format!("{shown}{written}"),
+                    (false, Some(fetch)) => format!("{meant}\n{fetch}"),
+                    (false, None) => meant,
                 })
             }
             Self::Ambiguous { candidates, .. } => Some(format!("it may be {}", candidates.join(", or "))),
@@ -141,6 +146,16 @@ impl Advice for ResolveError {
     }
 }
 
+/// Returns how to fetch the branches of a remote that a clone leaves out.
+fn all_branches(remote: &str, is_shallow: bool) -> String {
+    let unshallow = if is_shallow { "--unshallow " } else { "" };
+    format!(
+        "this clone has only some branches of {remote}; \
+         `git fetch {unshallow}{remote} '+refs/heads/*:refs/remotes/{remote}/*'` fetches all, \
+         then write {remote}/BRANCH"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +173,8 @@ mod tests {
     fn help_names_what_may_have_been_meant() {
         let branches = vec!["main".to_owned(), "release-0.4".to_owned()];
         let nearest = vec!["main".to_owned()];
-        let error = ResolveError::NoRef { spec: "mian".to_owned(), nearest, branches, shallow: false };
+        let error =
+            ResolveError::NoRef { spec: "mian".to_owned(), nearest, branches, shallow: false, narrow: None };
         assert_eq!(error.to_string(), "no ref 'mian' in this repository");
         assert_eq!(
             error.help().unwrap(),

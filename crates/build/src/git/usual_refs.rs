@@ -63,6 +63,16 @@ pub(crate) fn default_remote(repository: &Repository) -> anyhow::Result<Option<S
     })
 }
 
+/// Returns the remote that pull requests come from, if only some of its branches are fetched, as after
+/// `git clone --single-branch` or `--depth`.
+pub(crate) fn narrow_remote(repository: &Repository) -> anyhow::Result<Option<String>> {
+    let Some(remote) = default_remote(repository)? else { return Ok(None) };
+    let key = format!("remote.{remote}.fetch");
+    let refspecs = repository.git().args(["config", "--get-all", &key]).capture()?;
+    let is_narrow = refspecs.status.success() && !refspecs.text().contains('*');
+    Ok(is_narrow.then_some(remote))
+}
+
 /// Returns the branch that pull requests are compared with: the default branch of the remote that they come
 /// from, which the user may have named. It is `origin/HEAD` if the repository does not say which one that is.
 /// `None` if there is neither a remote nor a default branch.
