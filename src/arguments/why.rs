@@ -53,7 +53,8 @@ pub struct WhyArguments {
     /// Frames to show of each call stack [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: Option<u16>,
-    /// Show what is live at this checkpoint, in place of what changed: done, "parsed#2"
+    /// Show what is live at this checkpoint, in place of what changed: done, "parsed#2". Without --why, all tests
+    /// run with call stacks
     #[arg(long, value_name = "LABEL", value_parser = checkpoint)]
     pub why_at: Option<CheckpointName>,
     /// With --why-at: show what became live since this checkpoint
@@ -97,7 +98,13 @@ impl Eq for WhyArguments {}
 impl WhyArguments {
     /// Returns which tests run with call stacks. `is_shown` says whether a report shows causes.
     pub fn which(&self, is_shown: bool) -> Why {
-        self.why.unwrap_or(if is_shown { Why::Changed } else { Why::Never })
+        // What is live at a checkpoint is asked about each test, whether it changed or not.
+        let usual = match self.why_at {
+            Some(_) => Why::Always,
+            None if is_shown => Why::Changed,
+            None => Why::Never,
+        };
+        self.why.unwrap_or(usual)
     }
 
     /// Whether a flag asks for call sites, or says which ones and how.
@@ -143,5 +150,18 @@ impl WhyArguments {
                 None => OwnersAt::Changed,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_asked_about_each_test() {
+        let at = |label: &str| WhyArguments { why_at: checkpoint(label).ok(), ..WhyArguments::default() };
+        assert_eq!(at("done").which(true), Why::Always);
+        assert_eq!(WhyArguments { why: Some(Why::Changed), ..at("done") }.which(true), Why::Changed);
+        assert_eq!(WhyArguments::default().which(true), Why::Changed);
     }
 }

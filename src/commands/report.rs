@@ -55,6 +55,11 @@ fn present(
         refuse_judging(arguments, record.task.command(), folder)?;
         return present_search(context.console, folder, outputs, &presentation.why);
     }
+    if presentation.why.is_about_sites() && !folder.why().tests().exists() {
+        let message = "no test ran with call stacks, so there are no call sites to show".to_owned();
+        let help = Some("to record all tests, run the comparison with --why always".to_owned());
+        context.console.emit(Event::Warning { message, help });
+    }
     let mut results = stored::read(folder)?;
     if results.plan.request.settings.pairs.is_empty() {
         refuse_unchecked(&arguments.judging, results.plan.revisions.len())?;
@@ -64,11 +69,6 @@ fn present(
     Presentation { arguments: presentation, outputs, metrics }.of_run(context.console, &results, folder)
 }
 
-/// Opens a page in the user's browser. A machine without one has the file.
-fn open_page(console: &Console, page: &Utf8Path) {
-    console.emit(Event::Exported { path: page.to_string() });
-    // The error has each launcher that was tried, in debug form.
-    if open::that_detached(page).is_err() {
 /// Refuses flags that the report of a search has no use for. The exit code 0 would say that a limit is kept.
 fn refuse_judging(
     ReportArguments { judging, presentation, .. }: &ReportArguments,
@@ -105,6 +105,11 @@ fn refuse_judging(
         .help(format!("{newest}to show this report: cargo memprof report {id}")))
 }
 
+/// Opens a page in the user's browser. A machine without one has the file.
+fn open_page(console: &Console, page: &Utf8Path) {
+    console.emit(Event::Exported { path: page.to_string() });
+    // The error has each launcher that was tried, in debug form.
+    if open::that_detached(page).is_err() {
         let message = "no browser could be started".to_owned();
         console.emit(Event::Warning { message, help: Some(format!("open {page} yourself")) });
     }

@@ -64,6 +64,22 @@ fn a_search_has_no_verdicts_and_refuses_flags_about_them() {
 }
 
 #[test]
+fn a_report_of_call_sites_that_were_not_recorded_says_so() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[MIB; 2], Judging::default());
+    let folder = synthetic.folder().0.as_str();
+    let says_so = |flags: &[&str]| {
+        let printed = program(&[&["report", folder], flags].concat()).code(0);
+        let messages = String::from_utf8(printed.get_output().stderr.clone()).unwrap();
+        messages.contains("no test ran with call stacks") && messages.contains("with --why always")
+    };
+    for flags in [&["--why"][..], &["--why-at", "done"], &["--why-by", "type"]] {
+        assert!(says_so(flags), "{flags:?}");
+    }
+    assert!(!says_so(&[]));
+    assert!(!says_so(&["--why", "never"]));
+}
+
+#[test]
 fn in_actions_the_step_has_a_summary_and_annotations_beside_the_data() {
     let synthetic = folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], Judging::default());
     let home = tempfile::tempdir().unwrap();

@@ -455,7 +455,10 @@ fn a_question_without_an_answer_says_why() {
     };
     assert_eq!(ask("cpu.rss", "done"), NoAnswer::Metric("cpu.rss".to_owned()));
     assert_eq!(ask("gpu.0.peak", "done").to_string(), "the run with call stacks recorded none for gpu.0");
-    assert_eq!(ask("heap.peak", "x").to_string(), "the run with call stacks has no checkpoint 'x' #1");
+    let unknown = |label: &str| ask("heap.peak", label).to_string();
+    let other = "the run with call stacks has no checkpoint 'dnoe' #1: did you mean 'done'?";
+    assert_eq!(unknown("dnoe"), other);
+    assert_eq!(unknown("x"), "the run with call stacks has no checkpoint 'x' #1: checkpoints: done");
 }
 
 #[test]

@@ -18,7 +18,8 @@ use crate::why::stacks::{StackFigures, Stacks};
 use crate::why::threads::{self, ThreadSide};
 use crate::why::type_path;
 use crate::why::types::SiteType;
-use memprof_support::counted::grouped;
+use memprof_support::counted::{counted, grouped};
+use memprof_support::suggest;
 
 /// One side: what a run recorded, with its functions.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,9 @@ pub struct RecordedRun<'a> {
     pub log: &'a StackLog,
     pub stacks: &'a Stacks,
 }
+
+/// At most this many labels of checkpoints are listed.
+const MOST_LABELS: usize = 12;
 
 /// One test with call stacks, at a baseline and a candidate.
 pub struct Attribution<'a> {
@@ -55,8 +59,15 @@ pub enum NoAnswer {
     #[error("the run with call stacks recorded none for {0}")]
     Family(String),
     /// The run did not reach this checkpoint.
-    #[error("the run with call stacks has no checkpoint '{label}' #{occurrence}", label = .0.label, occurrence = .0.occurrence)]
-    Checkpoint(CheckpointName),
+    #[error("the run with call stacks has no checkpoint '{label}' #{occurrence}: {help}")]
+    Checkpoint {
+        /// The label that was asked for.
+        label: String,
+        /// Its 1-based occurrence.
+        occurrence: u32,
+        /// Those that it may be.
+        help: String,
+    },
     /// The sites do not add up to the row.
     #[error("the sites add up to {found} instead of {expected}")]
     Sum {
@@ -155,7 +166,23 @@ impl RecordedRun<'_> {
         let (family, _) = Measure::of_metric(metric).ok_or_else(|| NoAnswer::Metric(metric.to_owned()))?;
         let family: &Family = self.log.family(family).ok_or_else(|| NoAnswer::Family(family.to_owned()))?;
         let interval = family.at(&checkpoint.label, checkpoint.occurrence);
-        Ok((family, interval.ok_or_else(|| NoAnswer::Checkpoint(checkpoint.clone()))?))
+        let unknown = || {
+            let mut known: Vec<&str> = Vec::new();
+            for interval in &family.intervals {
+                if !known.contains(&interval.label.as_str()) && known.len() < MOST_LABELS {
+                    known.push(&interval.label);
+                }
+            }
+            // The label may be right, and its number wrong.
+            let help = if known.contains(&checkpoint.label.as_str()) {
+                let count = family.intervals.iter().filter(|one| one.label == checkpoint.label).count();
+                format!("'{}' was reached {}", checkpoint.label, counted(count, "time"))
+            } else {
+                suggest::did_you_mean_or_list(&checkpoint.label, "checkpoints", &known)
+            };
+            NoAnswer::Checkpoint { label: checkpoint.label.clone(), occurrence: checkpoint.occurrence, help }
+        };
+        Ok((family, interval.ok_or_else(unknown)?))
     }
 
     fn at(&self, metric: &str, checkpoint: &CheckpointName) -> Result<OneSide, NoAnswer> {
