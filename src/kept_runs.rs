@@ -57,7 +57,13 @@ pub fn find(name: &str, manifest: Option<&Utf8Path>) -> anyhow::Result<RunFolder
         // Runs of archives need no repository either.
         Err(error) => match start.join(ARCHIVE_RUNS) {
             of_archives if of_archives.is_dir() => find_run(&of_archives, &start, name),
-            _ => Err(error),
+            _ if name == "latest" => Err(error),
+            _ => Err(UserError::new(format!(
+                "no run '{name}' found: {} is no run's folder, and {error:#}",
+                direct.0
+            ))
+            .help("name the folder of a run, or go to the repository that has the run")
+            .into()),
         },
     }
 }

@@ -38,7 +38,7 @@ pub fn outputs(formats: &[Format], files: &[Utf8PathBuf]) -> Result<Vec<Output>,
         targets.push(target);
         let format = formats.get(index).copied().or_else(|| Format::of_file(file)).ok_or_else(|| {
             UserError::new(format!("--output {file} has no known extension, so its format is not clear"))
-                .help("use .html, .md, .csv, .json, .xml or .txt, or add --format")
+                .help("use .html, .md, .csv, .json, .sarif, .xml or .txt, or add --format")
         })?;
         outputs.push(Output { format, file: Some(file.clone()) });
     }
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn an_unclear_format_is_an_error() {
-        assert!(shown(&[], &["report"]).unwrap_err().contains("has no known extension"));
+        let unclear = shown(&[], &["report"]).unwrap_err();
+        assert!(unclear.contains("has no known extension") && unclear.contains(".sarif"), "{unclear}");
         assert!(shown(&[Format::Csv, Format::Json], &[]).unwrap_err().contains("standard output"));
         for (format, file) in [
             (Format::Pprof, "--output memory.pb.gz;"),

@@ -80,6 +80,25 @@ fn a_report_of_call_sites_that_were_not_recorded_says_so() {
 }
 
 #[test]
+fn a_metric_on_request_that_a_run_lacks_needs_a_new_run() {
+    let synthetic = folder("heap.peak", &[MIB; 2], &[MIB; 2], Judging::default());
+    let printed = program(&["report", synthetic.folder().0.as_str(), "--metrics", "malloc.live"]);
+    let text = String::from_utf8(printed.get_output().stdout.clone()).unwrap().replace('\n', " ");
+    assert!(text.contains("read on request only; measure again with --metrics malloc.live"), "{text}");
+}
+
+#[test]
+fn a_run_that_does_not_exist_is_what_is_wrong_outside_of_a_repository() {
+    let place = tempfile::tempdir().unwrap();
+    for command in [&["merge", "1", "2"][..], &["report", "1"]] {
+        let mut program = assert_cmd::Command::cargo_bin("cargo-memprof").unwrap();
+        let printed = program.args(command).current_dir(place.path()).assert().code(2);
+        let messages = String::from_utf8(printed.get_output().stderr.clone()).unwrap();
+        assert!(messages.contains("no run '1' found") && !messages.contains("git init"), "{messages}");
+    }
+}
+
+#[test]
 fn in_actions_the_step_has_a_summary_and_annotations_beside_the_data() {
     let synthetic = folder("heap.peak", &[MIB; 2], &[2 * MIB; 2], Judging::default());
     let home = tempfile::tempdir().unwrap();

@@ -301,8 +301,9 @@ fn a_mirror_has_pull_requests_under_the_forges_names_and_needs_no_working_tree()
     assert_eq!(plan.revisions[1].commit, pull_request);
     assert_eq!(plan.revisions[1].found.as_deref(), Some("fetched from origin"));
     assert_eq!(plan.workspace, "");
-    let message = format!("{:#}", error(&mirror, &["main", "."]));
-    assert!(message.contains("which a bare repository lacks"), "{message}");
+    let refused = error(&mirror, &["main", "."]);
+    assert!(format!("{refused:#}").contains("which a bare repository lacks"), "{refused:#}");
+    assert_eq!(help(&refused).as_deref(), Some("name a ref instead: cargo memprof HEAD"));
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub(crate) fn notes(comparison: &Comparison, filter: &MetricFilter) -> Vec<Strin
             _ if !on_request([name]).is_empty() => {
                 let quote = if name.contains('*') { "'" } else { "" };
                 format!(
-                    "{name} was not measured: it is read on request only (--metrics {quote}{name}{quote})"
+                    "{name} was not measured: it is read on request only; measure again with --metrics \
+                     {quote}{name}{quote}"
                 )
             }
             Some(MetricGroup::Gpu) => {

@@ -39,7 +39,7 @@ pub(crate) fn snapshot(repository: &Repository, sink: &dyn Sink) -> anyhow::Resu
     };
     if let Some(lacks) = lacks {
         let text = format!("'.' is the working tree, {lacks}");
-        return Err(UserError::new(text).help("use a ref instead, such as HEAD").into());
+        return Err(UserError::new(text).help("name a ref instead: cargo memprof HEAD").into());
     }
     let folder = tempfile::tempdir().context("could not create a temporary folder for git's index")?;
     let folder = Utf8Path::from_path(folder.path()).context("the temporary folder's path is not UTF-8")?;
