@@ -94,17 +94,16 @@ impl<'a> BuildTree<'a> {
             return Ok(());
         }
         let injection = entry.injection()?;
-        let status = match self.status_as_built(inputs, index, &injection)? {
-            Some(status) => status,
-            None => {
-                self.check_out(inputs, inputs.revision(index))?;
-                let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
-                for (path, content) in injection {
-                    injected.write(self.worktree.path(), &path, &content)?;
-                }
-                injected.save()?;
-                self.worktree.status()?
+        let status = if let Some(status) = self.status_as_built(inputs, index, &injection)? {
+            status
+        } else {
+            self.check_out(inputs, inputs.revision(index))?;
+            let mut injected = InjectedFiles::load(&inputs.cache.injected())?;
+            for (path, content) in injection {
+                injected.write(self.worktree.path(), &path, &content)?;
             }
+            injected.save()?;
+            self.worktree.status()?
         };
         let stamps = self.stamps(inputs)?;
         let (key, tree) = (entry.provenance.key.clone(), inputs.revision(index).tree.clone());
@@ -132,7 +131,9 @@ impl<'a> BuildTree<'a> {
         // A checkout repairs what keeps git from telling.
         let status = self.worktree.status().ok();
         let is_injected = |path: &String| injection.contains_key(Utf8Path::new(path));
-        Ok(status.filter(|status| paths_of_status(status).iter().all(is_injected)))
+        let status = status.filter(|status| paths_of_status(status).iter().all(is_injected));
+        // The status has no empty folders, which a checkout removes.
+        Ok(status.filter(|_| self.worktree.removable().is_some_and(|paths| paths.iter().all(is_injected))))
     }
 
     /// Whether the checkout has files with these contents.

@@ -156,6 +156,14 @@ impl<'repository> Worktree<'repository> {
         regular_file::text(&self.entry.folder.join("HEAD")).is_ok_and(|head| head.trim_end() == commit)
     }
 
+    /// Returns the files and folders that a checkout would remove; `None` if git cannot tell. Folders end with `/`.
+    pub(crate) fn removable(&self) -> Option<Vec<String>> {
+        let listed = self.git().args(["-c", "core.quotePath=false", "clean", "-ffdn"]).run().ok()?.text();
+        let path =
+            |line: &str| line.strip_prefix("Would remove ").map_or_else(|| line.to_owned(), str::to_owned);
+        Some(listed.lines().map(path).collect())
+    }
+
     /// Returns git's list of differences from the revision. Files that git ignores are not in it.
     pub fn status(&self) -> anyhow::Result<Vec<u8>> {
         self.restore_link()?;
