@@ -66,7 +66,11 @@ impl BuiltInFolder {
             let path = root.join(MARK);
             let mut mark = match open_mark(&path) {
                 Ok(mark) => mark,
-                Err(_) if root.symlink_metadata().is_err() => continue,
+                // Another run may remove the folder and create it again.
+                Err(error) if races < MOST_RACES && is_race(&error) => {
+                    races += 1;
+                    continue;
+                }
                 Err(_) => return Ok(Attempt::Acquired(Err("it already exists".to_owned()))),
             };
             match mark.try_lock() {
@@ -82,7 +86,12 @@ impl BuiltInFolder {
             }
             let identity = identity(root);
             let Mark { outermost, proof: found, .. } = Mark::read(&mut mark);
-            if !root.starts_with(&outermost) || found != proof(root, &outermost, identity, salt) {
+            let own = proof(root, &outermost, identity, salt);
+            if outermost.as_str().is_empty() || !root.starts_with(&outermost) || found.len() != own.len() {
+                // Anybody may have written such a file.
+                return Ok(Attempt::Acquired(Err("it already exists".to_owned())));
+            }
+            if found != own {
                 return Err(left_by_another(root).into());
             }
             write_mark(&mark, &outermost, &found).with_context(|| format!("cannot write {path}"))?;
@@ -192,9 +201,9 @@ fn open_mark(path: &Utf8Path) -> std::io::Result<File> {
 
 fn left_by_another(root: &Utf8Path) -> UserError {
     UserError::new(format!(
-        "{root} was left by a run that was killed: the tests have this folder built in, and would find that run's files"
+        "{root} has the files of another run, which was killed: the tests have this folder built in, and would find them"
     ))
-    .help(format!("remove it, and run the same command again: rm -r {root}"))
+    .help(format!("if nothing else is in {root}, remove it, and run the same command again"))
 }
 
 /// The content of a mark. What is missing is empty.

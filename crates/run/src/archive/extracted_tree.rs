@@ -70,13 +70,12 @@ impl<'a> ExtractedTree<'a> {
         let built_in = wait_for(root.as_str(), when_held, interrupt, sink, || {
             BuiltInFolder::attempt(root, redactor.salt())
         })?;
-        let root = match &built_in {
-            Ok(_) => root.clone(),
-            Err(_) => {
-                let root = unpacked.folder.join("stand-in");
-                fs_err::create_dir_all(&root)?;
-                root
-            }
+        let root = if built_in.is_ok() {
+            root.clone()
+        } else {
+            let root = unpacked.folder.join("stand-in");
+            fs_err::create_dir_all(&root)?;
+            root
         };
         let identity = identity(&root);
         let (verified, placed) = (BTreeMap::new(), KnownFiles::default());
@@ -306,7 +305,7 @@ mod tests {
     use memprof_support::file_lock::{Attempt, RETRY};
     use memprof_support::user_error::UserError;
 
-    fn attempt<'a>(unpacked: &'a Unpacked, when_held: WhenHeld) -> anyhow::Result<ExtractedTree<'a>> {
+    fn attempt(unpacked: &Unpacked, when_held: WhenHeld) -> anyhow::Result<ExtractedTree<'_>> {
         ExtractedTree::open(unpacked, when_held, &AtomicBool::new(false), &|_: Event| {})
     }
 
