@@ -133,7 +133,9 @@ impl MergeSearch<'_> {
         let merged = difference(observations, branch.fork, merge.after);
         let explained = explained_by(&sides, merged);
         let own = merged - explained;
-        if self.goal == SearchGoal::First || own == 0 {
+        let judged = self.rule.significance(observations, branch.end, merge.after);
+        let is_small = own == 0 || judged.is_some_and(|judged| own.abs() <= i128::from(judged.limit));
+        if self.goal == SearchGoal::First || is_small {
             return Ok(steps);
         }
         let line: Vec<usize> =
