@@ -29,7 +29,9 @@ fn notes_of_test(comparison: &Comparison, limits: &Limits, revision: usize, cell
         )
     };
     let side = &cell.sides[revision];
-    let absolute = limits.absolute(&test).flat_map(|rule| {
+    // A pattern in memprof.yaml is about whatever there is.
+    let is_meant = |rule: &&Rule| !rule.metric.contains('*') || comparison.must_match(rule);
+    let absolute = limits.absolute(&test).filter(is_meant).flat_map(|rule| {
         let lost = lost(comparison, rule, side);
         lost.map(|metric| note(rule, metric, "it")).collect::<Vec<_>>()
     });
