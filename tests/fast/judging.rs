@@ -383,29 +383,6 @@ fn a_saved_baseline_of_one_run_is_named() {
 }
 
 #[test]
-fn tests_of_files_that_a_saved_baseline_lacks_are_counted() {
-    let heap = log("heap.peak", &[("a", MIB)]);
-    let noted = |of_baseline: &str, saved: bool| {
-        let mut results = Synthetic::new(&["main", "pr/1"])
-            .passed(of_baseline, 0, 0, &heap)
-            .failed("new", 0, Status::NotInThisRef, "", None)
-            .passed("new", 1, 0, &heap)
-            .results();
-        results.saved_baseline = saved.then(|| "v1".to_owned());
-        // The baseline's tests are of another file.
-        for run in results.runs.iter_mut().filter(|run| run.record.cell.test.name == "other") {
-            run.record.cell.test.binary = "other".to_owned();
-        }
-        compare(&results).notes.join("\n")
-    };
-    let line = "1 test of pr/1 (1aa2c1f) is in a test file that the saved baseline v1 lacks, and cannot be put into it: \
-                without --baseline-run, both sides run";
-    assert_eq!(noted("other", true), line);
-    assert_eq!(noted("other", false), "");
-    assert_eq!(noted("old", true), "", "the baseline has the file");
-}
-
-#[test]
 fn a_test_that_fails_is_not_repeated() {
     let synthetic = Synthetic::new(&["main", "pr/1"])
         .passed("t", 0, 0, &log("heap.peak", &[("a", 1)]))

@@ -62,6 +62,25 @@ fn a_finished_run_is_saved_with_as_many_runs_as_a_new_one() {
     assert_eq!(files.filter(|entry| entry.file_name() == "outcome.json").count(), 5);
 }
 
+#[test]
+fn tests_in_files_that_a_saved_baseline_lacks_are_counted() {
+    let mut machine = Machine::new();
+    let saved = machine.run(&["old", "--offline", "--save-baseline", "v1", "--repeat", "1"]);
+    assert_eq!(saved.code, 0, "{}", saved.everything());
+    let compared = |machine: &Machine, settings: &[&str]| {
+        machine.run(&[&["HEAD", "--offline", "--baseline-run", "v1", "--repeat", "1"], settings].concat())
+    };
+    let note = "is in a test file that the saved baseline v1 lacks, and cannot be put into it";
+    let same_file = compared(&machine, &[]);
+    assert!(!same_file.everything().contains(note), "{}", same_file.everything());
+    machine.repository.write("tests/other.rs", tests(&[("another", 9)]));
+    machine.repository.commit("another file");
+    let other_file = compared(&machine, &[]);
+    assert!(other_file.stdout.contains(&format!("1 test {note}")), "{}", other_file.everything());
+    let alone = compared(&machine, &["--no-auto-overlay"]);
+    assert!(!alone.everything().contains(note), "{}", alone.everything());
+}
+
 /// `grows heap.peak regressed`: the verdicts on the last checkpoint, without the noisy metrics.
 fn verdicts(printed: &Printed) -> Vec<String> {
     let report: Value = serde_json::from_str(&printed.stdout).unwrap_or_else(|error| {

@@ -27,11 +27,12 @@ use memprof_judge::results::kept_baseline::{self, KeptBaseline};
 use memprof_judge::results::outcome::{RunRecord, Status};
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stored;
-use memprof_plan::cells::PlannedCell;
-use memprof_plan::request::{BaselineRequest, RefRequest, Request};
+use memprof_plan::cells::{CellStatus, PlannedCell};
+use memprof_plan::request::{BaselineRequest, RefRequest, Request, TargetKind};
 use memprof_plan::resolved::{CellId, Plan, Revision};
 use memprof_plan::side;
 use memprof_plan::side_lockfile::SideLockfile;
+use memprof_support::counted::counted;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
 use memprof_support::{parallel, paths, regular_file};
@@ -249,6 +250,9 @@ impl KeptRun {
         };
         parallel::map(&records, usize::MAX, copy).into_iter().collect::<anyhow::Result<()>>()?;
         let kept: BTreeSet<CellId> = records.into_iter().map(|(_, record)| record.cell).collect();
+        if selects_the_same && !plan.request.no_auto_overlay {
+            self.note_missing_files(plan, folder, cells, &kept)?;
+        }
         let gaps = build_facts::read(&self.folder)?.remove(&self.record.revision).unwrap_or_default();
         let gaps = &gaps.not_measured[..];
         for cell in planned.iter().filter(|cell| !kept.contains(**cell)) {
@@ -269,6 +273,34 @@ impl KeptRun {
             }
         }
         Ok(())
+    }
+
+    /// Notes how many tests are in test files that the saved baseline lacks: they cannot be put into it.
+    fn note_missing_files(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        cells: &[PlannedCell],
+        kept: &BTreeSet<CellId>,
+    ) -> anyhow::Result<()> {
+        let file = |cell: &CellId| (cell.test.package.clone(), cell.test.binary.clone());
+        let known: BTreeSet<_> = kept.iter().chain(&self.left_out.cells).map(file).collect();
+        let of_files = cells.iter().filter(|planned| planned.cell.test.kind == TargetKind::Test);
+        let new = of_files.filter(|planned| planned.status == CellStatus::Run);
+        let new: BTreeSet<&CellId> =
+            new.map(|planned| &planned.cell).filter(|cell| !known.contains(&file(cell))).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let are = if new.len() == 1 { "is in a test file" } else { "are in test files" };
+        let note = format!(
+            "{} {are} that the saved baseline {} lacks, and cannot be put into it: without --baseline-run, both sides run",
+            counted(new.len(), "test"),
+            self.record.name
+        );
+        let mut builds = build_facts::read(folder)?;
+        builds.entry(plan.baseline).or_default().notes.push(note);
+        build_facts::write(folder, &builds)
     }
 
     /// Adds the kept build to `builds.json` and `trace.json`, if it fits the others.

@@ -59,8 +59,6 @@ fn compare_revisions(results: &Results, unchecked: usize) -> Comparison {
     let settling = settling::notes(&comparison, results);
     comparison.notes.extend(settling);
     comparison.notes.extend(one_sided::notes(&comparison));
-    let without_files = one_sided::without_files(&comparison, results);
-    comparison.notes.extend(without_files);
     comparison.notes.extend(settling::of_random_numbers(&comparison));
     comparison
 }

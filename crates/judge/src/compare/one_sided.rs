@@ -1,15 +1,10 @@
 //! Notes on tests that only one revision has or passes: fixed tests, and test files of one revision
 //! that were put into another one.
 
-use std::collections::BTreeSet;
-
 use crate::compare::aggregate::Aggregate;
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::standing::Standing;
 use crate::results::added_test::AddedTest;
-use crate::results::stored::Results;
-use memprof_plan::request::TargetKind;
-use memprof_plan::resolved::TestId;
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
@@ -24,35 +19,6 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
         compiled.map(move |added| of_file(comparison, revision, added))
     });
     added.chain(comparison.candidates().filter_map(|candidate| fixed(comparison, candidate))).collect()
-}
-
-/// Returns a note on tests of files that a saved baseline lacks: they cannot be put into it.
-///
-/// `1 test of pull (9be0d13) is in a test file that the saved baseline ci lacks, and cannot be put into it`.
-pub(crate) fn without_files(comparison: &Comparison, results: &Results) -> Vec<String> {
-    let saved = results.saved_baseline.as_ref().filter(|_| !results.plan.request.no_auto_overlay);
-    let Some(baseline) = saved else { return Vec::new() };
-    let target = |test: &TestId| (test.package.clone(), test.binary.clone());
-    let lacks = |view: &PairView<'_>| Standing::for_pair(comparison, view) == Standing::OnlyInCandidate;
-    let is_of_file = |view: &PairView<'_>| view.cell.id.test.kind == TargetKind::Test;
-    let (new, others): (Vec<_>, Vec<_>) = comparison.pairs().filter(is_of_file).partition(lacks);
-    let known: BTreeSet<_> = others.iter().map(|view| target(&view.cell.id.test)).collect();
-    let of_candidate = |candidate: usize| {
-        let of_new_files = |view: &&PairView<'_>| {
-            view.pair.candidate == candidate && !known.contains(&target(&view.cell.id.test))
-        };
-        let tests = new.iter().filter(of_new_files).count();
-        let are = if tests == 1 { "is in a test file" } else { "are in test files" };
-        (tests > 0).then(|| {
-            format!(
-                "{} of {} {are} that the saved baseline {baseline} lacks, and cannot be put into it: without \
-                 --baseline-run, both sides run",
-                counted(tests, "test"),
-                shown(comparison, candidate)
-            )
-        })
-    };
-    comparison.candidates().filter_map(of_candidate).collect()
 }
 
 /// The columns of why one test failed. The message of an assertion may have all values of two vectors.
