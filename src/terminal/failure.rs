@@ -62,15 +62,16 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
             format!("free some space (`cargo memprof clean` shows what it would remove), then {then}")
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            let is_of_cache = cache::home().is_ok_and(|home| format!("{error:#}").contains(home.as_str()));
-            let another = match is_of_cache {
-                true => "choose another cache folder with CARGO_MEMPROF_HOME",
-                false => {
-                    "choose another folder for the results: --run-folder DIR with an archive, \
-                     CARGO_TARGET_DIR=DIR in a repository"
-                }
+            let text = format!("{error:#}");
+            let another = if cache::home().is_ok_and(|home| text.contains(home.as_str())) {
+                ", or choose another cache folder with CARGO_MEMPROF_HOME"
+            } else if text.contains("/memprof") {
+                ", or choose another folder for the results: --run-folder DIR with an archive, \
+                 CARGO_TARGET_DIR=DIR in a repository"
+            } else {
+                ""
             };
-            format!("make the file or folder writable, or {another}")
+            format!("make the file or folder writable{another}")
         }
         ErrorKind::OutOfMemory => {
             format!("free some memory, or build with fewer processes (CARGO_BUILD_JOBS=1), then {then}")

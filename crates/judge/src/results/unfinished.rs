@@ -47,18 +47,24 @@ pub(crate) fn check(folder: &RunFolder, found: usize) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(UserError::new(format!("{} has {found} of its {outcomes} runs: files are missing", folder.0))
-        .help(format!("copy the whole folder again; {}", measure_again(folder)))
+        .help(format!("copy the whole folder again, or {}", measure_again(folder)))
         .into())
 }
 
 /// Returns how to measure again what a run's folder lacks.
 pub fn measure_again(folder: &RunFolder) -> String {
+    if folder.saved_baseline().exists() {
+        return "save the baseline again with --save-baseline".to_owned();
+    }
+    if folder.search().exists() {
+        return "continue the search with --resume and its folder".to_owned();
+    }
     let command = if folder.origin().exists() {
         "cargo-memprof run --archive FILE --resume"
     } else {
         "cargo memprof --resume"
     };
-    format!("to measure it again, continue its run: {command} {}", folder.0)
+    format!("measure what is missing: {command} {}", folder.0)
 }
 
 /// Returns the remark of a report about a comparison that has not finished.
