@@ -237,6 +237,8 @@ impl Line {
         let figures = match of_both(view, metric) {
             [Some(old), Some(new)] if !view.is_alone() && old != new => text::from_to(old, new, metric.unit),
             [_, Some(new)] => figure(new),
+            // The candidate lost the metric.
+            [Some(old), None] if view.is_compared() => format!("{} → —", figure(old)),
             [Some(old), None] => figure(old),
             [None, None] => return Self::default(),
         };
