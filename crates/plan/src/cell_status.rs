@@ -10,7 +10,8 @@ use crate::resolved::TestId;
 pub enum CellStatus {
     /// The cell runs.
     Run,
-    /// The test is marked `#[ignore]` here, and the user did not ask for ignored tests.
+    /// The test is marked `#[ignore]` here, and the user did not ask for ignored tests. Or `exclude` or `include` leaves
+    /// the cell out here.
     Ignored,
     /// Only other revisions have this test.
     NotInThisRef,
