@@ -146,7 +146,12 @@ fn an_incomplete_copy_of_a_run_is_not_reported() {
         let printed = program(words).code(2);
         let error = String::from_utf8(printed.get_output().stderr.clone()).unwrap();
         assert!(error.contains(&format!("{folder} has 2 of its 4 runs: files are missing")), "{error}");
-        assert!(error.contains("help: copy the whole folder again; "), "{error}");
+        assert!(
+            error.contains(
+                "help: copy the whole folder again, or measure what is missing: cargo memprof --resume "
+            ),
+            "{error}"
+        );
     }
 }
 

@@ -179,6 +179,7 @@ const NEW_TESTS: [(&str, &str, &str); 10] = [
     ("shared/part.rs", "mod more {}", "#[test] fn wanted_included() {}"),
     ("base/src/linked.rs", "mod more {}", "#[test] fn wanted_through_a_link() {}"),
     ("tool/src/root.rs", "mod more {}", "#[test] fn wanted_in_a_root() {}"),
+    ("tool/README.md", "mod more {}", "#[test] fn wanted_in_a_readme() {}"),
     ("tool/Cargo.toml", "default = []", "default = [\"large\"]"),
 ];
 
@@ -186,7 +187,6 @@ const NEW_TESTS: [(&str, &str, &str); 10] = [
 fn a_new_test_is_found_wherever_a_change_makes_it() {
     let (mut repository, home) = (workspace(), home());
     let old = "#[test]\nfn wanted_old() {}\nmod more {}\n";
-    ("tool/README.md", "mod more {}", "#[test] fn wanted_in_a_readme() {}"),
     repository.write("app/src/lib.rs", old);
     repository.write("base/src/lib.rs", base(10) + "#[macro_export]\nmacro_rules! any {\n    () => {};\n}\n");
     repository.write("base/src/part.rs", "mod more {}\n");

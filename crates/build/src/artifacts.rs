@@ -356,7 +356,7 @@ impl Artifacts<'_> {
             let dynamic = artifact.target.kind.iter().any(|kind| {
                 matches!(kind, cargo_metadata::TargetKind::CDyLib | cargo_metadata::TargetKind::DyLib)
             });
-            let libraries = artifact.filenames.iter().filter(|file| dynamic && is_shared_library(file));
+            let libraries = artifact.filenames.iter().filter(|file| dynamic && libraries::is_shared(file));
             for path in artifact.executable.iter().chain(libraries) {
                 let is_build_script = artifact
                     .target
@@ -423,7 +423,7 @@ impl Artifacts<'_> {
         let is_free = |below: &&Utf8Path| {
             below.starts_with("examples")
                 // Executables have a number in front there, and libraries `lib`.
-                || below.parent() == Some(Utf8Path::new("deps")) && is_shared_library(below)
+                || below.parent() == Some(Utf8Path::new("deps")) && libraries::is_shared(below)
                 || below.iter().count() == 1 && !store::OWN_NAMES.contains(&below.as_str())
         };
         let file = match below.filter(is_free) {
@@ -434,10 +434,6 @@ impl Artifacts<'_> {
         companions.push(Companion { path: path.to_owned(), file, hash, package_folder });
         Ok(())
     }
-}
-
-fn is_shared_library(file: &Utf8Path) -> bool {
-    file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
 }
 
 /// Returns a hash of what each test of an executable can reach.

@@ -24,6 +24,11 @@ pub struct Dynamic {
     pub interpreter: Option<Utf8PathBuf>,
 }
 
+/// Whether a file is a shared library, by its name.
+pub(crate) fn is_shared(file: &Utf8Path) -> bool {
+    file.extension().is_some_and(|extension| ["so", "dylib"].contains(&extension))
+}
+
 /// Reads a file. A file that is not ELF, such as a script, needs nothing.
 pub fn read(path: &Utf8Path) -> anyhow::Result<Dynamic> {
     let mut file = followed::open(path)?;

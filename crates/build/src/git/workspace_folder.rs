@@ -286,7 +286,9 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
 fn missing(repository: &Repository, named: Option<&str>, mut elsewhere: Vec<String>) -> NoManifest {
     let (root, start) = (repository.root(), repository.start());
     if start != root && !repository.is_bare() {
-        elsewhere.iter_mut().for_each(|path| *path = root.join(&path).into_string());
+        for path in &mut elsewhere {
+            *path = root.join(&path).into_string();
+        }
     }
     match named {
         Some(path) => {

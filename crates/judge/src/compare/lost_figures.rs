@@ -3,7 +3,7 @@
 
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
-use crate::compare::unchecked_limits::{checked, kind, place};
+use crate::compare::rule_notes::{checked, kind, place};
 use crate::verdict::limits::{self, LEAK_TO, Limits};
 use memprof_plan::metric::{self, Figure, Unit};
 use memprof_plan::rule::Rule;

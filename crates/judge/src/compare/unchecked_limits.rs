@@ -3,12 +3,12 @@
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
 use crate::compare::lost_figures;
+use crate::compare::rule_notes::{checked, kind, place};
 use crate::results::outcome::Status;
 use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
 use memprof_plan::metric::{self, Figure, Property, Unit};
 use memprof_plan::rule::Rule;
 use memprof_support::glob;
-use memprof_support::labels;
 
 /// Returns a note for each limit or leak that covers a measured test of a candidate, or of the only revision, and was
 /// checked in none. A rule whose tests were not selected, did not run or failed gets no note. The same holds
@@ -26,23 +26,6 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> Vec<String> {
     }
     let note = |(rule, revisions): (&Rule, Vec<usize>)| note(rule, &place(comparison, &revisions));
     unchecked.into_iter().map(note).collect()
-}
-
-/// Returns the revisions whose figures are checked: the candidates, or the only one.
-pub(crate) fn checked(comparison: &Comparison) -> Vec<usize> {
-    match comparison.revisions.len() {
-        1 => vec![0],
-        _ => comparison.candidates().collect(),
-    }
-}
-
-/// Returns where a rule was not checked, ` in pr/1, pr/2`; empty if it was checked in none.
-pub(crate) fn place(comparison: &Comparison, revisions: &[usize]) -> String {
-    if revisions.len() == checked(comparison).len() {
-        return String::new();
-    }
-    let name = |revision: &usize| labels::one_line(&comparison.revisions[*revision].name).into_owned();
-    format!(" in {}", revisions.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
 /// Where a rule's figures are, the best of all tests that it covers.
@@ -145,13 +128,4 @@ fn note(rule: &Rule, place: &str) -> String {
     let kind = kind(rule);
     let checkpoint = rule.checkpoint.as_ref().map_or_else(String::new, |label| format!(" at '{label}'"));
     format!("the {kind} of {}{checkpoint} was not checked{place}: no test has a figure for it", rule.metric)
-}
-
-/// What a rule is called on the command line.
-pub(crate) fn kind(rule: &Rule) -> &'static str {
-    match (rule.limit, rule.leak) {
-        (Some(_), _) => "limit",
-        (None, Some(_)) => "leak",
-        (None, None) => "threshold",
-    }
 }

@@ -4,7 +4,7 @@
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::lost_figures;
-use crate::compare::unchecked_limits;
+use crate::compare::rule_notes;
 use crate::results::outcome::Status;
 use crate::verdict::limits::{self, Limits};
 use memprof_plan::rule::Rule;
@@ -39,7 +39,7 @@ pub(crate) fn notes(comparison: &Comparison, limits: &Limits) -> (Vec<String>, V
     let counts =
         |with_figure: &[usize]| comparison.has_all_tests() || with_figure.contains(&comparison.baseline);
     let note = |(rule, candidates, with_figure): (&Rule, Vec<usize>, Vec<usize>)| {
-        note(comparison, rule, &unchecked_limits::place(comparison, &candidates), &with_figure)
+        note(comparison, rule, &rule_notes::place(comparison, &candidates), &with_figure)
     };
     let (counting, others): (Vec<_>, Vec<_>) =
         unchecked.into_iter().partition(|(_, _, with_figure)| counts(with_figure));

@@ -484,15 +484,17 @@ mod tests {
         fs_err::rename(root.join(MARK), twin.join(MARK)).unwrap();
         fs_err::remove_dir(&root).unwrap();
         fs_err::rename(&twin, &root).unwrap();
-        for mark in [own_mark, format!("{root}\n"), "/\n".to_owned(), String::new()] {
+        fs_err::write(root.join("thesis.txt"), "kept").unwrap();
+        fs_err::write(root.join(MARK), own_mark).unwrap();
+        let error = attempt(&unpacked, WhenHeld::Wait).unwrap_err().downcast::<UserError>().unwrap();
+        let error = error.rendered();
+        assert!(error.contains(&format!("{root} has the files of another run, which was killed")), "{error}");
+        for mark in [format!("{root}\n"), "/\n".to_owned(), String::new()] {
             fs_err::write(root.join(MARK), mark).unwrap();
-            fs_err::write(root.join("thesis.txt"), "kept").unwrap();
-            let error = attempt(&unpacked, WhenHeld::Wait).unwrap_err().downcast::<UserError>().unwrap();
-            let error = error.rendered();
-            assert!(error.contains(&format!("{root} was left by a run that was killed")), "{error}");
-            assert!(error.ends_with(&format!("rm -r {root}")), "{error}");
-            assert_eq!(fs_err::read_to_string(root.join("thesis.txt")).unwrap(), "kept");
+            let tree = attempt(&unpacked, WhenHeld::Wait).unwrap();
+            assert_eq!(tree.elsewhere(), Some("it already exists"));
         }
+        assert_eq!(fs_err::read_to_string(root.join("thesis.txt")).unwrap(), "kept");
     }
 
     #[test]

@@ -10,10 +10,9 @@ use std::cmp::Reverse;
 use crate::bisect::linear_search::{
     Answer, HistoryStep, NextMeasurement, Remaining, SearchGoal, StepKind, search, step_between,
 };
-use crate::bisect::merged_branches::{MergedBranch, explained_by};
-use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
+use crate::bisect::merged_branches::{MergedBranch, difference, explained_by, is_measured, merged_branches};
+use crate::bisect::observations::{ChangeRule, HasChanged, Observations};
 use memprof_build::git::lineage::Lineage;
-use memprof_judge::compare::comparison::Delta;
 
 /// A search in a range of commits.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +95,7 @@ impl MergeSearch<'_> {
     ) -> Result<Vec<HistoryStep>, NextMeasurement> {
         let lineage = self.lineage;
         let whole = difference(observations, step.before, step.after);
-        let mut branches = self.merged_branches(&step, observations)?;
+        let mut branches = merged_branches(self.lineage, &step, observations)?;
         branches.sort_by_key(|branch| (!is_most(branch.part, whole), Reverse(branch.part.abs())));
         let of_all: i128 = branches.iter().map(|branch| branch.part).sum();
         let explain_together = self.goal == SearchGoal::All && is_most(of_all, whole);
@@ -233,28 +232,6 @@ fn beside_its_branches(mut step: HistoryStep, branches: &[MergedBranch]) -> Hist
     step
 }
 
-/// Whether a commit has values, or cannot be measured.
-///
-/// # Errors
-///
-/// The measurement of this commit, if it was not tried yet.
-pub(super) fn is_measured(
-    observations: &Observations,
-    commit: usize,
-    remaining: Remaining,
-) -> Result<bool, NextMeasurement> {
-    match observations.get(commit) {
-        None => Err(NextMeasurement::Measure(commit, remaining)),
-        Some(Observation::Skipped) => Ok(false),
-        Some(Observation::Samples(_)) => Ok(true),
-    }
-}
-
-pub(super) fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
-    let value = |commit| observations.figure(commit).unwrap_or_default();
-    Delta::between(value(before), value(after)).difference
-}
-
 /// Whether a part of a difference is at least half of it, in the same direction.
 fn is_most(part: i128, whole: i128) -> bool {
     part.signum() == whole.signum() && part.abs() * 2 >= whole.abs()
@@ -267,6 +244,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bisect::observations::Observation;
     use memprof_build::git::lineage::samples::{lineage, with_a_branch};
     use memprof_judge::verdict::significance::{Noise, Thresholds};
     use memprof_plan::quantity::Threshold;

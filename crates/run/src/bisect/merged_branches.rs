@@ -1,34 +1,32 @@
 //! The branches that a merge brings, and how much of its difference the two sides explain.
 
 use crate::bisect::linear_search::{HistoryStep, NextMeasurement, Remaining, halvings};
-use crate::bisect::merge_search::{MergeSearch, difference, is_measured};
-use crate::bisect::observations::Observations;
+use crate::bisect::observations::{Observation, Observations};
+use memprof_build::git::lineage::Lineage;
+use memprof_judge::compare::comparison::Delta;
 
-impl MergeSearch<'_> {
-    /// Returns the branches that a merge brings, as far as they can be measured.
-    pub(super) fn merged_branches(
-        &self,
-        step: &HistoryStep,
-        observations: &Observations,
-    ) -> Result<Vec<MergedBranch>, NextMeasurement> {
-        let lineage = self.lineage;
-        let mut branches = Vec::new();
-        for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
-            let Some(fork) = lineage.fork(step.before, tip) else { continue };
-            let line = lineage.suspects(fork, tip);
-            if line.is_empty() {
-                continue;
-            }
-            let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
-            // Without the fork's figure, no figure of the branch says what the branch changed.
-            let is_comparable = is_measured(observations, fork, remaining)?;
-            let last = if is_comparable { last_measured(&line, observations)? } else { 0 };
-            let (end, unmeasured) = (line[last], line[last + 1..].to_vec());
-            let part = if is_comparable { difference(observations, fork, end) } else { 0 };
-            branches.push(MergedBranch { fork, end, part, unmeasured });
+/// Returns the branches that a merge brings, as far as they can be measured.
+pub(super) fn merged_branches(
+    lineage: &Lineage,
+    step: &HistoryStep,
+    observations: &Observations,
+) -> Result<Vec<MergedBranch>, NextMeasurement> {
+    let mut branches = Vec::new();
+    for &tip in lineage.parents[step.after].iter().filter(|&&tip| tip != step.before) {
+        let Some(fork) = lineage.fork(step.before, tip) else { continue };
+        let line = lineage.suspects(fork, tip);
+        if line.is_empty() {
+            continue;
         }
-        Ok(branches)
+        let remaining = Remaining { commits: line.len(), steps: 2 + halvings(line.len()) };
+        // Without the fork's figure, no figure of the branch says what the branch changed.
+        let is_comparable = is_measured(observations, fork, remaining)?;
+        let last = if is_comparable { last_measured(&line, observations)? } else { 0 };
+        let (end, unmeasured) = (line[last], line[last + 1..].to_vec());
+        let part = if is_comparable { difference(observations, fork, end) } else { 0 };
+        branches.push(MergedBranch { fork, end, part, unmeasured });
     }
+    Ok(branches)
 }
 
 /// A branch that a merge brings.
@@ -82,4 +80,26 @@ pub(super) fn explained_by(sides: &[i128], merged: i128) -> i128 {
     let low = if shrinkage < 0 { shrinkage } else { sides.iter().copied().max().unwrap_or_default() };
     let high = if growth > 0 { growth } else { sides.iter().copied().min().unwrap_or_default() };
     merged.clamp(low, high)
+}
+
+/// Whether a commit has values, or cannot be measured.
+///
+/// # Errors
+///
+/// The measurement of this commit, if it was not tried yet.
+pub(super) fn is_measured(
+    observations: &Observations,
+    commit: usize,
+    remaining: Remaining,
+) -> Result<bool, NextMeasurement> {
+    match observations.get(commit) {
+        None => Err(NextMeasurement::Measure(commit, remaining)),
+        Some(Observation::Skipped) => Ok(false),
+        Some(Observation::Samples(_)) => Ok(true),
+    }
+}
+
+pub(super) fn difference(observations: &Observations, before: usize, after: usize) -> i128 {
+    let value = |commit| observations.figure(commit).unwrap_or_default();
+    Delta::between(value(before), value(after)).difference
 }
