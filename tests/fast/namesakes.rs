@@ -8,8 +8,10 @@ use memprof_judge::compare::from_results::compare;
 use memprof_judge::compare::noise;
 use memprof_plan::request::TargetKind;
 use memprof_plan::rule::Judging;
+use memprof_plan::search_options::SearchOptions;
 
 use crate::judging::{KIB, MIB, code, log};
+use crate::reports::{at_width, table};
 use crate::support::synthetic::{Log, Synthetic};
 
 const UNIT_TESTS: [TargetKind; 2] = [TargetKind::Lib, TargetKind::Bin];
@@ -163,4 +165,26 @@ fn noise_without_a_kind_is_not_used_if_the_file_states_kinds_for_the_test() {
     assert_eq!(judged(figures.clone()), ["lib regressed"]);
     figures.extend(noise(TargetKind::Bin));
     assert_eq!(judged(figures), ["lib inconclusive"]);
+}
+
+#[test]
+fn the_next_command_names_the_target_of_a_test_if_another_has_the_same_name() {
+    let next = |kinds: &[(TargetKind, i64)]| {
+        let mut synthetic = Synthetic::new(&["main", "pr/7"]);
+        for (kind, growth) in kinds {
+            for (revision, repeat) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let peak = if revision == 0 { MIB } else { MIB + growth };
+                let log = log("heap.peak", &[("done", peak)]);
+                synthetic = synthetic.passed_in(*kind, "t", revision, repeat, &log);
+            }
+        }
+        let mut results = synthetic.results();
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+        let text = table(&compare(&results), &at_width(120));
+        text.lines().find_map(|line| line.split_once("--exact ")).map(|(_, words)| words.to_owned())
+    };
+    let (lib, bin) = (TargetKind::Lib, TargetKind::Bin);
+    assert_eq!(next(&[(lib, MIB), (bin, 0)]).as_deref(), Some("bart::tests::t --lib"));
+    assert_eq!(next(&[(lib, 0), (bin, MIB)]).as_deref(), Some("bart::tests::t --bin-tests tests"));
+    assert_eq!(next(&[(bin, MIB)]).as_deref(), Some("bart::tests::t"));
 }

@@ -19,8 +19,8 @@ use memprof_judge::compare::standing::{
 };
 use memprof_judge::results::same_code::SameCode;
 use memprof_plan::metric::Unit;
-use memprof_plan::request::MERGE_BASE;
-use memprof_plan::resolved::Revision;
+use memprof_plan::request::{MERGE_BASE, TargetKind};
+use memprof_plan::resolved::{Revision, TestId};
 use memprof_support::counted::{counted, grouped};
 use memprof_support::labels;
 use memprof_support::process::shell_quoted;
@@ -279,7 +279,9 @@ impl<'a> Answer<'a> {
         }
         let quoted = |word: &str| shell_quoted(OsStr::new(word));
         let mut words = vec![quoted(&format!("{}..{}", end_of_range(old), end_of_range(new)))];
-        words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&cell.id.test.to_string()))));
+        let target = program.is_none().then(|| self.target_among_twins(&id.test)).flatten();
+        words.push(program.unwrap_or_else(|| format!("--exact {}", quoted(&id.test.to_string()))));
+        words.extend(target);
         if metric != "heap.peak" {
             words.push(format!("--metric {}", quoted(metric)));
         }
@@ -295,6 +297,23 @@ impl<'a> Answer<'a> {
         let command = format!("next: cargo memprof {command} {}", words.join(" "));
         // What does not show in a line cannot be pasted from it.
         (labels::one_line(&command) == command).then_some(command)
+    }
+
+    /// Returns the flag that selects the target of a test, if another target has a test of the same name.
+    fn target_among_twins(&self, test: &TestId) -> Option<String> {
+        let is_twin = |other: &TestId| other.kind != test.kind && other.to_string() == test.to_string();
+        if !self.comparison.cells.iter().any(|cell| is_twin(&cell.id.test)) {
+            return None;
+        }
+        let binary = shell_quoted(OsStr::new(&test.binary));
+        match test.kind {
+            TargetKind::Lib => Some("--lib".to_owned()),
+            TargetKind::Bin => Some(format!("--bin-tests {binary}")),
+            TargetKind::Test => Some(format!("--test {binary}")),
+            TargetKind::Bench => Some(format!("--bench {binary}")),
+            // No flag selects the tests of an example.
+            TargetKind::Example => None,
+        }
     }
 
     /// Returns the troubles of all tests that failed or were not compared, each once, with the tests
