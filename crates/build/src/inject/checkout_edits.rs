@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_metadata::Metadata;
+use cargo_metadata::{Metadata, Target};
 
 use crate::cargo::manifest::target_kind;
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::overlay::OverlayFile;
+use memprof_plan::request::TargetKind;
 use memprof_support::paths::without_dots;
 use memprof_support::regular_file::followed;
 use memprof_support::suggest;
@@ -25,8 +26,7 @@ pub(crate) type AddedFiles = BTreeMap<Utf8PathBuf, Vec<u8>>;
 ///
 /// `cfg(test)` keeps them out of the plain library that integration tests link. Cargo sets it even
 /// for targets without a harness. The wrapper sets `memprof_program` for the program that is built to
-/// be measured. The text is the same for every file, because a file may be the
-/// root of one target and a module of another.
+/// be measured. A file may be the root of one target and a module of another.
 ///
 /// A test may call cargo for a crate of the workspace, where no wrapper makes our conditions known: a crate that denies
 /// warnings would not compile. Inside `cfg_attr(test, …)` they are not looked at.
@@ -174,14 +174,19 @@ pub(crate) fn append_lines(
     injected: &mut InjectedFiles,
 ) -> anyhow::Result<AddedFiles> {
     let mut injection = AddedFiles::new();
-    let targets = metadata.packages.iter().flat_map(|package| &package.targets);
-    for target in targets.filter(|target| target_kind(target).is_some()) {
+    let targets = || metadata.packages.iter().flat_map(|package| &package.targets);
+    let is_program = |target: &&Target| {
+        with_programs && matches!(target_kind(target), Some(TargetKind::Bin | TargetKind::Example))
+    };
+    let programs: BTreeSet<&Utf8PathBuf> =
+        targets().filter(is_program).map(|target| &target.src_path).collect();
+    for target in targets().filter(|target| target_kind(target).is_some()) {
         let Ok(relative) = target.src_path.strip_prefix(checkout) else { continue };
         // Two targets may share a root, and a manifest may name a file that only its build creates.
         if injection.contains_key(relative) || !target.src_path.exists() {
             continue;
         }
-        let content = with_lines(&followed::read(&target.src_path)?, with_programs);
+        let content = with_lines(&followed::read(&target.src_path)?, programs.contains(&target.src_path));
         injected.write(checkout, relative, &content)?;
         injection.insert(relative.to_owned(), content);
     }
