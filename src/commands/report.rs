@@ -71,7 +71,7 @@ fn present(
 
 /// Refuses flags that the report of a search has no use for. The exit code 0 would say that a limit is kept.
 fn refuse_judging(
-    ReportArguments { judging, presentation, .. }: &ReportArguments,
+    ReportArguments { run, judging, presentation, .. }: &ReportArguments,
     command: &str,
     folder: &RunFolder,
 ) -> Result<(), UserError> {
@@ -97,12 +97,15 @@ fn refuse_judging(
     let runs = folder.0.parent().unwrap_or(&folder.0);
     let is_comparison = |id: &String| !RunFolder(runs.join(id)).search().exists();
     let newest = session::kept_runs(runs).into_iter().rev().find(is_comparison);
+    // Only the repository's own runs are found by their ids.
+    let named = |id: &str| if run.contains('/') { runs.join(id).into_string() } else { id.to_owned() };
     let newest = newest.map_or_else(String::new, |newest| {
+        let newest = named(&newest);
         format!("for the newest comparison, with the same options: cargo memprof report {newest}\n")
     });
     let given = given.join(" and no ");
     Err(UserError::new(format!("{id} is a {command}, and its report takes no {given}"))
-        .help(format!("{newest}to show this report: cargo memprof report {id}")))
+        .help(format!("{newest}to show this report: cargo memprof report {}", named(id))))
 }
 
 /// Opens a page in the user's browser. A machine without one has the file.
