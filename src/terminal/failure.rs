@@ -65,7 +65,7 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
             let text = format!("{error:#}");
             let another = if cache::home().is_ok_and(|home| text.contains(home.as_str())) {
                 ", or choose another cache folder with CARGO_MEMPROF_HOME"
-            } else if text.contains("/memprof") {
+            } else if ["/memprof/", "/memprof`"].iter().any(|end| text.contains(end)) {
                 ", or choose another folder for the results: --run-folder DIR with an archive, \
                  CARGO_TARGET_DIR=DIR in a repository"
             } else {
@@ -132,17 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_the_caches_or_that_of_the_results() {
+    fn a_folder_that_cannot_be_written_is_the_caches_that_of_the_results_or_another() {
         let in_cache = cache::home().unwrap().join("r-1/store");
         for (folder, help) in [
             (in_cache.as_str(), "another cache folder with CARGO_MEMPROF_HOME"),
             ("/r/target/memprof/1", "another folder for the results: --run-folder DIR with an archive, "),
+            ("/r/target/memprof", "another folder for the results: --run-folder DIR with an archive, "),
+            ("/r/memprof.yaml", "help: make the file or folder writable\n"),
         ] {
             let closed = io::Error::from(ErrorKind::ReadOnlyFilesystem);
             let error = anyhow::Error::new(closed).context(format!("failed to create `{folder}`"));
             let (shown, code) = explain(&error, false, None);
             assert_eq!(code, ExitCode::Internal);
-            assert!(shown.rendered().contains(help), "{}", shown.rendered());
+            assert!(format!("{}\n", shown.rendered()).contains(help), "{}", shown.rendered());
         }
     }
 
