@@ -1,10 +1,13 @@
 //! What a report answers first: differences, their directions, what is left out, and the next command.
 
+use std::sync::Arc;
+
 use memprof_judge::compare::from_results::compare;
 use memprof_plan::search_options::SearchOptions;
 use memprof_report::options::{Format, Options};
 use serde_json::Value;
 
+use crate::causes::{changed, comparison, difference, explained, explanations};
 use crate::reports::{KIB, MIB, at_width, rendered, table};
 use crate::support::synthetic::{Log, Synthetic};
 
@@ -277,4 +280,32 @@ fn a_test_with_a_metric_that_was_not_compared_is_counted() {
     assert!(text.contains("\n1 test not compared in every metric\n"), "{text}");
     let markdown = rendered(Format::Markdown, &comparison, &Options::default());
     assert!(markdown.contains("1 test not compared in every metric"), "{markdown}");
+}
+
+#[test]
+fn metrics_that_were_asked_for_stand_beside_the_causes() {
+    let shown = |count: usize, options: Options| {
+        let names = ["a", "b", "c", "d"].into_iter().zip([200, 260, 300, 100]).take(count);
+        let comparison =
+            comparison(&["main", "pr/7"], names.map(|(name, peak)| (name, vec![100 * KIB, peak * KIB])));
+        let of = |(name, kib)| explained(name, 1, difference(&[(9, kib * KIB, changed(9))]));
+        let why = explanations([("a", 100), ("b", 160)].map(of).to_vec());
+        let options = Options { why: Some(Arc::new(why)), ..options };
+        let text = rendered(Format::Table, &comparison, &options);
+        let tables = text.lines().filter_map(|line| line.strip_prefix("bart::tests ")?.split(' ').next());
+        let tables: Vec<String> = tables.map(str::to_owned).collect();
+        let comment = rendered(Format::Markdown, &comparison, &options);
+        let rows =
+            comment.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | done | heap.peak"));
+        let rows: Vec<String> = rows.map(|(test, _)| test.to_owned()).collect();
+        [tables.join(" "), rows.join(" ")]
+    };
+    let asked = Options { metrics: Some(vec!["heap.peak".to_owned()]), ..Options::default() };
+    let all = Options { all: true, ..Options::default() };
+    // Without the flags, the causes and the answer say all. `c` has no cause.
+    assert_eq!(shown(4, Options::default()), ["", "c"]);
+    for options in [asked, all] {
+        assert_eq!(shown(4, options.clone()), ["c b", "c b"], "of a cause, its worst test");
+        assert_eq!(shown(2, options), ["b a", "b a"], "few tests");
+    }
 }

@@ -381,34 +381,6 @@ fn one_line_and_many_tests_are_one_entry_in_each_report() {
 }
 
 #[test]
-fn metrics_that_were_asked_for_stand_beside_the_causes() {
-    let shown = |count: usize, options: Options| {
-        let names = ["a", "b", "c", "d"].into_iter().zip([200, 260, 300, 100]).take(count);
-        let comparison =
-            comparison(&["main", "pr/7"], names.map(|(name, peak)| (name, vec![100 * KIB, peak * KIB])));
-        let of = |(name, kib)| explained(name, 1, difference(&[(9, kib * KIB, changed(9))]));
-        let why = explanations([("a", 100), ("b", 160)].map(of).to_vec());
-        let options = Options { why: Some(Arc::new(why)), ..options };
-        let text = rendered(Format::Table, &comparison, &options);
-        let tables = text.lines().filter_map(|line| line.strip_prefix("bart::tests ")?.split(' ').next());
-        let tables: Vec<String> = tables.map(str::to_owned).collect();
-        let comment = rendered(Format::Markdown, &comparison, &options);
-        let rows =
-            comment.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | done | heap.peak"));
-        let rows: Vec<String> = rows.map(|(test, _)| test.to_owned()).collect();
-        [tables.join(" "), rows.join(" ")]
-    };
-    let asked = Options { metrics: Some(vec!["heap.peak".to_owned()]), ..Options::default() };
-    let all = Options { all: true, ..Options::default() };
-    // Without the flags, the causes and the answer say all. `c` has no cause.
-    assert_eq!(shown(4, Options::default()), ["", "c"]);
-    for options in [asked, all] {
-        assert_eq!(shown(4, options.clone()), ["c b", "c b"], "of a cause, its worst test");
-        assert_eq!(shown(2, options), ["b a", "b a"], "few tests");
-    }
-}
-
-#[test]
 fn a_comment_about_five_thousand_tests_fits() {
     let (comparison, options) = many(5_000);
     let comment = rendered(Format::Markdown, &comparison, &options);

@@ -244,6 +244,16 @@ mod tests {
         ))
     }
 
+    /// The reader of an executable in the folder `app`.
+    fn reader_of_app<'a>(
+        packages: &'a BTreeSet<Utf8PathBuf>,
+        traits: Option<Traits>,
+        read: &'a dyn Fn() -> anyhow::Result<Texts>,
+    ) -> Reader<'a> {
+        let checkout = ("/work/tree".into(), packages);
+        Reader::new("app".into(), checkout, traits, Variables::default(), &|| false, read)
+    }
+
     fn may_read(texts: &str, path: &str) -> bool {
         ask("crates/app", texts, false, |reader| reader.may_read(Utf8Path::new(path), false))
     }
@@ -463,14 +473,7 @@ mod tests {
         let packages = BTreeSet::from([Utf8PathBuf::from("app")]);
         let read = || Ok(Texts::whole(ORDINARY.as_bytes()));
         let traits = Some(traits(ORDINARY, false));
-        let reader = Reader::new(
-            "app".into(),
-            ("/work/tree".into(), &packages),
-            traits,
-            Variables::default(),
-            &|| false,
-            &read,
-        );
+        let reader = reader_of_app(&packages, traits, &read);
         assert!(reader.may_read(Utf8Path::new("shared/code.rs"), false), "code that belongs to no package");
         assert!(!reader.may_read(Utf8Path::new("Cargo.toml"), false), "the manifest of the workspace");
     }
@@ -479,16 +482,7 @@ mod tests {
     fn an_executable_is_read_only_for_what_its_traits_do_not_say() {
         let packages = BTreeSet::from([Utf8PathBuf::from("app"), Utf8PathBuf::from("leaf")]);
         let read = || Err(anyhow::anyhow!("cannot be read"));
-        let reader = |traits| {
-            Reader::new(
-                "app".into(),
-                ("/work/tree".into(), &packages),
-                traits,
-                Variables::default(),
-                &|| false,
-                &read,
-            )
-        };
+        let reader = |traits| reader_of_app(&packages, traits, &read);
         let known = Some(traits(ORDINARY, false));
         let one = reader(known);
         assert!(!one.may_assert() && !one.may_read(Utf8Path::new("leaf/src/lib.rs"), false));
