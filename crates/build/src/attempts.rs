@@ -127,7 +127,8 @@ pub(crate) fn build(
         let (collected, of_tests) = std::thread::scope(|scope| {
             let collecting =
                 scope.spawn(|| artifacts.executables(&programs.built, &entry.runner, &entry.key));
-            let of_tests = programs_of_tests::build(job, &key_inputs, &prepared, &mut log);
+            let of_tests =
+                programs_of_tests::build(job, &key_inputs, &prepared, &compiled.messages, &mut log);
             (collecting.join(), of_tests)
         });
         let collected = collected.map_err(|_| anyhow::anyhow!("the copying of executables panicked"))?;

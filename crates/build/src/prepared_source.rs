@@ -6,8 +6,8 @@ use std::io::Write;
 use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use cargo_metadata::CompilerMessage;
 use cargo_metadata::diagnostic::Diagnostic;
+use cargo_metadata::{CompilerMessage, Package};
 
 use crate::build_tree::BuildTree;
 use crate::checkout::injected_files::{self, InjectedFiles};
@@ -37,6 +37,8 @@ pub(crate) struct PreparedSource {
     /// The folders of the workspace's packages, relative to the checkout; empty if the tests are in a
     /// crate outside the workspace.
     pub members: BTreeSet<Utf8PathBuf>,
+    /// The workspace's packages; empty if the tests are in a crate outside the workspace.
+    pub packages: Vec<Package>,
     /// The workspace's own allocators; `None` if the tests are in a crate outside the workspace.
     pub allocators: Option<OwnAllocators>,
     /// The traced functions of the checkout.
@@ -194,6 +196,7 @@ fn prepare_workspace(
         injection,
         manifest,
         members,
+        packages: metadata.packages,
         allocators,
         tracing,
         copies,
@@ -253,6 +256,7 @@ fn prepare_external_crate(
         injection,
         manifest: laid.manifest,
         members: BTreeSet::new(),
+        packages: Vec::new(),
         allocators: None,
         tracing,
         copies,
