@@ -130,6 +130,10 @@ pub fn size(text: &str) -> Result<u64, String> {
         return whole.checked_mul(*factor).ok_or_else(|| format!("'{text}' is too large"));
     }
     let number: f64 = number.parse().map_err(|_| not_a_size())?;
+    // Nobody means a part of a byte.
+    if unit.is_empty() {
+        return Err(format!("{trimmed} needs a unit: write {trimmed}MiB"));
+    }
     #[expect(clippy::cast_precision_loss, reason = "a fraction was asked for")]
     let bytes = number * *factor as f64;
     if !bytes.is_finite() || bytes >= 1.8e19 {
@@ -191,6 +195,7 @@ mod tests {
         assert_eq!(size("100kB"), Ok(100_000));
         assert_eq!(size("2048"), Ok(2048));
         assert_eq!(size("16M").unwrap_err(), "'16M' is ambiguous: write 16MiB or 16MB");
+        assert_eq!(size("1.5").unwrap_err(), "1.5 needs a unit: write 1.5MiB");
         for wrong in ["", "MiB", "-1MiB", "1.2.3MiB", "16 apples", "99999999TiB", "1e400"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
@@ -203,6 +208,7 @@ mod tests {
         assert_eq!(on("16MiB", Unit::Bytes).unwrap().bytes, Some(16 << 20));
         assert_eq!(on("100", Unit::Count).unwrap().bytes, Some(100));
         assert_eq!(on("0", Unit::Bytes).unwrap().bytes, Some(0));
+        assert!(on("1.5", Unit::Bytes).unwrap_err().contains("1.5 needs a unit"));
         let told = "64 needs a unit: write 64MiB, 64B or, for growth, 64%";
         assert_eq!(on("64", Unit::Bytes).unwrap_err(), told);
         assert_eq!(on("50ms", Unit::Nanoseconds).unwrap().bytes, Some(50_000_000));
