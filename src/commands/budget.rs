@@ -28,6 +28,10 @@ pub fn budget(context: CommandContext<'_>, arguments: &BudgetArguments) -> anyho
     let text = budget::text(&comparison, revision, &arguments.metrics, margin)?;
     output_file::write(&arguments.file, text.as_bytes())?;
     context.console.emit(Event::Exported { path: arguments.file.to_string() });
+    if let Some(message) = budget::without_limits(&comparison, revision) {
+        let help = Some("write the budget again when they pass".to_owned());
+        context.console.emit(Event::Warning { message, help });
+    }
     Ok(ExitCode::Success)
 }
 

@@ -4,6 +4,7 @@ use camino::Utf8PathBuf;
 use memprof_judge::compare::budget::{self, Margin};
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
+use memprof_judge::results::outcome::Status;
 use memprof_support::exit_code::ExitCode;
 use serde_json::{Value, json};
 
@@ -209,6 +210,12 @@ fn the_command_writes_a_budget_that_a_report_checks() {
     let json: Value = serde_json::from_str(&report(&["--format", "json"]).stdout).expect("JSON");
     let place = json["breaches"][0]["place"].as_str().expect("a place");
     assert!(place.starts_with("budget.json:"), "{place}");
+    assert!(!wrote.stderr.contains("warning"), "{}", wrote.stderr);
+    let failing = run(&["v1"], 0, 0).failed("ape", 0, Status::OverLimit, "it asserts", None);
+    let wrote = call(&["budget", "write", "--run", failing.folder().0.as_str()]);
+    assert_eq!(wrote.code, 0, "{}", wrote.everything());
+    assert!(wrote.stderr.contains("1 test did not pass and gets no limit: "), "{}", wrote.stderr);
+    assert!(wrote.stderr.contains("ape"), "{}", wrote.stderr);
     let several = call(&["budget", "write", "--run", new, "--ref", "nothing"]);
     assert!(several.stderr.contains("the run has no ref 'nothing'"), "{}", several.everything());
 }

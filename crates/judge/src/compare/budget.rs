@@ -65,6 +65,9 @@ struct Entry {
     limit: u64,
 }
 
+/// How many tests a message names.
+const MOST_NAMED: usize = 5;
+
 /// How much more than its figure each metric may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Margin {
@@ -146,6 +149,21 @@ pub fn text(
     }
     text.push_str("  ]\n}\n");
     Ok(text)
+}
+
+/// Returns a message about the tests that ran at a revision and did not pass: a budget has no limit for them.
+pub fn without_limits(comparison: &Comparison, revision: usize) -> Option<String> {
+    let did_not_pass = |cell: &&Cell| {
+        let side = &cell.sides[revision];
+        side.availability != Availability::Measured && !side.failed.is_empty()
+    };
+    let cells = comparison.cells.iter().filter(did_not_pass);
+    let names: Vec<&str> = cells.map(|cell| cell.id.title.as_str()).collect();
+    let (first, rest) = names.split_at(names.len().min(MOST_NAMED));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    let (tests, get) = (counted(names.len(), "test"), if names.len() == 1 { "gets" } else { "get" });
+    (!names.is_empty())
+        .then(|| format!("{tests} did not pass and {get} no limit: {}{more}", first.join(", ")))
 }
 
 /// Returns the tests with a run that passed at one of these revisions.
