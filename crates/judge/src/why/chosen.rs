@@ -282,6 +282,16 @@ pub fn changed_rows<'a>(comparison: &Comparison, view: &PairView<'a>) -> Vec<(&'
     rows
 }
 
+/// What a test has in place of call sites if only a scope's figure changed: call stacks are kept from checkpoint to
+/// checkpoint.
+pub(super) const ONLY_IN_SCOPE: &str =
+    "only a scope's figure changed: put checkpoints before and after its code";
+
+/// Whether a test is reported with a scope's figure.
+pub(super) fn is_of_scope(comparison: &Comparison, view: &PairView<'_>) -> bool {
+    changed_rows(comparison, view).first().is_some_and(|(_, row)| view.key(row).kind == Kind::Scope)
+}
+
 /// The checkpoints of a row, by side.
 pub(super) fn names(view: &PairView<'_>, row: &Match) -> [Option<CheckpointName>; 2] {
     named(view, [row.baseline, row.candidate])

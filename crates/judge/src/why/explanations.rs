@@ -18,7 +18,9 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::{changed_rows, compared_names, has_stacks, highest, row_at};
+use crate::why::chosen::{
+    ONLY_IN_SCOPE, changed_rows, compared_names, has_stacks, highest, is_of_scope, row_at,
+};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -361,10 +363,14 @@ impl Reader<'_> {
         let diff = self.diff(candidate, old, new);
         let attribution = Attribution::new(old.run(), new.run(), &diff);
         let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
+        let is_of_scope = is_of_scope(self.comparison, view);
         for (metric, row) in self.changed_rows(view, [old, new]) {
             let question =
                 Question { metric: metric.to_owned(), checkpoints: compared_names(view, metric, row) };
             match attribution.answer(&question, &self.inquiry.grouping) {
+                Ok(difference) if is_of_scope && difference.whole() == 0 => {
+                    remarks.insert(ONLY_IN_SCOPE.to_owned());
+                }
                 Ok(difference) => {
                     let figures = view.column(metric).at(row);
                     let agreements = [
