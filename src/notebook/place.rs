@@ -42,9 +42,12 @@ impl Place {
         let of_notebook = || Repository::discover(folder).ok();
         let Some(repository) = of_current().or_else(of_notebook) else {
             if has_refs {
-                return Err(UserError::new(format!(
-                    "--refs needs a repository, and neither {folder} nor {current} is in one"
-                ))
+                let outside = if folder == current {
+                    format!("{folder} is in none")
+                } else {
+                    format!("neither {folder} nor {current} is in one")
+                };
+                return Err(UserError::new(format!("--refs needs a repository, and {outside}"))
                 .help("call it in the repository: cd REPOSITORY && cargo memprof notebook FILE.ipynb --refs main,.")
                 .into());
             }

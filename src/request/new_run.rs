@@ -68,7 +68,7 @@ impl NewRun {
             sink.emit(Event::RefsChosen { text });
         }
         let mut plan = resolve_any(&asked.request, repository, sink)
-            .map_err(|error| or_command(error, arguments, repository))?;
+            .map_err(|error| or_command(error, &asked.request.baseline, arguments, repository))?;
         if execution.save_baseline.is_some() {
             saved_often(&mut plan.request);
         }
@@ -128,7 +128,12 @@ fn file_of_refs(arguments: &RunArguments, repository: &Repository) -> Option<Utf
 
 /// Adds to the error about a ref that does not exist what else the word may have meant: a saved baseline, a command
 /// or a test.
-fn or_command(error: anyhow::Error, arguments: &RunArguments, repository: &Repository) -> anyhow::Error {
+fn or_command(
+    error: anyhow::Error,
+    baseline: &BaselineRequest,
+    arguments: &RunArguments,
+    repository: &Repository,
+) -> anyhow::Error {
     let Some(ResolveError::NoRef { spec, .. }) = advice::find::<ResolveError>(&error) else { return error };
     let mut help = advice::help(&error).unwrap_or_default();
     // Where the workspace is not found, the ref is still what is wrong.
@@ -143,6 +148,13 @@ fn or_command(error: anyhow::Error, arguments: &RunArguments, repository: &Repos
     if let Some((file, (line, column))) = place {
         return UserError::new(format!("{file}:{line}:{column}: {error:#}")).help(help).into();
     }
+    let message = format!("{error:#}");
+    // A flag's ref has the flag's words before it, but for the baseline.
+    let is_of_flag =
+        !message.starts_with("no ref") || matches!(baseline, BaselineRequest::Ref(of) if of == spec);
+    if is_of_flag {
+        return UserError::new(message).help(help).into();
+    }
     let commands = CommandArguments::names();
     let command = suggest::nearest(spec, commands.iter().map(String::as_str), 1)
         .first()
@@ -153,7 +165,6 @@ fn or_command(error: anyhow::Error, arguments: &RunArguments, repository: &Repos
         Ok(_) if may_be_test => format!("\nto select tests: -k {}", shell_quoted(spec.as_ref())),
         _ => String::new(),
     };
-    let message = format!("{error:#}");
     UserError::new(message).help(format!("{help}{filter}{command}")).into()
 }
 

@@ -186,18 +186,20 @@ fn a_terminal_breaks_the_next_command_between_its_arguments() {
 
 #[test]
 fn the_next_command_names_metric_and_checkpoint() {
-    let log = |parsed: i64| {
-        let log = Log::new().checkpoint("two words", &[("heap.live", 2 * parsed)]);
-        log.checkpoint("done", &[("heap.live", MIB)])
-    };
-    let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
-        synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
-    });
-    let mut results = synthetic.results();
-    results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
-    let text = table(&compare(&results), &Options::default());
-    let line = "--exact bart::tests::t --metric heap.live --checkpoint 'two words'";
-    assert!(text.lines().any(|next| next.starts_with("next: ") && next.ends_with(line)), "{text}");
+    for (label, word) in [("two words", "--checkpoint 'two words'"), ("-- read", "'--checkpoint=-- read'")] {
+        let log = |parsed: i64| {
+            let log = Log::new().checkpoint(label, &[("heap.live", 2 * parsed)]);
+            log.checkpoint("done", &[("heap.live", MIB)])
+        };
+        let synthetic = (0..2).fold(Synthetic::new(&["old", "new"]), |synthetic, repeat| {
+            synthetic.passed("t", 0, repeat, &log(MIB)).passed("t", 1, repeat, &log(2 * MIB))
+        });
+        let mut results = synthetic.results();
+        results.plan.search = Some(SearchOptions { candidates: vec![1], ..SearchOptions::default() });
+        let text = table(&compare(&results), &Options::default());
+        let line = format!("--exact bart::tests::t --metric heap.live {word}");
+        assert!(text.lines().any(|next| next.starts_with("next: ") && next.ends_with(&line)), "{text}");
+    }
 }
 
 #[test]

@@ -127,8 +127,13 @@ fn list_command(revisions: &[ListedRevision<'_>]) -> String {
     let mut words = vec!["cargo memprof list".to_owned()];
     // Without a ref, the command lists the working tree.
     if !revisions.iter().all(|listed| listed.revision.working_tree) {
-        for listed in revisions {
-            let spec = shell_quoted(listed.revision.spec.as_ref());
+        let specs = || revisions.iter().map(|listed| listed.revision.spec.as_str());
+        for spec in specs() {
+            // `main...HEAD` lists `HEAD`, too.
+            if specs().any(|other| other.strip_suffix(spec).is_some_and(|start| start.ends_with("..."))) {
+                continue;
+            }
+            let spec = shell_quoted(spec.as_ref());
             if !words.contains(&spec) {
                 words.push(spec);
             }

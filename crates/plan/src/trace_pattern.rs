@@ -153,7 +153,7 @@ impl FromStr for TracePattern {
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
         let parts = split(text).ok_or_else(|| {
-            PatternError(format!("'{text}' has a '<' without its '>', or a '>' without its '<'"))
+            PatternError(format!("'{text}' has a bracket without its counterpart: one of < > ( ) [ ]"))
         })?;
         if parts.iter().any(|part| part.is_empty()) {
             return Err(PatternError(format!(
@@ -403,8 +403,9 @@ mod tests {
             ("forward", "write forward::** for all functions of that crate, or **::forward"),
             ("a::::b", "is not a pattern"),
             ("", "is not a pattern"),
-            ("<A as B::c", "without its '>'"),
-            ("a::b>::c", "without its '>'"),
+            ("<A as B::c", "without its counterpart"),
+            ("a::b>::c", "without its counterpart"),
+            ("a::b(", "without its counterpart"),
             ("< as B>::c", "is not <TYPE as TRAIT>"),
         ] {
             let error = text.parse::<TracePattern>().unwrap_err().to_string();

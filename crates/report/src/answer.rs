@@ -286,7 +286,12 @@ impl<'a> Answer<'a> {
             words.push(format!("--metric {}", quoted(metric)));
         }
         if !checkpoint.is_empty() {
-            words.push(format!("--checkpoint {}", quoted(checkpoint)));
+            words.push(if checkpoint.starts_with('-') {
+                // Behind a space, the dash would begin another flag.
+                quoted(&format!("--checkpoint={checkpoint}"))
+            } else {
+                format!("--checkpoint {}", quoted(checkpoint))
+            });
         }
         let is_of_metric =
             |threshold: &&String| threshold.split_once('=').is_some_and(|(of, _)| of == metric);

@@ -156,7 +156,8 @@ impl Toolchain {
     pub(crate) fn too_new_for(&self, revision: &Revision) -> Option<String> {
         let newer = self.minor()?;
         let of_its_time = (revision.time - FIRST_RELEASE).div_euclid(BETWEEN_RELEASES);
-        if self.pinned.is_some() || newer < of_its_time + A_YEAR {
+        // A notebook's repository has the time 0.
+        if self.pinned.is_some() || revision.time <= 0 || newer < of_its_time + A_YEAR {
             return None;
         }
         let (name, older) = (&revision.name, of_its_time.max(OLDEST));
@@ -287,6 +288,7 @@ mod tests {
         );
         assert!(hint("2021-08-27").unwrap().ends_with("--toolchain old:1.63"));
         assert_eq!(hint("2025-06-02"), None);
+        assert_eq!(hint("1970-01-01"), None, "a notebook's repository");
         assert_eq!(compiler(Some("stable")).too_new_for(&revision("2021-08-27")), None);
     }
 }
