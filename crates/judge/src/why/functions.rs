@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -28,6 +29,8 @@ pub struct FunctionLines {
     pub lines: Range<u32>,
     /// The type and the trait, if it is in an `impl` of one.
     pub of_trait: Option<TraitFunction>,
+    /// A hash of its type and its tokens: the same wherever it stands, and without its comments.
+    pub content: blake3::Hash,
 }
 
 /// A trait of a type's `#[derive(…)]`.
@@ -113,6 +116,8 @@ pub fn at(functions: &[FunctionLines], line: u32) -> Option<&FunctionLines> {
 #[derive(Default)]
 struct Finder {
     names: Vec<String>,
+    /// How many of the names are modules.
+    modules: usize,
     /// The type and the trait of the `impl` around it.
     of_impl: Option<(String, String)>,
     functions: Functions,
@@ -153,7 +158,9 @@ impl Finder {
         });
         self.names.push(name);
         let lines = lines(signature).start..lines(block).end;
-        self.functions.written.push(FunctionLines { name: self.names.join("::"), lines, of_trait });
+        let tokens = [signature.to_token_stream(), block.to_token_stream()].map(|of| of.to_string());
+        let content = blake3::hash([&self.names[self.modules..], &tokens].concat().join("\n").as_bytes());
+        self.functions.written.push(FunctionLines { name: self.names.join("::"), lines, of_trait, content });
         visit::visit_block(self, block);
         self.names.pop();
         self.of_impl = of_impl;
@@ -213,7 +220,11 @@ impl<'ast> Visit<'ast> for Finder {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let outer = self.modules;
+        // A module inside of a function is part of its name.
+        self.modules += usize::from(self.modules == self.names.len());
         self.inside(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
+        self.modules = outer;
     }
 
     fn visit_item_trait(&mut self, of: &'ast syn::ItemTrait) {
@@ -229,7 +240,7 @@ impl<'ast> Visit<'ast> for Finder {
     }
 
     fn visit_item_impl(&mut self, of: &'ast syn::ItemImpl) {
-        let text = |of: &dyn quote::ToTokens| of.to_token_stream().to_string().replace(' ', "");
+        let text = |of: &dyn ToTokens| of.to_token_stream().to_string().replace(' ', "");
         let own = text(&of.self_ty);
         let name = match &of.trait_ {
             Some((path, _)) => format!("<{own} as {}>", text(path)),

@@ -31,6 +31,8 @@ pub struct Changes {
     of_path: [BTreeMap<String, usize>; 2],
     /// The folders of which it is not known what changed.
     unknown: Vec<String>,
+    /// The contents of functions that have another module or file, and no other change.
+    moved: BTreeSet<[u8; 32]>,
 }
 
 /// The source files that differ between two revisions. A file is compared and parsed once, for all tests whose stacks
@@ -108,14 +110,48 @@ impl<'a> ChangedSources<'a> {
             }
             changes.files.push(Arc::clone(change.get_or_init(|| Arc::new(FileChange::new(file)))));
         }
+        changes.find_moved();
         changes
     }
 }
 
 impl Changes {
     /// No changes: one revision alone.
-    pub const NONE: Self =
-        Self { files: Vec::new(), of_path: [BTreeMap::new(), BTreeMap::new()], unknown: Vec::new() };
+    pub const NONE: Self = Self {
+        files: Vec::new(),
+        of_path: [BTreeMap::new(), BTreeMap::new()],
+        unknown: Vec::new(),
+        moved: BTreeSet::new(),
+    };
+
+    /// Finds functions that only one side has where they are, but the other side has elsewhere.
+    fn find_moved(&mut self) {
+        let mut counts: BTreeMap<[u8; 32], [usize; 2]> = BTreeMap::new();
+        for file in &self.files {
+            for side in SIDES.map(|side| side as usize) {
+                for function in file.functions[side].written.iter().filter(|one| !file.has(1 - side, one)) {
+                    counts.entry(*function.content.as_bytes()).or_default()[side] += 1;
+                }
+            }
+        }
+        // One that was also copied is in part new.
+        let moved = counts.into_iter().filter(|(_, [old, new])| old == new);
+        self.moved = moved.map(|(content, _)| content).collect();
+    }
+
+    /// Whether both sides have this function with the same tokens, whatever hunks touch its lines.
+    fn is_same(&self, file: &FileChange, side: Side, function: &FunctionLines) -> bool {
+        let named = |side: Side| {
+            let all = file.functions[side as usize].written.iter();
+            all.filter(|one| one.name == function.name).map(|one| one.content).collect::<Vec<_>>()
+        };
+        match [named(Side::Baseline), named(Side::Candidate)].each_ref().map(Vec::as_slice) {
+            [[old], [new]] => old == new,
+            // For example, one for each platform. It is not known which one is compiled.
+            [[_, ..], [_, ..]] => false,
+            _ => !file.has(1 - side as usize, function) && self.moved.contains(function.content.as_bytes()),
+        }
+    }
 
     fn file(&self, side: Side, path: &str) -> Option<&FileChange> {
         self.of_path[side as usize].get(path).map(|index| &*self.files[*index])
@@ -132,7 +168,13 @@ impl Changes {
         let file = self.file(side, path)?;
         let found = match file.derive(side, frame) {
             Some((derive, _)) => file.hunk_of_derive(side, derive, line),
-            None => file.hunk_at(side, line),
+            None => {
+                let function = functions::at(&file.functions[side as usize].written, line);
+                if function.is_some_and(|function| self.is_same(file, side, function)) {
+                    return None;
+                }
+                file.hunk_at(side, line, function)
+            }
         };
         Some(HunkAt { path: file.path()?.clone(), hunk: found?.clone() })
     }
@@ -259,9 +301,8 @@ impl FileChange {
             || function.of_trait.as_ref().is_some_and(|function| functions.have(function))
     }
 
-    fn hunk_at(&self, side: Side, line: u32) -> Option<&Hunk> {
+    fn hunk_at(&self, side: Side, line: u32, function: Option<&FunctionLines>) -> Option<&Hunk> {
         let own = |hunk: &&Hunk| hunk.lines_on(side).contains(&line);
-        let function = functions::at(&self.functions[side as usize].written, line);
         let touches = |hunk: &&Hunk| function.is_some_and(|function| hunk.touches(side, &function.lines));
         let is_same_statement = |hunk: &&Hunk| self.is_in_statement(side, hunk, line);
         let hunks = || self.code.iter().filter(touches);

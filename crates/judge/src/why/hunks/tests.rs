@@ -81,6 +81,48 @@ fn a_comment_changes_no_function() {
 }
 
 #[test]
+fn a_function_with_the_same_tokens_is_unchanged_wherever_it_stands() {
+    let helper = "fn helper(n: usize) -> u8 {\n    let v = f(n);\n    v\n}\n";
+    let other =
+        "fn other() -> u8 {\n    let x = 1;\n    x\n}\nfn third() -> u8 {\n    let y = 2;\n    y\n}\n";
+    let old = format!("{helper}{other}");
+    let hunks = |new: &str| {
+        let changes = changes(&old, new);
+        let line = new.lines().position(|line| line.contains("f(n)")).unwrap() + 1;
+        let at = |side, line: usize| changes.hunk(side, &frame(&format!("a::helper@src/lib.rs:{line}")));
+        [at(Side::Baseline, 2), at(Side::Candidate, line)].map(|hunk| hunk.is_some())
+    };
+    assert_eq!(hunks(&format!("{other}{helper}")), [false; 2], "it moved");
+    assert_eq!(hunks(&format!("mod inner {{\n    pub {helper}}}\n{other}")), [false; 2], "it is in a module");
+    assert_eq!(hunks(&old.replace("= f(n)", "=\n        f(n)")), [false; 2], "it is formatted");
+    assert_eq!(hunks(&old.replace("f(n);", "f(n); // room")), [false; 2], "it has a comment");
+    assert_eq!(hunks(&format!("{other}{}", helper.replace("f(n)", "1 + f(n)"))), [true; 2]);
+    assert_eq!(hunks(&old.replace("f(n);", "f(n); /// room")), [true; 2], "macros read documentation");
+    assert_eq!(hunks(&format!("mod inner {{\n{helper}}}\n{helper}")), [false, false], "another has its name");
+}
+
+#[test]
+fn a_function_that_moved_to_another_file_is_unchanged() {
+    let function = "fn f() {\n    x();\n    y();\n}\n";
+    let of = |function: &str| {
+        let files = [
+            changed(["src/a.rs"; 2], [Some(function), Some("fn g() {}\n")]),
+            changed(["", "src/b.rs"], [None, Some("fn f() {\n    x();\n    y();\n}\n")]),
+        ];
+        let changes = of_files(&files);
+        [(Side::Baseline, "a::f@src/a.rs:2"), (Side::Candidate, "a::f@src/b.rs:2")]
+            .map(|(side, at)| changes.hunk(side, &frame(at)).is_some())
+    };
+    assert_eq!(of(function), [false; 2]);
+    assert_eq!(of(&function.replace("y()", "z()")), [true; 2]);
+    assert_eq!(
+        of(&format!("{function}mod m {{ {function} }}")),
+        [true; 2],
+        "it is not known which one moved"
+    );
+}
+
+#[test]
 fn a_line_is_changed_if_its_function_is() {
     let changes = changes(OLD, NEW);
     let at = |line: u32| frame(&format!("a::f@src/lib.rs:{line}"));
