@@ -1,7 +1,9 @@
 //! The lines of each function in a source file, and of what the compiler derives.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -18,6 +20,8 @@ pub struct Functions {
     pub derived: Vec<Derive>,
     /// The lines of statements and of arms of `match`, outer ones before inner ones.
     statements: Vec<Range<u32>>,
+    /// The lines with more than comments; `None` if the text cannot be split into tokens.
+    pub(super) code: Option<BTreeSet<u32>>,
 }
 
 /// A function and its lines.
@@ -93,19 +97,39 @@ const DEEPEST: usize = 128;
 
 /// Returns the functions of a file; none if it cannot be parsed.
 pub fn functions(source: &str) -> Functions {
+    let Some(tokens) = tokens(source) else { return Functions::default() };
+    let mut finder = Finder::default();
+    let mut code = BTreeSet::new();
+    add_lines(&tokens, &mut code);
+    finder.functions.code = Some(code);
+    if generic_depth(&tokens) <= DEEPEST
+        && let Ok(file) = syn::parse2(tokens)
+    {
+        finder.visit_file(&file);
+    }
+    finder.functions
+}
+
+fn tokens(source: &str) -> Option<TokenStream> {
     if depth(source) > DEEPEST {
-        return Functions::default();
+        return None;
     }
     let text = source.strip_prefix('\u{feff}').unwrap_or(source);
     let is_shebang = text.starts_with("#!") && !text.starts_with("#![");
-    let code = if is_shebang { text.split_once('\n').map_or("", |(_, code)| code) } else { text };
-    if !code.parse().is_ok_and(|tokens| generic_depth(&tokens) <= DEEPEST) {
-        return Functions::default();
+    let start = if is_shebang { text.find('\n').unwrap_or(text.len()) } else { 0 };
+    text[start..].parse().ok()
+}
+
+/// Adds the lines of tokens. Documentation is a token: macros such as clap's read it.
+fn add_lines(tokens: &TokenStream, to: &mut BTreeSet<u32>) {
+    for token in tokens.clone() {
+        if let TokenTree::Group(group) = token {
+            to.extend([lines(&group.span_open()), lines(&group.span_close())].into_iter().flatten());
+            add_lines(&group.stream(), to);
+        } else {
+            to.extend(lines(&token));
+        }
     }
-    let Ok(file) = syn::parse_file(source) else { return Functions::default() };
-    let mut finder = Finder::default();
-    finder.visit_file(&file);
-    finder.functions
 }
 
 /// Returns the innermost function at a line.

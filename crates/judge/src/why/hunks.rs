@@ -255,17 +255,17 @@ impl FileChange {
     fn new(StoredFile { paths, texts, .. }: &StoredFile) -> Self {
         let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
         let texts = [0, 1].map(text);
+        let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
         let (hunks, code) = if let [Some(old), Some(new)] = texts {
             let lines = [old, new].map(|text| text.lines().collect());
             let hunks = hunks(&lines);
-            let code = hunks.iter().filter(|hunk| hunk.has_code(&lines)).cloned().collect();
+            let code = hunks.iter().filter(|hunk| hunk.has_code(&lines, &functions)).cloned().collect();
             (hunks, code)
         } else {
             // The file changed, and it cannot be said where.
             let all = vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }];
             (all.clone(), all)
         };
-        let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
         let mut change =
             Self { paths: paths.clone(), hunks, code, functions, replacements: [Vec::new(), Vec::new()] };
         change.replacements = SIDES.map(|side| change.only_on(side));
@@ -365,16 +365,15 @@ impl Hunk {
         }
     }
 
-    /// Whether a line on either side is more than a comment. Documentation counts: macros such as clap's read it.
-    fn has_code(&self, texts: &[Vec<&str>; 2]) -> bool {
-        let mut lines = SIDES.iter().flat_map(|side| {
+    /// Whether a line on either side is more than a comment.
+    fn has_code(&self, texts: &[Vec<&str>; 2], functions: &[Functions; 2]) -> bool {
+        SIDES.iter().any(|side| {
             let lines = self.lines_on(*side);
-            &texts[*side as usize][lines.start as usize - 1..lines.end as usize - 1]
-        });
-        lines.any(|line| {
-            let line = line.trim();
-            let is_documentation = line.starts_with("///") || line.starts_with("//!");
-            !line.is_empty() && (!line.starts_with("//") || is_documentation)
+            if let Some(code) = &functions[*side as usize].code {
+                return code.range(lines.clone()).next().is_some();
+            }
+            let mut texts = texts[*side as usize][lines.start as usize - 1..lines.end as usize - 1].iter();
+            texts.any(|line| !line.trim().is_empty() && !line.trim().starts_with("//"))
         })
     }
 

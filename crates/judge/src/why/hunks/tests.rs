@@ -78,6 +78,9 @@ fn a_comment_changes_no_function() {
     assert_eq!(hunk(4), None);
     assert!(hunk(9).is_some(), "macros read documentation");
     assert_eq!(changes.moved("src/lib.rs", 3).map(|moved| moved.line), Some(4));
+    let old = "fn f() {\n    a(1);\n    /* One\n       word. */\n    x();\n}\n";
+    let new = old.replace("a(1)", "a(2)").replace("word", "more word");
+    assert_eq!(named(old, &new, 5), "@@ -2 +2 @@", "a block comment is no code");
 }
 
 #[test]
