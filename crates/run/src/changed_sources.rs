@@ -88,7 +88,7 @@ fn with_texts(changed: Vec<ChangedFile>, laid: &[LaidFiles; 2], show: &Show<'_>)
         for side in 0..2 {
             let Some(path) = &paths[side] else { continue };
             let text = laid[side].get(Utf8Path::new(path)).cloned().or_else(|| show(side, path));
-            // Without a text, all of the file counts as changed.
+            // Without a text, it is not known what changed in the file.
             let text = text.filter(|text| text.len() <= LARGEST.min(left));
             texts[side] = text.and_then(|text| String::from_utf8(text).ok());
         }

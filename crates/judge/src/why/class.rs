@@ -194,7 +194,7 @@ impl Diff {
             dependency: self.versions.change(side, frame),
             replacements: self.changes().replacements(side, frame),
             names_lines: frame.names_lines(),
-            is_unknown: self.changes().is_unknown(frame),
+            is_unknown: self.changes().is_unknown(side, frame),
             kind: frame.kind(),
         }
     }

@@ -45,6 +45,8 @@ struct FileChange {
     hunks: Vec<Hunk>,
     /// The hunks that can change what the code does: not those of blank lines and comments alone.
     code: Vec<Hunk>,
+    /// Why it is not known which functions changed.
+    problem: Option<&'static str>,
     functions: [Functions; 2],
     /// The functions of traits that only one side has, by that side.
     replacements: [Vec<(TraitFunction, Replacement)>; 2],
@@ -87,10 +89,19 @@ impl<'a> ChangedSources<'a> {
 
     /// Says of which files that stacks are in it is not known what changed.
     pub(crate) fn problems(&self, used: &BTreeSet<&str>) -> Vec<String> {
-        let folders = self.0.iter().filter_map(|(file, _)| file.unknown_folder());
-        let folders = folders.filter(|folder| used.iter().any(|path| path.starts_with(folder)));
-        let reason = "the commits of this submodule are not here";
-        folders.map(|one| format!("it is not known what the diff changes in {one}: {reason}")).collect()
+        let problem = |(file, change): &(&StoredFile, OnceLock<Arc<FileChange>>)| {
+            if let Some(folder) = file.unknown_folder() {
+                let is_used = used.iter().any(|path| path.starts_with(folder));
+                return is_used.then(|| (folder.to_owned(), "the commits of this submodule are not here"));
+            }
+            let is_used = file.all_paths().into_iter().flatten().any(|path| used.contains(&**path));
+            let change = is_used.then(|| change.get_or_init(|| Arc::new(FileChange::new(file))))?;
+            Some((change.path()?.clone(), change.problem?))
+        };
+        let problems = self.0.iter().filter_map(problem);
+        problems
+            .map(|(path, why)| format!("it is not known what the diff changes in {path}: {why}"))
+            .collect()
     }
 
     /// Returns the changes of the files that stacks are in. `used` has their paths, for each side.
@@ -158,8 +169,11 @@ impl Changes {
     }
 
     /// Whether it is not known what changed in a frame's file.
-    pub(crate) fn is_unknown(&self, frame: &Frame) -> bool {
-        frame.checkout_path().is_some_and(|path| self.unknown.iter().any(|folder| path.starts_with(folder)))
+    pub(crate) fn is_unknown(&self, side: Side, frame: &Frame) -> bool {
+        frame.checkout_path().is_some_and(|path| {
+            self.unknown.iter().any(|folder| path.starts_with(folder))
+                || self.file(side, path).is_some_and(|file| file.problem.is_some())
+        })
     }
 
     /// Returns the hunk that has a frame's line, or else one in the function around it.
@@ -256,18 +270,24 @@ impl FileChange {
         let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
         let texts = [0, 1].map(text);
         let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
-        let (hunks, code) = if let [Some(old), Some(new)] = texts {
+        let (hunks, code, problem) = if let [Some(old), Some(new)] = texts {
             let lines = [old, new].map(|text| text.lines().collect());
             let hunks = hunks(&lines);
             let code = hunks.iter().filter(|hunk| hunk.has_code(&lines, &functions)).cloned().collect();
-            (hunks, code)
+            (hunks, code, None)
         } else {
             // The file changed, and it cannot be said where.
             let all = vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }];
-            (all.clone(), all)
+            (all, Vec::new(), Some("the file is too large to compare, a link, or no UTF-8 text"))
         };
-        let mut change =
-            Self { paths: paths.clone(), hunks, code, functions, replacements: [Vec::new(), Vec::new()] };
+        let mut change = Self {
+            paths: paths.clone(),
+            hunks,
+            code,
+            problem,
+            functions,
+            replacements: [Vec::new(), Vec::new()],
+        };
         change.replacements = SIDES.map(|side| change.only_on(side));
         change
     }

@@ -251,8 +251,19 @@ fn renamed_new_and_unreadable_files_have_hunks() {
     let moved = changes.moved("src/old.rs", 1).unwrap();
     assert_eq!((&*moved.path, moved.line), ("src/new.rs", 2));
     assert!(changes.is_only_here(Side::Candidate, &frame("a::n@src/added.rs:1")));
-    let unknown = changes.hunk(Side::Candidate, &frame("a::n@src/bin.rs:500"));
-    assert!(unknown.is_some(), "changed, but unknown where");
+    let unreadable = frame("a::n@src/bin.rs:500");
+    assert_eq!(changes.hunk(Side::Candidate, &unreadable), None, "it is not known what changed");
+    assert!(changes.is_unknown(Side::Candidate, &unreadable));
+    assert!(!changes.is_unknown(Side::Candidate, &frame("a::n@src/added.rs:1")));
+    assert!(!changes.moved("src/bin.rs", 500).unwrap().is_same);
+    let files = [changed(["src/bin.rs"; 2], [Some(""), None])];
+    let problems = ChangedSources::new(&files).problems(&BTreeSet::from(["src/bin.rs"]));
+    assert_eq!(
+        problems,
+        [
+            "it is not known what the diff changes in src/bin.rs: the file is too large to compare, a link, or no UTF-8 text"
+        ]
+    );
 }
 
 #[test]
