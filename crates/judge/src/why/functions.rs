@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -95,18 +95,31 @@ impl Functions {
 /// A source with deeper brackets is not parsed: the parser recurses.
 const DEEPEST: usize = 128;
 
-/// Returns the functions of a file; none if it cannot be parsed.
+/// Returns the functions of a file; none if it cannot be split into tokens.
 pub fn functions(source: &str) -> Functions {
-    let Some(tokens) = tokens(source) else { return Functions::default() };
-    let mut finder = Finder::default();
-    let mut code = BTreeSet::new();
-    add_lines(&tokens, &mut code);
-    finder.functions.code = Some(code);
-    if generic_depth(&tokens) <= DEEPEST
-        && let Ok(file) = syn::parse2(tokens)
-    {
-        finder.visit_file(&file);
+    parsed(source).unwrap_or_else(|| scanned(source))
+}
+
+/// Returns the functions of a file on both sides, with names of the same kind.
+pub(super) fn of_both(sources: [&str; 2]) -> [Functions; 2] {
+    match sources.map(parsed) {
+        [Some(old), Some(new)] => [old, new],
+        _ => sources.map(scanned),
     }
+}
+
+fn parsed(source: &str) -> Option<Functions> {
+    let tokens = tokens(source).filter(|tokens| generic_depth(tokens) <= DEEPEST)?;
+    let mut finder = Finder::of_tokens(&tokens);
+    finder.visit_file(&syn::parse2(tokens).ok()?);
+    Some(finder.functions)
+}
+
+/// Returns the functions of a file that the parser cannot read. For example, edition 2015 has parameters without a name.
+fn scanned(source: &str) -> Functions {
+    let Some(tokens) = tokens(source) else { return Functions::default() };
+    let mut finder = Finder::of_tokens(&tokens);
+    finder.scan(tokens);
     finder.functions
 }
 
@@ -171,6 +184,12 @@ fn last_name(path: &syn::Path) -> Option<String> {
 }
 
 impl Finder {
+    fn of_tokens(tokens: &TokenStream) -> Self {
+        let mut code = BTreeSet::new();
+        add_lines(tokens, &mut code);
+        Self { functions: Functions { code: Some(code), ..Functions::default() }, ..Self::default() }
+    }
+
     fn add(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let name = signature.ident.to_string();
         // A function inside of this one is not the trait's.
@@ -188,6 +207,51 @@ impl Finder {
         visit::visit_block(self, block);
         self.names.pop();
         self.of_impl = of_impl;
+    }
+
+    /// Finds functions by their tokens alone.
+    fn scan(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let word = |at: usize| match tokens.get(at) {
+            Some(TokenTree::Ident(word)) => word.to_string(),
+            _ => String::new(),
+        };
+        let ends = |token: &TokenTree| match token {
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            TokenTree::Punct(punct) => punct.as_char() == ';',
+            _ => false,
+        };
+        let mut index = 0;
+        while index < tokens.len() {
+            let start = index;
+            let is_item = match &*word(start) {
+                "impl" => true,
+                "fn" | "mod" | "trait" => !word(start + 1).is_empty(),
+                _ => false,
+            };
+            if is_item {
+                index += tokens[start..].iter().position(ends).unwrap_or_default();
+            }
+            if let TokenTree::Group(group) = &tokens[index] {
+                let text = |tokens: &[TokenTree]| tokens.iter().map(ToString::to_string).collect::<String>();
+                match &*word(start) {
+                    "impl" if is_item => self.names.push(text(&tokens[start + 1..index])),
+                    _ if is_item => self.names.push(word(start + 1)),
+                    _ => {}
+                }
+                if is_item && word(start) == "fn" {
+                    self.functions.written.push(FunctionLines {
+                        name: self.names.join("::"),
+                        lines: lines(&tokens[start]).start..lines(group).end,
+                        of_trait: None,
+                        content: blake3::hash(text(&tokens[start..=index]).as_bytes()),
+                    });
+                }
+                self.scan(group.stream());
+                self.names.truncate(self.names.len() - usize::from(is_item));
+            }
+            index += 1;
+        }
     }
 
     fn add_derived(&mut self, name: &syn::Ident, attributes: &[syn::Attribute], item: Range<u32>) {
@@ -378,7 +442,32 @@ fn f() {
     }
 
     #[test]
-    fn what_cannot_be_parsed_has_no_functions() {
+    fn a_file_that_cannot_be_parsed_has_the_functions_of_its_tokens() {
+        let source = "\
+pub trait Anon { fn size(&self, u8) -> usize; }
+pub fn first() -> Vec<u8> {
+    let f: fn(u8) = g;
+}
+mod m {
+    impl<T> Anon for A<T> {
+        fn size(&self, u8) -> usize { fn g() {} 1 }
+    }
+}
+";
+        let found = functions(source).written;
+        let shown: Vec<(&str, Range<u32>)> =
+            found.iter().map(|one| (one.name.as_str(), one.lines.clone())).collect();
+        assert_eq!(
+            shown,
+            [("first", 2..5), ("m::<T>AnonforA<T>::size", 7..8), ("m::<T>AnonforA<T>::size::g", 7..8)]
+        );
+        let other = functions(&source.replace("= g", "= /* h */ g"));
+        assert_eq!(found[0].content, other.written[0].content);
+        assert_ne!(found[0].content, functions(&source.replace("= g", "= h")).written[0].content);
+    }
+
+    #[test]
+    fn what_cannot_be_split_into_tokens_has_no_functions() {
         assert_eq!(functions("fn f( {"), Functions::default());
         let deep = format!("fn f() {{ {}0{} }}", "(".repeat(50_000), ")".repeat(50_000));
         assert_eq!(functions(&deep), Functions::default());

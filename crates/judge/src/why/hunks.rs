@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use camino::Utf8Path;
 use similar::{Algorithm, DiffTag};
 
 use crate::why::frame::Frame;
@@ -173,6 +174,7 @@ impl Changes {
         frame.checkout_path().is_some_and(|path| {
             self.unknown.iter().any(|folder| path.starts_with(folder))
                 || self.file(side, path).is_some_and(|file| file.problem.is_some())
+                    && self.hunk(side, frame).is_none()
         })
     }
 
@@ -269,12 +271,18 @@ impl FileChange {
     fn new(StoredFile { paths, texts, .. }: &StoredFile) -> Self {
         let text = |side: usize| if paths[side].is_some() { texts[side].as_deref() } else { Some("") };
         let texts = [0, 1].map(text);
-        let functions = texts.map(|text| functions::functions(text.unwrap_or_default()));
+        let functions = functions::of_both(texts.map(Option::unwrap_or_default));
         let (hunks, code, problem) = if let [Some(old), Some(new)] = texts {
             let lines = [old, new].map(|text| text.lines().collect());
             let hunks = hunks(&lines);
             let code = hunks.iter().filter(|hunk| hunk.has_code(&lines, &functions)).cloned().collect();
-            (hunks, code, None)
+            let is_rust = paths.iter().flatten().all(|path| Utf8Path::new(path).extension() == Some("rs"));
+            let is_unclear = is_rust && functions.iter().any(|one| one.code.is_none());
+            (
+                hunks,
+                code,
+                is_unclear.then_some("the file is no valid Rust, or its brackets are nested too deep"),
+            )
         } else {
             // The file changed, and it cannot be said where.
             let all = vec![Hunk { old: 1..u32::MAX, new: 1..u32::MAX }];

@@ -267,6 +267,22 @@ fn renamed_new_and_unreadable_files_have_hunks() {
 }
 
 #[test]
+fn a_function_is_found_in_a_file_that_cannot_be_parsed() {
+    let old = "trait A { fn size(&self, u8); }\nfn f() {\n    a(1);\n    x();\n}\nfn g() {\n    x();\n}\n";
+    let new = old.replace("a(1)", "a(2)");
+    assert_eq!([named(old, &new, 4), named(old, &new, 7)], ["@@ -3 +3 @@", ""]);
+    let method = "impl B {\n    fn h() {\n        a(1);\n    }\n}\n";
+    let one_side =
+        changes(&format!("{method}{}", &old[32..]), &format!("{}{old}", method.replace("(1)", "(2)")));
+    assert!(!one_side.is_only_here(Side::Baseline, &frame("a::B::h@src/lib.rs:3")));
+    let at = |line: u32| frame(&format!("a::f@src/lib.rs:{line}"));
+    let deep = format!("const D: u8 = {}1{};\n{old}", "(".repeat(200), ")".repeat(200));
+    let changes = changes(&deep, &deep.replace("a(1)", "a(2)"));
+    assert!(changes.hunk(Side::Baseline, &at(4)).is_some(), "the line itself is changed");
+    assert!(!changes.is_unknown(Side::Baseline, &at(4)) && changes.is_unknown(Side::Baseline, &at(5)));
+}
+
+#[test]
 fn a_file_is_compared_once_and_only_if_stacks_are_in_it() {
     let files =
         ["src/used.rs", "src/unused.rs"].map(|path| changed([path; 2], [Some(""), Some("fn n() {}")]));
