@@ -8,7 +8,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::why::function_path::TraitFunction;
+use crate::why::function_path::{TraitFunction, in_module, normalised, without_closures};
 use memprof_support::nesting::{depth, generic_depth};
 
 /// The functions of a source file.
@@ -18,6 +18,8 @@ pub struct Functions {
     pub written: Vec<FunctionLines>,
     /// Functions that the compiler derives.
     pub derived: Vec<Derive>,
+    /// What calls of macros may make, outside of functions: each name in `make!(name, 1);`, with the lines of the call.
+    made: Vec<FunctionLines>,
     /// The lines of statements and of arms of `match`, outer ones before inner ones.
     statements: Vec<Range<u32>>,
     /// The lines with more than comments; `None` if the text cannot be split into tokens.
@@ -85,6 +87,32 @@ impl Functions {
         self.statements.iter().rfind(|lines| lines.contains(&line))
     }
 
+    /// Returns what may be a function of which only the name is known: its code is in the lines of a macro.
+    pub(super) fn named(&self, path: &str) -> Vec<&FunctionLines> {
+        let path = normalised(path);
+        let path = without_closures(&path);
+        let own = in_module(path);
+        let has_name = |one: &&FunctionLines| in_module(&normalised(&one.name)) == own;
+        let mut found: Vec<&FunctionLines> = self.written.iter().filter(has_name).collect();
+        let is_whole = |one: &&FunctionLines| path.ends_with(&*format!("::{}", normalised(&one.name)));
+        if found.len() > 1 && found.iter().any(is_whole) {
+            found.retain(is_whole);
+        }
+        if found.is_empty() {
+            // The call may name the function or its type.
+            let is_part = |one: &&FunctionLines| own.split("::").any(|part| part == one.name);
+            found.extend(self.made.iter().filter(is_part));
+        }
+        found
+    }
+
+    /// Returns the functions with this name, or else the calls of macros that may make one.
+    pub(super) fn with_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a FunctionLines> {
+        let is_written = self.written.iter().any(|one| one.name == name);
+        let all = if is_written { &self.written } else { &self.made };
+        all.iter().filter(move |one| one.name == name)
+    }
+
     /// Whether the file has this function of a trait, written or derived.
     pub fn have(&self, function: &TraitFunction) -> bool {
         self.written.iter().any(|own| own.of_trait.as_ref() == Some(function))
@@ -141,6 +169,16 @@ fn add_lines(tokens: &TokenStream, to: &mut BTreeSet<u32>) {
             add_lines(&group.stream(), to);
         } else {
             to.extend(lines(&token));
+        }
+    }
+}
+
+fn add_names(tokens: &TokenStream, to: &mut BTreeSet<String>) {
+    for token in tokens.clone() {
+        match token {
+            TokenTree::Group(group) => add_names(&group.stream(), to),
+            TokenTree::Ident(name) => _ = to.insert(name.to_string()),
+            _ => {}
         }
     }
 }
@@ -293,6 +331,23 @@ impl<'ast> Visit<'ast> for Finder {
         if let Some(block) = &function.default {
             self.add(&function.sig, block);
         }
+    }
+
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        let mut names = BTreeSet::new();
+        add_names(&item.mac.tokens, &mut names);
+        // The definition of a macro makes nothing. A function that is written in a call may be one of many there.
+        if item.ident.is_some() || names.contains("fn") {
+            return;
+        }
+        let content = blake3::hash(item.mac.to_token_stream().to_string().as_bytes());
+        let lines = lines(item);
+        self.functions.made.extend(names.into_iter().map(|name| FunctionLines {
+            name,
+            lines: lines.clone(),
+            of_trait: None,
+            content,
+        }));
     }
 
     fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {

@@ -154,8 +154,7 @@ impl Changes {
     /// Whether both sides have this function with the same tokens, whatever hunks touch its lines.
     fn is_same(&self, file: &FileChange, side: Side, function: &FunctionLines) -> bool {
         let named = |side: Side| {
-            let all = file.functions[side as usize].written.iter();
-            all.filter(|one| one.name == function.name).map(|one| one.content).collect::<Vec<_>>()
+            file.functions[side as usize].with_name(&function.name).map(|one| one.content).collect::<Vec<_>>()
         };
         match [named(Side::Baseline), named(Side::Candidate)].each_ref().map(Vec::as_slice) {
             [[old], [new]] => old == new,
@@ -184,13 +183,17 @@ impl Changes {
         let file = self.file(side, path)?;
         let found = match file.derive(side, frame) {
             Some((derive, _)) => file.hunk_of_derive(side, derive, line),
-            None => {
-                let function = functions::at(&file.functions[side as usize].written, line);
-                if function.is_some_and(|function| self.is_same(file, side, function)) {
-                    return None;
+            None => match functions::at(&file.functions[side as usize].written, line) {
+                Some(function) if self.is_same(file, side, function) => None,
+                Some(function) => file.hunk_at(side, line, Some(function)),
+                None => {
+                    let mut changed = file.named(side, frame).into_iter();
+                    let hunk = changed.find(|one| !self.is_same(file, side, one)).and_then(|function| {
+                        file.code.iter().find(|hunk| hunk.touches(side, &function.lines))
+                    });
+                    file.hunk_at(side, line, None).or(hunk)
                 }
-                file.hunk_at(side, line, function)
-            }
+            },
         };
         Some(HunkAt { path: file.path()?.clone(), hunk: found?.clone() })
     }
@@ -203,10 +206,12 @@ impl Changes {
         if let Some((_, function)) = file.derive(side, frame) {
             return !file.functions[other].have(&function);
         }
-        match functions::at(&file.functions[side as usize].written, line) {
-            Some(function) => !file.has(other, function),
-            None => file.paths[other].is_none(),
+        if let Some(function) = functions::at(&file.functions[side as usize].written, line) {
+            return !file.has(other, function);
         }
+        let named = file.named(side, frame);
+        let is_only_here = !named.is_empty() && named.iter().all(|one| !file.has(other, one));
+        is_only_here || file.paths[other].is_none()
     }
 
     /// Returns the functions that types have on the other side alone, in place of the one that a
@@ -325,8 +330,12 @@ impl FileChange {
     /// Whether a side has a function of the other one.
     fn has(&self, side: usize, function: &FunctionLines) -> bool {
         let functions = &self.functions[side];
-        functions.written.iter().any(|one| one.name == function.name)
+        functions.with_name(&function.name).next().is_some()
             || function.of_trait.as_ref().is_some_and(|function| functions.have(function))
+    }
+
+    fn named(&self, side: Side, frame: &Frame) -> Vec<&FunctionLines> {
+        frame.function.as_deref().map(|path| self.functions[side as usize].named(path)).unwrap_or_default()
     }
 
     fn hunk_at(&self, side: Side, line: u32, function: Option<&FunctionLines>) -> Option<&Hunk> {

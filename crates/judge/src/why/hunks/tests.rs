@@ -99,6 +99,7 @@ fn a_function_with_the_same_tokens_is_unchanged_wherever_it_stands() {
     assert_eq!(hunks(&format!("mod inner {{\n    pub {helper}}}\n{other}")), [false; 2], "it is in a module");
     assert_eq!(hunks(&old.replace("= f(n)", "=\n        f(n)")), [false; 2], "it is formatted");
     assert_eq!(hunks(&old.replace("f(n);", "f(n); // room")), [false; 2], "it has a comment");
+    assert_eq!(hunks(&format!("call!(helper);\n{other}{helper}")), [false; 2], "a macro names it");
     assert_eq!(hunks(&format!("{other}{}", helper.replace("f(n)", "1 + f(n)"))), [true; 2]);
     assert_eq!(hunks(&old.replace("f(n);", "f(n); /// room")), [true; 2], "macros read documentation");
     assert_eq!(hunks(&format!("mod inner {{\n{helper}}}\n{helper}")), [false, false], "another has its name");
@@ -264,6 +265,41 @@ fn renamed_new_and_unreadable_files_have_hunks() {
             "it is not known what the diff changes in src/bin.rs: the file is too large to compare, a link, or no UTF-8 text"
         ]
     );
+}
+
+#[test]
+fn a_function_is_found_by_its_name_if_its_line_is_in_a_macro() {
+    let old = "\
+macro_rules! grow {
+    ($n:expr) => { vec![7; $n] };
+}
+fn large() {
+    grow!(1)
+}
+mod m { fn small() {
+    grow!(3)
+} }
+make!(
+    made, 1);
+make!(other, T, 3);
+";
+    let hunk = |old: &str, new: &str, function: &str| {
+        let frame = frame(&format!("{function}@src/lib.rs:2"));
+        let found = changes(old, new).hunk(Side::Candidate, &frame);
+        found.map(|found| found.hunk.to_string()).unwrap_or_default()
+    };
+    let new = old.replace("(1)", "(2)").replace(", 1)", ", 2)");
+    let of = |function: &str| hunk(old, &new, function);
+    assert_eq!([of("a::large"), of("a::large::{closure#0}")], ["@@ -5 +5 @@"; 2]);
+    assert_eq!([of("a::m::small"), of("a::other"), of("a::T::new"), of("a::gone")], [""; 4]);
+    assert_eq!(of("a::made"), "@@ -11 +11 @@");
+    assert_eq!(hunk(old, &old.replace("T, 3", "T, 4"), "<a::T as a::Tr>::new"), "@@ -12 +12 @@");
+    assert_eq!(hunk(old, &old.replace("vec![7", "vec![8"), "a::large"), "@@ -2 +2 @@", "the macro changed");
+    let only_here = |function: &str| {
+        let changes = changes(&old.replace("large", "huge"), old);
+        changes.is_only_here(Side::Candidate, &frame(&format!("{function}@src/lib.rs:2")))
+    };
+    assert!(only_here("a::large") && !only_here("a::m::small") && !only_here("a::made"));
 }
 
 #[test]
