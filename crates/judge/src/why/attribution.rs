@@ -112,7 +112,7 @@ impl<'a> Attribution<'a> {
         let stacks = self.sides.map(|side| side.stacks);
         let nodes = |side: usize| sides[side].iter().flat_map(|side| side.figures.of_node.keys());
         let mut pairs = self.matching.pairs(nodes(0), nodes(1));
-        pair_leftovers(&mut pairs, &self.matching, stacks, self.diff.changes());
+        pair_leftovers(&mut pairs, &self.matching, stacks, self.diff.changes.as_ref());
         let measure = Measure::of_metric(&question.metric).map(|(_, measure)| measure);
         let at = [0, 1].map(|side| {
             self.sides[side].interval(&question.metric, question.checkpoints[side].as_ref()?).ok()

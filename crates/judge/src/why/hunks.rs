@@ -214,6 +214,21 @@ impl Changes {
         is_only_here || file.paths[other].is_none()
     }
 
+    /// Returns the file and the name in it of a frame's function, if the sources of both sides have it. The name is
+    /// empty if the file does not differ.
+    pub(crate) fn source_on_both(&self, side: Side, frame: &Frame) -> Option<String> {
+        let (path, line) = frame.checkout_path().zip(frame.line).filter(|_| !self.is_unknown(frame))?;
+        let Some(file) = self.file(side, path) else { return Some(path.to_owned()) };
+        let other = 1 - side as usize;
+        let name = if let Some((derive, function)) = file.derive(side, frame) {
+            Some(&derive.of_type).filter(|_| file.functions[other].have(&function))
+        } else {
+            let function = functions::at(&file.functions[side as usize].written, line);
+            function.filter(|function| file.has(other, function)).map(|function| &function.name)
+        };
+        Some(format!("{} {}", file.path()?, name?))
+    }
+
     /// Returns the functions that types have on the other side alone, in place of the one that a
     /// trait provides in this frame.
     pub fn replacements(&self, side: Side, frame: &Frame) -> Vec<Replacement> {

@@ -12,7 +12,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::why::frame::Frame;
 use crate::why::function_path::{in_module, own_part, readable};
-use crate::why::hunks::{Changes, Side};
+use crate::why::hunks::{Changes, SIDES, Side};
 use crate::why::stacks::Stacks;
 
 /// At most this many frames in a row are skipped.
@@ -224,28 +224,25 @@ impl Matcher<'_> {
     }
 }
 
-/// Pairs stacks that only one side has, from the closest likeness to the farthest.
+/// Pairs stacks that only one side has, from the closest likeness to the farthest. `changes` are `None` if they are not
+/// known.
 pub(crate) fn pair_leftovers(
     pairs: &mut Vec<[Option<u32>; 2]>,
     matching: &Matching,
     stacks: [&Stacks; 2],
-    changes: &Changes,
+    changes: Option<&Changes>,
 ) {
-    let mut keys = Keys::new(stacks, &matching.is_only_here);
-    for likeness in [
-        Likeness::Line,
-        Likeness::Function,
-        Likeness::Moved(Part::InModule),
-        Likeness::Name,
-        Likeness::Moved(Part::Name),
-    ] {
-        pair_alike(pairs, &mut keys, changes, likeness);
+    let mut keys = Keys::new(stacks, &matching.is_only_here, changes);
+    for likeness in
+        [Likeness::Line, Likeness::Function, Likeness::Moved(Part::InModule), Likeness::Moved(Part::Name)]
+    {
+        pair_alike(pairs, &mut keys, likeness);
     }
 }
 
 /// Pairs stacks that only one side has, if their site is the same function and line.
 pub(super) fn pair_lines(pairs: &mut Vec<[Option<u32>; 2]>, stacks: [&Stacks; 2], changes: &Changes) {
-    pair_alike(pairs, &mut Keys::new(stacks, &[Vec::new(), Vec::new()]), changes, Likeness::Line);
+    pair_alike(pairs, &mut Keys::new(stacks, &[Vec::new(), Vec::new()], Some(changes)), Likeness::Line);
 }
 
 /// What two stacks have in common that are taken for one site.
@@ -256,10 +253,8 @@ enum Likeness {
     /// The functions from the outermost one to the site: their lines were replaced, or what is inside
     /// of the site.
     Function,
-    /// The same, but functions that one side lacks have only this part in common: several of them moved.
+    /// The same, but functions that one side lacks have only this part in common: they moved, or became methods.
     Moved(Part),
-    /// The callers, and the last part of the function's name: it moved, or became a method.
-    Name,
 }
 
 /// What of a function's path is compared.
@@ -276,6 +271,7 @@ struct Keys<'a> {
     stacks: [&'a Stacks; 2],
     /// As in [`Matching`].
     is_only_here: &'a [Vec<bool>; 2],
+    changes: Option<&'a Changes>,
     texts: Texts,
     /// By side, the part and the frame's position.
     known: [FxHashMap<(Part, usize), usize>; 2],
@@ -284,9 +280,9 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn new(stacks: [&'a Stacks; 2], is_only_here: &'a [Vec<bool>; 2]) -> Self {
-        let texts = Texts::default();
-        Self { stacks, is_only_here, texts, known: Default::default(), shown: Default::default() }
+    fn new(stacks: [&'a Stacks; 2], is_only_here: &'a [Vec<bool>; 2], changes: Option<&'a Changes>) -> Self {
+        let (texts, known, shown) = Default::default();
+        Self { stacks, is_only_here, changes, texts, known, shown }
     }
 
     fn shown(&mut self, side: usize, node: u32) -> Option<usize> {
@@ -297,24 +293,30 @@ impl<'a> Keys<'a> {
     fn number(&mut self, side: usize, node: u32, part: Part) -> usize {
         let stacks = self.stacks[side];
         let key = || {
-            let path = stacks.frame(node).key();
+            let frame = stacks.frame(node);
+            let path = frame.key();
+            let source = || self.changes?.source_on_both(SIDES[side], frame);
             self.texts.number(match part {
                 Part::Path => path,
-                Part::InModule => in_module(&path),
-                Part::Name => own_part(&path).to_owned(),
+                // Another implementation has the same name, and is no function that moved.
+                Part::InModule | Part::Name => match source() {
+                    Some(source) => format!("{source} {}", in_module(&path)),
+                    None if part == Part::InModule => in_module(&path),
+                    None => own_part(&path).to_owned(),
+                },
             })
         };
         *self.known[side].entry((part, stacks.position(node))).or_insert_with(key)
     }
 
-    /// Returns the number of a part of the function if the other side lacks it, or else of its whole path.
+    /// Returns the number of a part of the function if no stack of the other side has it, or else of its whole path.
     fn moved(&mut self, side: usize, node: u32, part: Part) -> usize {
         let is_only_here = self.is_only_here[side][self.stacks[side].position(node)];
         self.number(side, node, if is_only_here { part } else { Part::Path })
     }
 
     /// Returns numbers that alike stacks share. `at` is the position of the frame that names the site.
-    fn of(&mut self, side: usize, node: u32, at: usize, likeness: Likeness, changes: &Changes) -> Vec<usize> {
+    fn of(&mut self, side: usize, node: u32, at: usize, likeness: Likeness) -> Vec<usize> {
         let stacks = self.stacks[side];
         let mut nodes = stacks.chain(node).skip(at);
         match likeness {
@@ -322,7 +324,9 @@ impl<'a> Keys<'a> {
                 let Some(named) = nodes.next() else { return Vec::new() };
                 let frame = stacks.frame(named);
                 let line = match (frame.checkout_path(), frame.line) {
-                    (Some(path), Some(line)) if side == 0 => changes
+                    (Some(path), Some(line)) if side == 0 => self
+                        .changes
+                        .unwrap_or(&Changes::NONE)
                         .moved(path, line)
                         .map_or_else(|| path.to_owned(), |moved| format!("{}:{}", moved.path, moved.line)),
                     (Some(path), Some(line)) => format!("{path}:{line}"),
@@ -332,18 +336,12 @@ impl<'a> Keys<'a> {
             }
             Likeness::Function => nodes.map(|node| self.number(side, node, Part::Path)).collect(),
             Likeness::Moved(part) => nodes.map(|node| self.moved(side, node, part)).collect(),
-            Likeness::Name => {
-                let Some(named) = nodes.next() else { return Vec::new() };
-                let first = self.number(side, named, Part::Name);
-                let callers = nodes.map(|node| self.number(side, node, Part::Path));
-                [first].into_iter().chain(callers).collect()
-            }
         }
     }
 }
 
 /// Pairs stacks that are alike, if each side has as many of them.
-fn pair_alike(pairs: &mut Vec<[Option<u32>; 2]>, keys: &mut Keys<'_>, changes: &Changes, likeness: Likeness) {
+fn pair_alike(pairs: &mut Vec<[Option<u32>; 2]>, keys: &mut Keys<'_>, likeness: Likeness) {
     let mut lonely: FxHashMap<Vec<usize>, [Vec<usize>; 2]> = FxHashMap::default();
     for (index, pair) in pairs.iter().enumerate() {
         let (side, node) = match pair {
@@ -352,7 +350,7 @@ fn pair_alike(pairs: &mut Vec<[Option<u32>; 2]>, keys: &mut Keys<'_>, changes: &
             _ => continue,
         };
         let Some(at) = keys.shown(side, node) else { continue };
-        lonely.entry(keys.of(side, node, at, likeness, changes)).or_default()[side].push(index);
+        lonely.entry(keys.of(side, node, at, likeness)).or_default()[side].push(index);
     }
     let mut gone = FxHashSet::default();
     for [old, new] in lonely.into_values().filter(|[old, new]| old.len() == new.len()) {
@@ -379,7 +377,7 @@ mod tests {
     use crate::why::stacks::tests::stacks;
 
     /// Says which sites match, by their positions.
-    fn matched(old: &[&[&str]], new: &[&[&str]], changes: &Changes) -> Vec<[Option<usize>; 2]> {
+    fn matched(old: &[&[&str]], new: &[&[&str]], changes: Option<&Changes>) -> Vec<[Option<usize>; 2]> {
         let sides = [stacks(old), stacks(new)];
         let one = |side: usize, number: u32| {
             sides[side]
@@ -390,7 +388,7 @@ mod tests {
             numbers.map(|number| *one(side, number).of_node.keys().next().unwrap()).collect()
         };
         let nodes = [nodes(0, old.len()), nodes(1, new.len())];
-        let matching = Matching::new(&sides[0], &sides[1], changes);
+        let matching = Matching::new(&sides[0], &sides[1], changes.unwrap_or(&Changes::NONE));
         let mut pairs = matching.pairs(nodes[0].iter(), nodes[1].iter());
         pair_leftovers(&mut pairs, &matching, [&sides[0], &sides[1]], changes);
         let mut found: Vec<[Option<usize>; 2]> = pairs
@@ -411,7 +409,10 @@ mod tests {
         let changes = changes("a\nb\nc\n", "new\na\nb\nc\n");
         let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["a::f@src/lib.rs:4"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:1"]];
-        assert_eq!(matched(old, new, &changes), [[None, Some(2)], [Some(0), Some(1)], [Some(1), Some(0)],]);
+        assert_eq!(
+            matched(old, new, Some(&changes)),
+            [[None, Some(2)], [Some(0), Some(1)], [Some(1), Some(0)],]
+        );
     }
 
     #[test]
@@ -419,7 +420,10 @@ mod tests {
         let changes = changes("a\nx\ny\nb\n", "a\nx2\ny2\nz2\nb\n");
         let old: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["a::f@src/lib.rs:2"], &["a::f@src/lib.rs:3"], &["a::f@src/lib.rs:4"]];
-        assert_eq!(matched(old, new, &changes), [[None, Some(2)], [Some(0), Some(0)], [Some(1), Some(1)],]);
+        assert_eq!(
+            matched(old, new, Some(&changes)),
+            [[None, Some(2)], [Some(0), Some(0)], [Some(1), Some(1)],]
+        );
     }
 
     #[test]
@@ -431,14 +435,14 @@ mod tests {
             "a::f<u16>::{closure#1}@src/lib.rs:3",
             "b::g@b-1.1.0/src/lib.rs:9",
         ]];
-        assert_eq!(matched(old, new, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, new, None), [BOTH]);
     }
 
     #[test]
     fn equal_functions_come_before_those_with_other_arguments() {
         let old: &[&[&str]] = &[&["core::f<u8>"], &["core::f<u16>"]];
         let new: &[&[&str]] = &[&["core::f<u16>"], &["core::f<u32>"]];
-        assert_eq!(matched(old, new, &Changes::default()), [[Some(0), Some(1)], [Some(1), Some(0)]]);
+        assert_eq!(matched(old, new, None), [[Some(0), Some(1)], [Some(1), Some(0)]]);
     }
 
     #[test]
@@ -446,28 +450,28 @@ mod tests {
         let inlined: &[&[&str]] =
             &[&["a::t@src/lib.rs:1", "core::iter::map", "core::iter::fold", "a::f@src/lib.rs:3"]];
         let called: &[&[&str]] = &[&["a::t@src/lib.rs:1", "core::iter::fold", "a::f@src/lib.rs:3"]];
-        assert_eq!(matched(inlined, called, &Changes::default()), [BOTH]);
-        assert_eq!(matched(called, inlined, &Changes::default()), [BOTH]);
+        assert_eq!(matched(inlined, called, None), [BOTH]);
+        assert_eq!(matched(called, inlined, None), [BOTH]);
     }
 
     #[test]
     fn what_a_function_does_inside_may_be_replaced_and_its_name_may_move() {
         let old: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "core::clone"]];
         let replaced: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:9", "core::reserve"]];
-        assert_eq!(matched(old, replaced, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, replaced, None), [BOTH]);
         let moved: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::f@src/lib.rs:20", "core::reserve"]];
-        assert_eq!(matched(old, moved, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, moved, None), [BOTH]);
         let other: &[&[&str]] = &[&["a::u@src/lib.rs:30", "a::g@src/lib.rs:20", "core::reserve"]];
-        assert_eq!(matched(old, other, &Changes::default()), [[None, Some(0)], [Some(0), None]]);
+        assert_eq!(matched(old, other, None), [[None, Some(0)], [Some(0), None]]);
     }
 
     #[test]
     fn functions_that_call_each_other_may_move() {
         let old: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::f@src/lib.rs:3", "a::g@src/lib.rs:7"]];
         let moved: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::m::f@src/m.rs:3", "a::m::g@src/m.rs:7"]];
-        assert_eq!(matched(old, moved, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, moved, None), [BOTH]);
         let methods: &[&[&str]] = &[&["a::t@src/lib.rs:1", "a::R::f@src/m.rs:3", "a::R::g@src/m.rs:7"]];
-        assert_eq!(matched(old, methods, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, methods, None), [BOTH]);
     }
 
     #[test]
@@ -479,9 +483,9 @@ mod tests {
         ];
         let r: &[&str] = &[t, "a::m::R::f@src/m.rs:3", "a::m::R::g@src/m.rs:7"];
         let s: &[&str] = &[t, "a::m::S::f@src/m.rs:3", "a::m::S::g@src/m.rs:7"];
-        let crossed = matched(old, &[s, r], &Changes::default());
+        let crossed = matched(old, &[s, r], None);
         assert_eq!(crossed, [[Some(0), Some(1)], [Some(1), Some(0)]]);
-        let one_is_gone = matched(old, &[s], &Changes::default());
+        let one_is_gone = matched(old, &[s], None);
         assert_eq!(one_is_gone, [[Some(0), None], [Some(1), Some(0)]]);
     }
 
@@ -496,16 +500,39 @@ mod tests {
             &["a::t@src/lib.rs:1", "a::R::f@src/lib.rs:3", "a::R::g@src/lib.rs:8"],
         ];
         let expected = [[None, Some(1)], [Some(0), Some(0)], [Some(1), None]];
-        assert_eq!(matched(old, new, &Changes::default()), expected);
+        assert_eq!(matched(old, new, None), expected);
+    }
+
+    #[test]
+    fn another_implementation_is_no_moved_function() {
+        let t = "a::t@src/other.rs:1";
+        let old: &[&[&str]] = &[&[t, "<a::Old as a::Mk>::mk@src/old.rs:3"]];
+        let new: &[&[&str]] = &[&[t, "<a::New as a::Mk>::mk@src/new.rs:5"]];
+        let apart = [[None, Some(0)], [Some(0), None]];
+        assert_eq!(matched(old, new, None), [BOTH], "what the sources have is not known");
+        assert_eq!(matched(old, new, Some(&Changes::NONE)), apart);
+        // Both in the file that differs.
+        let text =
+            "struct A;\nimpl Mk for A {\n    fn mk() {}\n}\nstruct B;\nimpl Mk for B {\n    fn mk() {}\n}\n";
+        let known = changes(text, &format!("{text}struct C;\n"));
+        let old: &[&[&str]] = &[&[t, "<a::A as a::Mk>::mk@src/lib.rs:3"]];
+        let new: &[&[&str]] = &[&[t, "<a::B as a::Mk>::mk@src/lib.rs:7"]];
+        assert_eq!(matched(old, new, Some(&known)), apart);
+        // The same function of a crate with another name, and one that the diff moved to another type.
+        let renamed: &[&[&str]] = &[&[t, "<b::A as b::Mk>::mk@src/lib.rs:3"]];
+        assert_eq!(matched(old, renamed, Some(&known)), [BOTH]);
+        let moved = changes(text, &text.replace('A', "D"));
+        let new: &[&[&str]] = &[&[t, "<a::D as a::Mk>::mk@src/lib.rs:3"]];
+        assert_eq!(matched(old, new, Some(&moved)), [BOTH]);
     }
 
     #[test]
     fn what_is_around_a_site_may_be_compiled_in_another_way() {
         let old: &[&[&str]] = &[&["x::a@src/lib.rs:1", "core::p", "core::q", "core::r", "a::f@src/lib.rs:3"]];
         let new: &[&[&str]] = &[&["y::b@src/lib.rs:2", "core::s", "core::t", "a::f@src/lib.rs:3"]];
-        assert_eq!(matched(old, new, &Changes::default()), [BOTH]);
+        assert_eq!(matched(old, new, None), [BOTH]);
         let twice: &[&[&str]] = &[new[0], &["z::c@src/lib.rs:4", "a::f@src/lib.rs:3"]];
-        assert_eq!(matched(old, twice, &Changes::default()).len(), 3, "which of two is not known");
+        assert_eq!(matched(old, twice, None).len(), 3, "which of two is not known");
     }
 
     #[test]
@@ -515,6 +542,6 @@ mod tests {
         };
         let sides = [frames(1), frames(1)];
         let stacks = sides.each_ref().map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(matched(&[&stacks[0]], &[&stacks[1]], &Changes::default()), [BOTH]);
+        assert_eq!(matched(&[&stacks[0]], &[&stacks[1]], None), [BOTH]);
     }
 }
