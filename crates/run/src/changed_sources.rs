@@ -21,7 +21,7 @@ use memprof_support::sealed;
 const LARGEST: usize = 2 << 20;
 /// The texts of a candidate have at most this many bytes together.
 const MOST: usize = 32 << 20;
-/// Memory is allocated in these files. Manifests and lock files say which dependencies changed.
+/// Compilers read these files. Manifests and lock files say which dependencies changed.
 const SOURCES: [&str; 10] = ["rs", "c", "h", "cc", "cpp", "cxx", "hpp", "cu", "cuh", "inc"];
 
 /// The files of a revision that the request adds or patches, as they were compiled.
@@ -61,7 +61,12 @@ pub(crate) fn keep(
             of_submodule.or_else(|| repository.show(commits[side], path).ok().flatten())
         };
         let unknown = submodules.unknown.iter().map(|folder| StoredFile::unknown(folder));
-        let mut files: Vec<StoredFile> = with_texts(files, &laid, &show).into_iter().chain(unknown).collect();
+        let compiled = [plan.baseline, index].map(|index| builds.get(index).copied().flatten());
+        let compiled = compiled.map(|entry| entry.map(|entry| &entry.provenance.compiled));
+        let is_compiled =
+            |path: &str| compiled.iter().flatten().any(|files| files.contains(Utf8Path::new(path)));
+        let files = with_texts(files, &laid, &show, &is_compiled);
+        let mut files: Vec<StoredFile> = files.into_iter().chain(unknown).collect();
         for (side, commit) in commits.iter().enumerate() {
             let links = Links::of(repository, commit)?;
             for StoredFile { paths, links: of_file, .. } in &mut files {
@@ -76,12 +81,17 @@ pub(crate) fn keep(
     sealed::write(&folder.changes(), &changes)
 }
 
-/// Reads the source files that differ.
-fn with_texts(changed: Vec<ChangedFile>, laid: &[LaidFiles; 2], show: &Show<'_>) -> Vec<StoredFile> {
+/// Reads the sources that differ. `include!` takes files of any name.
+fn with_texts(
+    changed: Vec<ChangedFile>,
+    laid: &[LaidFiles; 2],
+    show: &Show<'_>,
+    is_compiled: &dyn Fn(&str) -> bool,
+) -> Vec<StoredFile> {
     let mut left = MOST;
     let mut files = Vec::new();
     for paths in changed.into_iter().flat_map(|file| compiled_paths(file, laid)) {
-        if !paths.iter().flatten().any(|path| is_source(path)) {
+        if !paths.iter().flatten().any(|path| is_source(path) || is_compiled(path)) {
             continue;
         }
         let mut texts = [None, None];
@@ -138,7 +148,8 @@ mod tests {
             files.iter().map(|(path, text)| (Utf8PathBuf::from(*path), text.as_bytes().to_vec())).collect()
         });
         let show = |side: usize, path: &str| Some(format!("{path} of {side}").into_bytes());
-        let files = with_texts(changed.iter().map(file).collect(), &laid, &show);
+        let is_compiled = |path: &str| path == "src/table.in";
+        let files = with_texts(changed.iter().map(file).collect(), &laid, &show, &is_compiled);
         let shown = |StoredFile { paths, texts, .. }: StoredFile| {
             [0, 1].map(|side| match (&paths[side], &texts[side]) {
                 (None, _) => "-".to_owned(),
@@ -153,6 +164,11 @@ mod tests {
         assert_eq!(
             stored(&["src/a.rs -> src/a.rs", "a.md -> a.md"], [&[], &[]]),
             ["src/a.rs (src/a.rs of 0) -> src/a.rs (src/a.rs of 1)"]
+        );
+        assert_eq!(
+            stored(&["src/table.in -> src/table.in", "src/other.in -> src/other.in"], [&[], &[]]),
+            ["src/table.in (src/table.in of 0) -> src/table.in (src/table.in of 1)"],
+            "`include!` takes a file of any name"
         );
         // A test file of one side that the other one got.
         let test = ("tests/t.rs", "test");
