@@ -12,6 +12,7 @@ use memprof_build::test_tree::TestTree;
 use memprof_judge::results::outcome::RunRecord;
 use memprof_judge::results::run_folder::{RunFolder, file};
 use memprof_judge::results::stack_log::{Interval, StackLog};
+use memprof_judge::symbols::code_place::Place;
 use memprof_judge::symbols::data_symbols::DataSymbols;
 use memprof_judge::symbols::resolver::Resolver;
 use memprof_judge::symbols::type_sizes;
@@ -206,8 +207,7 @@ impl Owners<'_> {
             let Some(module) = inside else { return Vec::new() };
             let frames = resolver.frames(address.wrapping_sub(1).wrapping_sub(module.bias));
             let function = |frame: &memprof_judge::symbols::resolver::Frame| {
-                let is_own =
-                    matches!(frame.place, Some(memprof_judge::symbols::code_place::Place::Checkout(_)));
+                let is_own = matches!(frame.place, Some(Place::Checkout(_) | Place::Generated { .. }));
                 Some(StackFunction { path: frame.function.clone()?, is_own })
             };
             frames.iter().filter_map(function).collect()

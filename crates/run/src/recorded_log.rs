@@ -88,7 +88,8 @@ pub(crate) struct LogExecutable<'a> {
 
 impl<'a> LogExecutable<'a> {
     pub(crate) fn new(entry: &Entry, executable: &'a Executable) -> Self {
-        let paths = Paths::new(&entry.provenance.key_inputs.checkout);
+        let provenance = &entry.provenance;
+        let paths = Paths::new(&provenance.key_inputs.checkout).with_outputs(&provenance.outputs);
         Self { path: entry.folder.join(&executable.file), hash: &executable.hash, paths }
     }
 }

@@ -1,6 +1,7 @@
 //! Where a source file belongs: to the checkout, a dependency, or the standard library.
 //! Debug information has absolute paths of the machine that compiled; these depend on no machine.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -30,7 +31,16 @@ pub enum Place {
     },
     /// A file of the toolchain's libraries, such as `alloc/src/vec/mod.rs`.
     Std(String),
-    /// Any other file, such as generated code, or a C library's.
+    /// A file that a build script of the user wrote.
+    Generated {
+        /// The package of the build script.
+        package: String,
+        /// Relative to `OUT_DIR`.
+        path: String,
+        /// Tells apart what the script wrote at two revisions; `None` if it is not known.
+        digest: Option<String>,
+    },
+    /// Any other file, such as a C library's.
     Other(String),
 }
 
@@ -41,7 +51,7 @@ impl Place {
         let (library, path) = match self {
             Self::Std(path) => path.split_once('/')?,
             Self::Registry { name, path, .. } => (name.as_str(), path.as_str()),
-            Self::Checkout(_) | Self::Git { .. } | Self::Other(_) => return None,
+            Self::Checkout(_) | Self::Git { .. } | Self::Generated { .. } | Self::Other(_) => return None,
         };
         let module =
             Utf8Path::new(path).strip_prefix("src").ok().filter(|path| path.extension() == Some("rs"))?;
@@ -57,12 +67,13 @@ impl Place {
             Self::Checkout(path) => path.clone(),
             Self::Registry { name, path, .. } | Self::Git { name, path, .. } => format!("{name} {path}"),
             Self::Std(path) => format!("std {path}"),
+            Self::Generated { package, path, .. } => format!("generated {package} {path}"),
             Self::Other(path) => format!("other {path}"),
         }
     }
 }
 
-/// `src/lib.rs`, `serde 1.0.2 src/de.rs`, `std alloc/src/vec/mod.rs`.
+/// `src/lib.rs`, `serde 1.0.2 src/de.rs`, `std alloc/src/vec/mod.rs`, `app OUT_DIR/tables.rs`.
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,14 +83,17 @@ impl fmt::Display for Place {
                 write!(formatter, "{name} {} {path}", rev.get(..9).unwrap_or(rev))
             }
             Self::Std(path) => write!(formatter, "std {path}"),
+            Self::Generated { package, path, .. } => write!(formatter, "{package} OUT_DIR/{path}"),
         }
     }
 }
 
-/// Where the checkout was when the executable was compiled.
+/// Where the checkout was when the executable was compiled, and what its build scripts wrote.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     checkouts: Vec<Utf8PathBuf>,
+    /// Each `OUT_DIR`, with a hash of its files.
+    outputs: BTreeMap<Utf8PathBuf, Option<String>>,
 }
 
 impl Paths {
@@ -92,7 +106,13 @@ impl Paths {
         {
             checkouts.push(resolved);
         }
-        Self { checkouts }
+        Self { checkouts, outputs: BTreeMap::new() }
+    }
+
+    /// Adds each `OUT_DIR` of the user's build scripts, with a hash of its files.
+    #[must_use]
+    pub fn with_outputs(self, outputs: &BTreeMap<Utf8PathBuf, Option<String>>) -> Self {
+        Self { outputs: outputs.clone(), ..self }
     }
 
     /// Returns the place of a file, by its path in debug information.
@@ -102,14 +122,36 @@ impl Paths {
         // Cargo's home may be in the checkout, and its files are no files of the revision.
         in_registry(&parts)
             .or_else(|| in_git_dependency(&parts))
+            .or_else(|| self.in_output(&path))
             .or_else(|| self.in_checkout(&path))
             .or_else(|| in_std(&parts))
             .unwrap_or(Place::Other(path.into_string()))
     }
 
+    fn in_output(&self, path: &Utf8Path) -> Option<Place> {
+        let is_in = |(folder, digest)| Some((folder, digest, path.strip_prefix(folder).ok()?));
+        let (folder, digest, path): (&Utf8PathBuf, &Option<String>, _) =
+            self.outputs.iter().find_map(is_in)?;
+        Some(Place::Generated {
+            package: package_of_output(folder)?.to_owned(),
+            path: path.to_string(),
+            digest: digest.clone(),
+        })
+    }
+
     fn in_checkout(&self, path: &Utf8Path) -> Option<Place> {
         let relative = self.checkouts.iter().find_map(|root| path.strip_prefix(root).ok())?;
         Some(Place::Checkout(relative.to_string()))
+    }
+}
+
+/// Returns the package of `…/build/NAME-HASH/out`, or of `…/build/NAME/HASH/out`. Builds have different hashes.
+fn package_of_output(folder: &Utf8Path) -> Option<&str> {
+    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let own = folder.parent()?;
+    match own.file_name()?.rsplit_once('-') {
+        Some((name, hash)) if is_hash(hash) => Some(name),
+        _ => own.parent()?.file_name(),
     }
 }
 
@@ -204,6 +246,21 @@ mod tests {
         }
         let elsewhere = "/home/me/checkout-2/src/lib.rs";
         assert_eq!(place(elsewhere), Place::Other(elsewhere.into()));
+    }
+
+    #[test]
+    fn what_a_build_script_wrote_has_no_hash_of_its_build_in_its_name() {
+        let digest = Some("5eed".to_owned());
+        for out in ["/target/debug/build/my-app-aaf721f61277dce5/out", "/build/my-app/aaf721f61277dce5/out"] {
+            let outputs = [(Utf8PathBuf::from(out), digest.clone())].into();
+            let paths = Paths::new(Utf8Path::new("/home/me/checkout")).with_outputs(&outputs);
+            let found = paths.place(&format!("{out}/proto/tables.rs"));
+            let (package, path) = ("my-app".to_owned(), "proto/tables.rs".to_owned());
+            assert_eq!(found, Place::Generated { package, path, digest: digest.clone() });
+            assert_eq!(found.to_string(), "my-app OUT_DIR/proto/tables.rs");
+            let of_dependency = "/target/debug/build/serde-aaf721f61277dce5/out/a.rs";
+            assert_eq!(paths.place(of_dependency), Place::Other(of_dependency.to_owned()));
+        }
     }
 
     #[test]

@@ -194,7 +194,8 @@ impl Diff {
             dependency: self.versions.change(side, frame),
             replacements: self.changes().replacements(side, frame),
             names_lines: frame.names_lines(),
-            is_unknown: self.changes().is_unknown(side, frame),
+            is_unknown: self.changes().is_unknown(side, frame)
+                || self.versions.may_be_generated_otherwise(frame),
             kind: frame.kind(),
         }
     }
@@ -280,6 +281,7 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::why::frame::Place;
     use crate::why::hunks::ChangedSources;
     use crate::why::hunks::tests::changes;
     use crate::why::stacks::tests::frame;
@@ -391,6 +393,32 @@ mod tests {
         assert_eq!(class(&["lib::f@src/lib/a.rs:8", "a::a@src/lib.rs:2"]), None);
         assert_eq!(class(&["a::a@src/lib.rs:2", "lib::f@src/lib/a.rs:8"]), None, "a caller may have changed");
         assert_eq!(class(&["a::a@src/lib.rs:2"]), Some(Class::Unchanged));
+    }
+
+    #[test]
+    fn of_code_that_a_build_script_may_have_written_otherwise_nothing_is_said() {
+        let generated = |digest: Option<&str>| Frame {
+            place: Some(Place::Generated {
+                package: "app".to_owned(),
+                path: "tables.rs".to_owned(),
+                digest: digest.map(str::to_owned),
+            }),
+            ..frame("app::table@src/lib.rs:2")
+        };
+        let class = |digests: [Option<&str>; 2]| {
+            let [old, new] = digests.map(generated);
+            let versions = Versions::of_frames([&mut [&old].into_iter(), &mut [&new].into_iter()]);
+            let is_same = digests[0].is_some() && digests[0] == digests[1];
+            assert_eq!(versions.problems().is_empty(), is_same, "the report says so");
+            let diff = Diff { changes: Some(Changes::NONE), versions };
+            let test = frame("app::test@tests/t.rs:1");
+            let stack = [&new, &test];
+            let facts = stack.map(|frame| diff.facts(Side::Candidate, frame));
+            diff.class(Side::Candidate, &stack, &facts.each_ref())
+        };
+        assert_eq!(class([Some("a"), Some("b")]), None);
+        assert_eq!(class([None, None]), None, "it is not known what was written");
+        assert_eq!(class([Some("a"), Some("a")]), Some(Class::Unchanged));
     }
 
     #[test]

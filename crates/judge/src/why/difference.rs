@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::results::stack_log::Figures;
 use crate::why::class::{Class, Existence};
-use crate::why::frame::{Frame, Owner};
+use crate::why::frame::Frame;
 use crate::why::freed_by::FreedBy;
 use crate::why::grouping::GroupBy;
 use crate::why::types::{AllocatedType, NoType};
@@ -247,7 +247,7 @@ impl Group {
 
     /// Whether the frame that names it is in the user's repository.
     pub(super) fn is_in_checkout(&self) -> bool {
-        self.stack.get(self.first).is_some_and(|frame| frame.owner() == Owner::Checkout)
+        self.stack.get(self.first).is_some_and(|frame| frame.checkout_path().is_some())
     }
 
     /// Whether both sides allocated as many blocks, with other bytes: a caller passes another length,

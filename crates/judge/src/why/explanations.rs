@@ -235,6 +235,10 @@ impl Reader<'_> {
                 Ok(files) => files.problems(&used.collect()),
                 Err(reason) => vec![format!("it is not known which sites the diff touches: {reason}")],
             });
+            if let [Some(old), Some(new)] = explained.recorded.each_ref().map(|side| side.as_ref()) {
+                let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
+                explained.remarks.extend(Versions::of_frames([&mut old, &mut new]).problems());
+            }
         }
         let notes: BTreeSet<String> =
             explained.recorded.iter().flatten().filter_map(|side| side.note.clone()).collect();

@@ -78,7 +78,7 @@ impl Frame {
     pub fn owner(&self) -> Owner {
         match &self.place {
             Some(Place::Checkout(_)) if self.is_shim_in_checkout() => Owner::Unknown,
-            Some(Place::Checkout(_)) => Owner::Checkout,
+            Some(Place::Checkout(_) | Place::Generated { .. }) => Owner::Checkout,
             Some(Place::Registry { .. } | Place::Git { .. }) => Owner::Dependency,
             Some(Place::Std(_)) => Owner::Std,
             Some(Place::Other(_)) => Owner::Unknown,
@@ -160,7 +160,9 @@ impl Frame {
         match &self.place {
             Some(Place::Std(path)) if path.starts_with("test/") => true,
             // The user's `tests/test.rs` is a crate with the same name.
-            Some(Place::Checkout(_) | Place::Registry { .. } | Place::Git { .. }) => false,
+            Some(
+                Place::Checkout(_) | Place::Generated { .. } | Place::Registry { .. } | Place::Git { .. },
+            ) => false,
             _ => self.function.as_deref().is_some_and(|path| path.starts_with("test::")),
         }
     }
@@ -177,7 +179,12 @@ impl Frame {
         // The shim has these names; a package of the user or of a registry may have one like them.
         let of = crate_name(&path);
         let is_of_shim = (of == "memprof" || of.starts_with("memprof_"))
-            && !matches!(self.place, Some(Place::Checkout(_) | Place::Registry { .. } | Place::Git { .. }));
+            && !matches!(
+                self.place,
+                Some(
+                    Place::Checkout(_) | Place::Generated { .. } | Place::Registry { .. } | Place::Git { .. }
+                )
+            );
         OF_ALLOCATOR.iter().any(|start| path.starts_with(start))
             || path.contains(" as core::alloc::global::GlobalAlloc>::")
             || is_of_shim

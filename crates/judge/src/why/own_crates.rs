@@ -26,7 +26,9 @@ impl OwnCrates {
         match (&frame.place, &frame.function) {
             (Some(Place::Registry { name, .. } | Place::Git { name, .. }), _) => name.clone(),
             (Some(Place::Std(_)), _) => "std".to_owned(),
-            (Some(Place::Checkout(_)), Some(function)) => crate_name(&self.own_path(function)).to_owned(),
+            (Some(Place::Checkout(_) | Place::Generated { .. }), Some(function)) => {
+                crate_name(&self.own_path(function)).to_owned()
+            }
             (_, Some(function)) => crate_name(&readable(function)).to_owned(),
             (_, None) => frame.key(),
         }
@@ -35,7 +37,9 @@ impl OwnCrates {
     /// Returns the path of a frame's module.
     pub(super) fn module(&self, frame: &Frame) -> String {
         match (&frame.place, &frame.function) {
-            (Some(Place::Checkout(_)), Some(function)) => module(&self.own_path(function)),
+            (Some(Place::Checkout(_) | Place::Generated { .. }), Some(function)) => {
+                module(&self.own_path(function))
+            }
             (_, Some(function)) => module(function),
             (_, None) => frame.key(),
         }

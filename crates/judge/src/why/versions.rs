@@ -1,4 +1,5 @@
-//! The versions of dependencies on both sides, from lock files or from the places of frames.
+//! The versions of dependencies on both sides, from lock files or from the places of frames, and whether build scripts
+//! wrote the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,8 @@ pub struct Versions {
     /// The commits of the git repositories that stacks go through. Lock files name packages, and frames
     /// name repositories.
     commits: [ByName; 2],
+    /// What the build scripts wrote whose code stacks go through, by package.
+    outputs: [ByName; 2],
 }
 
 /// A dependency whose version differs.
@@ -41,6 +44,9 @@ impl Versions {
         let mut versions = Self::default();
         for (side, frames) in frames.into_iter().enumerate() {
             for frame in frames {
+                if let Some(Place::Generated { package, digest, .. }) = &frame.place {
+                    versions.outputs[side].entry(package.clone()).or_default().extend(digest.clone());
+                }
                 let Some((name, version)) = package(frame) else { continue };
                 let of = if is_of_git(frame) { &mut versions.commits } else { &mut versions.packages };
                 of[side].entry(name.to_owned()).or_default().extend(version.map(str::to_owned));
@@ -54,6 +60,26 @@ impl Versions {
     #[must_use]
     pub fn with_lock_files(self, packages: [BTreeMap<String, BTreeSet<String>>; 2]) -> Self {
         Self { packages, is_complete: true, ..self }
+    }
+
+    /// Whether a build script wrote the frame's code, and may have written other code at the other revision.
+    pub(crate) fn may_be_generated_otherwise(&self, frame: &Frame) -> bool {
+        matches!(&frame.place, Some(Place::Generated { package, .. }) if self.may_write_others(package))
+    }
+
+    fn may_write_others(&self, package: &str) -> bool {
+        let [old, new] = self.outputs.each_ref().map(|packages| packages.get(package));
+        old != new || old.is_none_or(BTreeSet::is_empty)
+    }
+
+    /// Says of which build scripts it is not known what changed in the code that they wrote.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let packages: BTreeSet<&String> = self.outputs.iter().flat_map(BTreeMap::keys).collect();
+        let unknown = packages.into_iter().filter(|package| self.may_write_others(package));
+        let what = |package| {
+            format!("it is not known what changed in the code that the build script of {package} wrote")
+        };
+        unknown.map(what).collect()
     }
 
     /// Returns how the version of a frame's package differs between the sides; `None` if it does
@@ -95,7 +121,7 @@ fn package(frame: &Frame) -> Option<(&str, Option<&str>)> {
         Place::Registry { name, version, .. } => Some((name, Some(version))),
         Place::Git { name, rev, .. } => Some((name, Some(rev))),
         Place::Std(_) => Some(("std", None)),
-        Place::Checkout(_) | Place::Other(_) => None,
+        Place::Checkout(_) | Place::Generated { .. } | Place::Other(_) => None,
     }
 }
 

@@ -141,6 +141,7 @@ fn file(place: &Place) -> String {
         Place::Checkout(path) | Place::Other(path) => path.clone(),
         Place::Registry { name, path, .. } | Place::Git { name, path, .. } => format!("{name}/{path}"),
         Place::Std(path) => format!("std/{path}"),
+        Place::Generated { package, path, .. } => format!("{package}/OUT_DIR/{path}"),
     }
 }
 
