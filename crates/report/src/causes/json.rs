@@ -125,7 +125,7 @@ impl CausesReport {
 }
 
 impl CauseEntry {
-    fn new(comparison: &Comparison, entry: &Entry<'_>) -> Self {
+    pub(crate) fn new(comparison: &Comparison, entry: &Entry<'_>) -> Self {
         let cause = entry.cause;
         let (kind, hunk, dependency) = match &cause.reason {
             Reason::Hunk(at) => ("hunk", Some(WhyHunk::from(at)), None),
