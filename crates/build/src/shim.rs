@@ -91,6 +91,7 @@ fn compute_source_hash() -> String {
     hasher.update(env!("CARGO_PKG_VERSION").as_bytes()).update(&[0]);
     let put_in = own_allocator::WRAPPING
         .into_iter()
+        .chain(own_allocator::WRAPPING_2018)
         .flatten()
         .chain(functions::TEXTS)
         .chain(lines::TEXTS)

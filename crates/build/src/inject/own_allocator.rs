@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 use camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::diagnostic::Diagnostic;
-use cargo_metadata::{CrateType, Metadata, TargetKind};
+use cargo_metadata::{CrateType, Edition, Metadata, TargetKind};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -23,10 +23,18 @@ use memprof_support::paths;
 use memprof_support::regular_file::followed;
 
 /// The text around the type and around the value.
+type Wrapping = [[&'static str; 2]; 2];
+
+/// The text in edition 2015.
 ///
 /// The path is relative because in edition 2015 only a relative path reaches a crate from
 /// `--extern`. No crate of the repository has this second name of the shim's crate.
-pub(crate) const WRAPPING: [[&str; 2]; 2] = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
+pub(crate) const WRAPPING: Wrapping = [["memprof_shim::Heap<", ">"], ["memprof_shim::Heap::new(", ")"]];
+
+/// The same since edition 2018, where a path without `::` does not reach it with `#![no_implicit_prelude]`. The space
+/// keeps it apart from the colon before the type.
+pub(crate) const WRAPPING_2018: Wrapping =
+    [[" ::memprof_shim::Heap<", ">"], [" ::memprof_shim::Heap::new(", ")"]];
 
 /// The attribute. Only files that contain this text are examined.
 const ATTRIBUTE: &str = "global_allocator";
@@ -85,10 +93,11 @@ pub(crate) fn find(
         // The executable would get the shim, and with it the place for the build key, from the
         // shared library.
         let shared = target.crate_types == [CrateType::DyLib];
+        let wrapping = if target.edition == Edition::E2015 { WRAPPING } else { WRAPPING_2018 };
         let package = package.manifest_path.parent().unwrap_or(checkout);
         module_files::visit_some(&target.src_path, package, &is_mention, &mut |file| {
             let Ok(path) = file.path.strip_prefix(checkout) else { return };
-            found.take(root, path, file, refused);
+            found.take(root, path, file, wrapping, refused);
             if shared {
                 found.refuse(path, "is in a library that is only built as a dylib");
             }
@@ -179,9 +188,16 @@ fn is_named(text: &[u8], file: &Utf8Path) -> bool {
 }
 
 impl OwnAllocators {
-    fn take(&mut self, root: &Utf8Path, path: &Utf8Path, file: &ModuleFile<'_>, refused: &RefusedFiles) {
+    fn take(
+        &mut self,
+        root: &Utf8Path,
+        path: &Utf8Path,
+        file: &ModuleFile<'_>,
+        wrapping: Wrapping,
+        refused: &RefusedFiles,
+    ) {
         if !self.declarations.contains_key(path) {
-            let (declarations, edited) = examine(file, refused.get(path));
+            let (declarations, edited) = examine(file, wrapping, refused.get(path));
             self.declarations.insert(path.to_owned(), declarations);
             self.edited.extend(edited.map(|text| (path.to_owned(), text)));
         }
@@ -279,7 +295,11 @@ impl OwnAllocators {
 }
 
 /// Returns the declarations in a file, and its text with allocators wrapped where possible.
-fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>, Option<String>) {
+fn examine(
+    file: &ModuleFile<'_>,
+    wrapping: Wrapping,
+    refused: Option<&String>,
+) -> (Vec<Declaration>, Option<String>) {
     let items = match &file.items {
         Ok(items) => items,
         Err(error) => {
@@ -297,7 +317,7 @@ fn examine(file: &ModuleFile<'_>, refused: Option<&String>) -> (Vec<Declaration>
             (Some(reason), _) => Some(reason.clone()),
             (None, None) => Some("is created by a macro, and cannot be wrapped".to_owned()),
             (None, Some(places)) => {
-                for (place, [open, close]) in places.into_iter().zip(WRAPPING) {
+                for (place, [open, close]) in places.into_iter().zip(wrapping) {
                     edits.around(place, open, close);
                 }
                 None
@@ -367,8 +387,13 @@ mod tests {
     use super::*;
 
     fn examined(text: &str) -> (Vec<Declaration>, Option<String>) {
+        examined_with(text, WRAPPING)
+    }
+
+    fn examined_with(text: &str, wrapping: Wrapping) -> (Vec<Declaration>, Option<String>) {
         let source = SourceText::new(text);
-        examine(&ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() }, None)
+        let path = Utf8Path::new("a.rs");
+        examine(&ModuleFile { path, module: &[], source, items: source.parse() }, wrapping, None)
     }
 
     fn wrapped(text: &str) -> String {
@@ -389,20 +414,26 @@ mod tests {
         }
     }
 
-    /// Returns the edited files, if a package has this library.
-    fn edited(checkout: &Utf8Path, library: &str) -> Vec<Utf8PathBuf> {
+    /// Returns the metadata of a package with this library.
+    fn metadata(checkout: &Utf8Path, library: &str, edition: &str) -> Metadata {
         let metadata = serde_json::json!({
             "packages": [{
                 "name": "a", "version": "1.0.0", "id": "a", "dependencies": [], "features": {},
                 "manifest_path": checkout.join("Cargo.toml"),
                 "targets": [{
-                    "name": "a", "kind": ["lib"], "crate_types": ["lib"], "src_path": checkout.join(library)
+                    "name": "a", "kind": ["lib"], "crate_types": ["lib"], "src_path": checkout.join(library),
+                    "edition": edition
                 }],
             }],
             "workspace_members": ["a"], "resolve": null, "workspace_root": checkout,
             "target_directory": checkout.join("target"), "version": 1,
         });
-        let metadata = serde_json::from_value(metadata).unwrap();
+        serde_json::from_value(metadata).unwrap()
+    }
+
+    /// Returns the edited files, if a package has this library.
+    fn edited(checkout: &Utf8Path, library: &str) -> Vec<Utf8PathBuf> {
+        let metadata = metadata(checkout, library, "2015");
         find(&metadata, checkout, &RefusedFiles::new()).unwrap().edited.into_keys().collect()
     }
 
@@ -460,6 +491,24 @@ mod tests {
             wrapped("#[global_allocator]\nstatic A: a::B<u8> = a::B::new(\n    1,\n);\nfn f() {}"),
             "#[global_allocator]\nstatic A: memprof_shim::Heap<a::B<u8>> = memprof_shim::Heap::new(a::B::new(\n    1,\n));\nfn f() {}"
         );
+    }
+
+    #[test]
+    fn since_edition_2018_the_path_does_not_need_the_prelude() {
+        let (_, text) = examined_with("#[global_allocator] static A:B=B;", WRAPPING_2018);
+        let text = text.unwrap();
+        assert_eq!(
+            text,
+            "#[global_allocator] static A: ::memprof_shim::Heap<B>= ::memprof_shim::Heap::new(B);"
+        );
+        assert!(syn::parse_file(&text).is_ok());
+
+        let (_folder, checkout) = with_files(&[("src/lib.rs", ALLOCATOR)]);
+        let texts = |edition: &str| {
+            let metadata = metadata(&checkout, "src/lib.rs", edition);
+            find(&metadata, &checkout, &RefusedFiles::new()).unwrap().edited.into_values().collect::<String>()
+        };
+        assert!(!texts("2015").contains("::memprof_shim") && texts("2021").contains(" ::memprof_shim"));
     }
 
     #[test]
@@ -533,7 +582,7 @@ mod tests {
     fn a_file_that_is_refused_keeps_its_text_and_says_why() {
         let source = SourceText::new("#[global_allocator] static A: B = B;");
         let file = ModuleFile { path: Utf8Path::new("a.rs"), module: &[], source, items: source.parse() };
-        let (declarations, edited) = examine(&file, Some(&"does not compile".to_owned()));
+        let (declarations, edited) = examine(&file, WRAPPING, Some(&"does not compile".to_owned()));
         assert_eq!(edited, None);
         assert_eq!(declarations[0].unwrapped.as_deref(), Some("does not compile"));
     }
