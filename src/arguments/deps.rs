@@ -19,6 +19,7 @@ Examples:
   cargo memprof deps serde=../serde                 a folder, with its changes
   cargo memprof deps serde=https://github.com/serde-rs/serde@master
   cargo memprof deps tokio@1.40.0 --refs v1.2       the code of another ref
+  cargo memprof deps dep=../new --with dep=../dep   dep is outside of the repository
 
 To find which of many updates changed a figure:
   cargo memprof bisect --lockfile OLD..NEW -k decode";
