@@ -4,12 +4,13 @@
 use camino::Utf8PathBuf;
 
 use crate::build_tree::BuildTree;
-use crate::cargo::configuration::{self, CargoConfig, Includes};
+use crate::cargo::configuration;
 use crate::cargo::lockfile;
 use crate::cargo::resolution::out_of_reach;
 use crate::cargo::usable_versions;
 use crate::inject::external::PackageOptions;
 use crate::inject::outside_paths::NamedFolder;
+use crate::inject::unused_change;
 use crate::job::{Inputs, Job};
 use crate::lockfile_resolver::LockfileResolver;
 use crate::patched_source;
@@ -319,8 +320,7 @@ impl Wanted<'_> {
         let required = metadata
             .map(|metadata| usable_versions::requirements(&metadata, &replaced.name, &replaced.version))
             .unwrap_or_default();
-        let includes = Includes::of(self.job.toolchain);
-        let config = CargoConfig::read(&self.inputs().workspace(), &self.options().config, includes).ok();
+        let config = self.job.config().ok();
         let local = config.map(|config| config.local_registries()).unwrap_or_default();
         let home = configuration::home().and_then(|home| Utf8PathBuf::from_path_buf(home).ok());
         let published = usable_versions::published(&change.package, home.as_deref(), &local);
@@ -350,15 +350,18 @@ impl Wanted<'_> {
                 }
             };
             if !is_there {
-                let versions: Vec<&str> = of_package().map(|one| one.version.as_str()).collect();
+                let stays: Vec<&LockedPackage> = of_package().collect();
+                let versions: Vec<&str> = stays.iter().map(|one| one.version.as_str()).collect();
+                let config = self.job.config().ok();
+                let workspace = self.inputs().workspace();
+                let (reason, help) = unused_change::why(change, &stays, &workspace, config.as_ref());
+                let colon = if reason.is_empty() { "" } else { ": " };
                 let message = format!(
-                    "--with {change}: cargo does not use it for {}, and stays with {} {}",
+                    "--with {change}: cargo does not use it for {}, and stays with {} {}{colon}{reason}",
                     self.job.revision().name,
                     change.package,
                     versions.join(" and ")
                 );
-                let help = "its version must meet the requirements of the packages that use it: \
-                            `cargo tree --invert` shows them";
                 return Err(UserError::new(message).help(help).into());
             }
         }

@@ -159,17 +159,29 @@ impl CargoConfig {
 
     /// Returns the registries on the disk that sources are replaced with.
     pub(crate) fn local_registries(&self) -> Vec<Utf8PathBuf> {
+        self.folders_of_sources("local-registry")
+    }
+
+    /// Returns the folders of vendored packages that sources are replaced with.
+    pub(crate) fn vendored_folders(&self) -> Vec<Utf8PathBuf> {
+        self.folders_of_sources("directory")
+    }
+
+    fn folders_of_sources(&self, key: &str) -> Vec<Utf8PathBuf> {
         let of_layer = |layer: &Layer| {
             let sources = layer.document.get("source").and_then(Item::as_table_like);
             let folders = sources.into_iter().flat_map(|sources| {
-                sources
-                    .iter()
-                    .filter_map(|(_, source)| source.get("local-registry")?.as_str().map(str::to_owned))
+                sources.iter().filter_map(|(_, source)| source.get(key)?.as_str().map(str::to_owned))
             });
             folders.map(|folder| layer.base.join(folder)).collect::<Vec<_>>()
         };
         let folders = self.layers.iter().flat_map(of_layer);
         folders.filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok()).collect()
+    }
+
+    /// Returns the texts of all layers.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = &DocumentMut> {
+        self.layers.iter().map(|layer| &layer.document)
     }
 
     /// Returns `build.target-dir`.

@@ -13,3 +13,4 @@ pub mod overlay_packages;
 pub(crate) mod own_allocator;
 pub mod patch;
 pub mod source_edit;
+pub(crate) mod unused_change;

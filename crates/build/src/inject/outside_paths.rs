@@ -7,6 +7,7 @@ use toml_edit::{DocumentMut, Item};
 
 use crate::checkout::injected_files::InjectedFiles;
 use crate::inject::checkout_edits::AddedFiles;
+use crate::inject::unused_change;
 use memprof_support::paths::{self, without_dots};
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
@@ -32,16 +33,41 @@ pub(crate) fn write(
 ) -> anyhow::Result<AddedFiles> {
     let (added, changed) = write_found(folders, checkout, injected)?;
     match folders.iter().zip(changed).find(|(_, changed)| !changed) {
-        Some((NamedFolder { package, .. }, _)) => Err(UserError::new(format!(
-            "--with {package}=…: no path dependency of {name} on {package} leads out of the repository"
-        ))
-        .help(
-            "a package of the repository itself is compared by naming another ref; one of a registry must be in the \
-             lock file",
-        )
-        .into()),
+        Some((NamedFolder { package, .. }, _)) => {
+            let told = format!(
+                "--with {package}=…: no path dependency of {name} on {package} leads out of the repository"
+            );
+            let (reason, help) = why_inside(package, checkout);
+            Err(UserError::new(told + &reason).help(help).into())
+        }
         None => Ok(added),
     }
+}
+
+/// Returns why no path dependency on a package leads out of the repository, which may be empty, and what to do.
+fn why_inside(package: &str, checkout: &Utf8Path) -> (String, String) {
+    for (path, manifest) in manifests(checkout, &[package]) {
+        if let Some(renamed) = renamed(manifest.as_item(), package) {
+            return (
+                format!(": {package} is the name of the package {renamed} in {path}"),
+                format!("name the package: {renamed}=FOLDER"),
+            );
+        }
+        if unused_change::patches(manifest.as_item(), package) {
+            return (format!(": {path} has a [patch] for {package}"), unused_change::EDIT_PATCH.to_owned());
+        }
+    }
+    let help = "a package of the repository itself is compared by naming another ref; one of a registry must be in the \
+                lock file";
+    (String::new(), help.to_owned())
+}
+
+/// Returns the package that a manifest has as a dependency of another name.
+fn renamed(item: &Item, name: &str) -> Option<String> {
+    item.as_table_like()?.iter().find_map(|(key, item)| {
+        let package = if key == name { item.get("package").and_then(Item::as_str) } else { None };
+        package.filter(|package| *package != name).map(str::to_owned).or_else(|| renamed(item, name))
+    })
 }
 
 /// Does the same, and says for each folder whether a dependency leads out of the repository.
@@ -72,22 +98,7 @@ pub(crate) fn replace_all(
     place: &mut dyn FnMut(&str, &Utf8Path) -> Option<Utf8PathBuf>,
 ) -> anyhow::Result<AddedFiles> {
     let mut added = AddedFiles::new();
-    let is_meant = |entry: &walkdir::DirEntry| {
-        entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
-    };
-    for entry in walkdir::WalkDir::new(checkout).sort_by_file_name().into_iter().filter_entry(is_meant) {
-        // Cargo says what is wrong with those that it reads. Others may be test data.
-        let Ok(entry) = entry else { continue };
-        if entry.file_name() != "Cargo.toml" {
-            continue;
-        }
-        let Ok(path) = paths::utf8(entry.into_path()) else { continue };
-        let Ok(text) = followed::text(&path) else { continue };
-        if !packages.iter().any(|package| text.contains(package)) {
-            continue;
-        }
-        let Ok(mut manifest) = text.parse::<DocumentMut>() else { continue };
-        let relative = path.strip_prefix(checkout)?.to_owned();
+    for (relative, mut manifest) in manifests(checkout, packages) {
         let around = relative.parent().context("a manifest has a folder")?;
         let is_changed = replace(manifest.as_item_mut(), &mut |package, path| {
             let path = around.join(path);
@@ -101,6 +112,24 @@ pub(crate) fn replace_all(
         }
     }
     Ok(added)
+}
+
+/// Returns the manifests of a checkout that have one of these packages, with their paths.
+fn manifests(checkout: &Utf8Path, packages: &[&str]) -> impl Iterator<Item = (Utf8PathBuf, DocumentMut)> {
+    let is_meant = |entry: &walkdir::DirEntry| {
+        entry.depth() == 0 || ![".git", "target"].iter().any(|name| entry.file_name() == *name)
+    };
+    let entries = walkdir::WalkDir::new(checkout).sort_by_file_name().into_iter().filter_entry(is_meant);
+    // Cargo says what is wrong with those that it reads. Others may be test data.
+    entries.filter_map(Result::ok).filter(|entry| entry.file_name() == "Cargo.toml").filter_map(
+        move |entry| {
+            let path = paths::utf8(entry.into_path()).ok()?;
+            let text = followed::text(&path).ok()?;
+            let manifest =
+                packages.iter().any(|package| text.contains(package)).then(|| text.parse())?.ok()?;
+            Some((path.strip_prefix(checkout).ok()?.to_owned(), manifest))
+        },
+    )
 }
 
 /// Replaces the paths of packages below an item. Returns whether there was one. `place` gets a package and its path.
@@ -150,6 +179,35 @@ mod tests {
         for text in ["[dependencies]\nfairseq = { path = '../fairseq' }\n", "[dependencies]\nfairseq = '1'\n"]
         {
             assert_eq!(replaced(text), None, "{text}");
+        }
+    }
+    #[test]
+    fn a_renamed_package_and_a_patch_are_the_reason_that_no_path_leads_out() {
+        let scratch = tempfile::tempdir().unwrap();
+        let checkout = Utf8Path::from_path(scratch.path()).unwrap();
+        let told = |manifest: &str, package: &str| {
+            fs_err::write(checkout.join("Cargo.toml"), manifest).unwrap();
+            let named = NamedFolder { package: package.to_owned(), folder: "/copy".into() };
+            let mut injected = InjectedFiles::load(&checkout.join("record")).unwrap();
+            let error = write(&[named], "main", checkout, &mut injected).unwrap_err();
+            error.downcast::<UserError>().unwrap().rendered()
+        };
+        let outside = "on mydep leads out of the repository";
+        for (manifest, reason, help) in [
+            (
+                "[dependencies]\nmydep = { package = 'dep', version = '1' }\n",
+                ": mydep is the name of the package dep in Cargo.toml",
+                "name the package: dep=FOLDER",
+            ),
+            (
+                "[patch.crates-io]\nmydep = { path = 'mine' }\n",
+                ": Cargo.toml has a [patch] for mydep",
+                unused_change::EDIT_PATCH,
+            ),
+            ("[dependencies]\nmydep = { path = 'mine' }\n", "", "a package of the repository itself"),
+        ] {
+            let told = told(manifest, "mydep");
+            assert!(told.contains(&format!("{outside}{reason}\n  help: {help}")), "{told}");
         }
     }
 }
