@@ -251,3 +251,62 @@ fn a_path_dependency_outside_of_the_repository_is_built_from_the_folder_that_is_
     let (printed, figures) = compared(&repository, home.path(), &lacking);
     assert_eq!(figures, [0, 1], "{}", printed.everything());
 }
+
+#[test]
+fn a_git_repository_is_compared_at_a_branch_and_at_another_commit() {
+    let mut repository = TestRepository::new();
+    let (fork, upstream) = (repository.beside("gear-fork"), repository.beside("gear"));
+    let git = |folder: &std::path::Path, arguments: &[&str]| {
+        let person = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+        let mut git = repository.command("git");
+        git.arg("-C").arg(folder).args(person).args(arguments);
+        let printed = Printed::of(git);
+        assert_eq!(printed.code, 0, "{}", printed.everything());
+        printed.stdout.trim().to_owned()
+    };
+    let commit = |folder: &std::path::Path, version: &str, size: usize| {
+        let manifest = format!("[package]\nname = 'gear'\nversion = '{version}'\nedition = '2021'\n");
+        fs::write(folder.join("Cargo.toml"), manifest).expect("a manifest");
+        fs::write(folder.join("src/lib.rs"), mebibytes(size)).expect("a library");
+        git(folder, &["add", "."]);
+        git(folder, &["commit", "--quiet", "--message", version]);
+        git(folder, &["rev-parse", "HEAD"])
+    };
+    for folder in [&fork, &upstream] {
+        fs::create_dir_all(folder.join("src")).expect("a folder");
+        git(folder, &["init", "--quiet"]);
+    }
+    let first = commit(&fork, "0.1.0", 1);
+    let second = commit(&fork, "0.1.0", 3);
+    commit(&upstream, "2.0.0", 7);
+    git(&upstream, &["checkout", "--quiet", "-b", "fix/side"]);
+    commit(&upstream, "0.1.0", 5);
+    git(&upstream, &["checkout", "--quiet", "-"]);
+    let url = |folder: &std::path::Path| format!("file://{}", folder.display());
+    let manifest = format!(
+        "[package]\nname = 'shop'\nversion = '0.1.0'\nedition = '2021'\n[dependencies]\n\
+         gear = {{ version = '0.1', git = '{}', rev = '{first}' }}\n",
+        url(&fork)
+    );
+    let (fork, upstream) = (url(&fork), url(&upstream));
+    repository.write("Cargo.toml", manifest);
+    repository.write("src/lib.rs", "#[test]\nfn keeps() { std::mem::forget(gear::kept()) }\n");
+    repository.write(".gitignore", "/target\n");
+    cargo(&repository, &["generate-lockfile"]);
+    repository.commit("first");
+    let home = home();
+    let deps = |to: &str| compared(&repository, home.path(), &["deps", &format!("gear={to}")]);
+
+    let (printed, figures) = deps(&format!("{fork}@{second}"));
+    assert_eq!(figures, [1, 3], "{}", printed.everything());
+    let (printed, figures) = deps(&format!("{upstream}@fix/side"));
+    assert_eq!(figures, [1, 5], "{}", printed.everything());
+    // The fork's URL begins with this one.
+    let (printed, _) = deps(&upstream);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    assert!(printed.stderr.contains("cargo does not use it"), "{}", printed.everything());
+    let (printed, _) = compared(&repository, home.path(), &["deps", "gear@0.1.1"]);
+    assert_eq!(printed.code, 2, "{}", printed.everything());
+    let help = format!("gear is a dependency from git: gear={fork}@COMMIT builds another commit");
+    assert!(printed.stderr.contains(&help), "{}", printed.everything());
+}

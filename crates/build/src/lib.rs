@@ -26,6 +26,7 @@ pub mod failure;
 pub mod folder_configuration;
 mod freshness;
 pub mod git;
+mod git_dependency;
 pub mod harness_library;
 pub mod inject;
 mod inserted_checkpoints;

@@ -15,10 +15,11 @@ const CRATES_IO: [&str; 2] =
     ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
 /// Returns the settings for cargo that put a folder or a git repository in the place of a package.
-/// `source` is that of the lock file. Empty for a version.
+/// `source` is that of the lock file, and `rev` the commit or name of a git repository. Empty for a version.
 pub(crate) fn settings(
     change: &DependencyChange,
     source: Option<&str>,
+    rev: Option<&str>,
     cache: &Cache,
 ) -> anyhow::Result<Vec<String>> {
     let keys = match &change.to {
@@ -26,8 +27,8 @@ pub(crate) fn settings(
         Replacement::Path(path) => {
             vec![("path", copied(&change.package, Utf8Path::new(path), cache)?.into_string())]
         }
-        Replacement::Git { url, rev } => {
-            let rev = rev.iter().map(|rev| ("rev", rev.clone()));
+        Replacement::Git { url, .. } => {
+            let rev = rev.map(|rev| ("rev", rev.to_owned()));
             std::iter::once(("git", url.clone())).chain(rev).collect()
         }
     };

@@ -1,6 +1,8 @@
 //! The lock file of a revision that is built with other dependencies than its own: cargo resolves it
 //! in the checkout, and it is kept for later runs. The user's lock file is never touched.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8PathBuf;
 
 use crate::build_tree::BuildTree;
@@ -8,6 +10,7 @@ use crate::cargo::configuration;
 use crate::cargo::lockfile;
 use crate::cargo::resolution::out_of_reach;
 use crate::cargo::usable_versions;
+use crate::git_dependency;
 use crate::inject::external::PackageOptions;
 use crate::inject::outside_paths::NamedFolder;
 use crate::inject::unused_change;
@@ -31,6 +34,10 @@ struct Wanted<'a> {
     /// The lock file to begin with; `None` if the revision has none and is built without.
     base: Option<Vec<u8>>,
     changes: Vec<DependencyChange>,
+    /// The commits of changes that name a git repository, if they are known.
+    commits: BTreeMap<DependencyChange, String>,
+    /// The changes to another commit of the lock file's own repository. Cargo patches no source with itself.
+    other_commits: Vec<DependencyChange>,
     patches: Vec<String>,
     folders: Vec<NamedFolder>,
 }
@@ -48,6 +55,7 @@ pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result
     let base = base_of(job, job.index)?;
     let locked = lock_differences::locked(base.as_deref().unwrap_or_default());
     let (mut patches, mut folders) = (Vec::new(), Vec::new());
+    let (mut commits, mut other_commits) = (BTreeMap::new(), Vec::new());
     for change in &changes {
         let is_locked = locked.iter().any(|one| one.name == change.package);
         let is_path = matches!(change.to, Replacement::Path(_));
@@ -63,9 +71,18 @@ pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result
             folders.push(NamedFolder { package: change.package.clone(), folder });
             continue;
         }
-        patches.extend(patched_source::settings(change, source, job.inputs.cache)?);
+        let commit = git_dependency::commit(&change.to, job.options().settings.offline, job.inputs)?;
+        commits.extend(commit.map(|commit| (change.clone(), commit)));
+        if let (Some(source), Replacement::Git { url, .. }) = (source, &change.to)
+            && git_dependency::is_of_repository(source, url)
+        {
+            other_commits.push(change.clone());
+            continue;
+        }
+        let rev = rev_of(change, &commits);
+        patches.extend(patched_source::settings(change, source, rev, job.inputs.cache)?);
     }
-    let wanted = Wanted { job, base, changes, patches, folders };
+    let wanted = Wanted { job, base, changes, commits, other_commits, patches, folders };
     let kept = wanted.kept();
     let lockfile = if kept.exists() {
         followed::read(&kept)?
@@ -75,6 +92,15 @@ pub(crate) fn provide(job: &Job<'_>, tree: &mut BuildTree<'_>) -> anyhow::Result
         text
     };
     Ok(Some(ProvidedSide { lockfile, patches: wanted.patches, folders: wanted.folders }))
+}
+
+/// Returns the commit of a change, or else the name that the user wrote.
+fn rev_of<'a>(
+    change: &'a DependencyChange,
+    commits: &'a BTreeMap<DependencyChange, String>,
+) -> Option<&'a str> {
+    let Replacement::Git { rev, .. } = &change.to else { return None };
+    commits.get(change).or(rev.as_ref()).map(String::as_str)
 }
 
 /// Returns the dependencies that a revision is built with in place of its lock file's. One for all refs is left out at
@@ -219,10 +245,11 @@ impl Wanted<'_> {
         let options_of_crate =
             (!crate_of_tests.is_empty()).then(|| PackageOptions::split_off(&options, self.job.features()).0);
         let facts = format!(
-            "{} {} {:?} {:?} {:?} {} {:?} {:?} {} {:?} {:?}",
+            "{} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {} {:?} {:?}",
             self.job.revision().tree,
             inputs.plan.workspace,
             self.changes,
+            self.commits,
             options.config,
             inputs.plan.request.settings.sparse_exclude,
             self.job.toolchain.version,
@@ -232,8 +259,8 @@ impl Wanted<'_> {
             options_of_crate,
             self.folders,
         );
-        if self.changes.iter().any(|change| change.to.may_move()) {
-            // A branch is looked up once for each plan, so a run that continues has the same commit.
+        if self.changes.iter().any(|change| change.to.may_move() && !self.commits.contains_key(change)) {
+            // Cargo looks the name up, once for each plan: a run that continues has the same commit.
             hasher.update(inputs.plan.created.as_bytes()).update(&[0]);
         }
         hasher.update(facts.as_bytes()).update(&[0]).update(self.base.as_deref().unwrap_or_default());
@@ -286,6 +313,16 @@ impl Wanted<'_> {
         match &change.to {
             Replacement::Version(to) if *to == replaced.version => return Ok(()),
             Replacement::Version(to) => arguments.extend(["--precise", to]),
+            Replacement::Git { url, .. } if self.other_commits.contains(change) => {
+                let rev = rev_of(change, &self.commits).ok_or_else(|| {
+                    UserError::new(format!(
+                        "{}: cannot look up the default branch of {url}",
+                        self.subject(change)
+                    ))
+                    .help(format!("name a commit: {}={url}@COMMIT", change.package))
+                })?;
+                arguments.extend(["--precise", rev]);
+            }
             Replacement::Path(_) | Replacement::Git { .. } => {}
         }
         let done = resolver.cargo(&arguments).capture()?;
@@ -303,7 +340,17 @@ impl Wanted<'_> {
                 let rev = rev.as_deref().unwrap_or("HEAD");
                 Some(format!("to see whether it can be fetched: git fetch {url} {rev}"))
             }
-            _ => self.advice(resolver, change, replaced),
+            Replacement::Git { url, .. } if message.contains("must point to different sources") => {
+                Some(format!("name a folder: git clone {url} FOLDER, and then {}=FOLDER", change.package))
+            }
+            _ => match replaced.source.as_deref().and_then(git_dependency::url) {
+                // It has no versions to choose from.
+                Some(url) => Some(format!(
+                    "{package} is a dependency from git: {package}={url}@COMMIT builds another commit",
+                    package = change.package
+                )),
+                None => self.advice(resolver, change, replaced),
+            },
         };
         Err(UserError::new(message).maybe_help(help).into())
     }
@@ -344,9 +391,9 @@ impl Wanted<'_> {
                 Replacement::Version(to) => of_package().any(|one| one.version == *to),
                 Replacement::Path(_) => of_package().any(|one| one.source.is_none()),
                 Replacement::Git { url, .. } => {
-                    let of_url = format!("git+{url}");
-                    of_package()
-                        .any(|one| one.source.as_deref().is_some_and(|source| source.starts_with(&of_url)))
+                    let rev = rev_of(change, &self.commits);
+                    let is_at = |source: &str| git_dependency::is_at(source, url, rev);
+                    of_package().any(|one| one.source.as_deref().is_some_and(is_at))
                 }
             };
             if !is_there {
