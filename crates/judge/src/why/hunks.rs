@@ -217,7 +217,7 @@ impl Changes {
     /// Returns the file and the name in it of a frame's function, if the sources of both sides have it. The name is
     /// empty if the file does not differ.
     pub(crate) fn source_on_both(&self, side: Side, frame: &Frame) -> Option<String> {
-        let (path, line) = frame.checkout_path().zip(frame.line).filter(|_| !self.is_unknown(frame))?;
+        let (path, line) = frame.checkout_path().zip(frame.line).filter(|_| !self.is_unknown(side, frame))?;
         let Some(file) = self.file(side, path) else { return Some(path.to_owned()) };
         let other = 1 - side as usize;
         let name = if let Some((derive, function)) = file.derive(side, frame) {
