@@ -62,7 +62,11 @@ impl Presentation<'_> {
         let render = |out: &mut dyn io::Write| {
             memprof_report::json::render::render(&comparison, explanations.as_deref(), proof.as_ref(), out)
         };
-        write_streamed(&path, &|out| filtered(out, None, &render))?;
+        if let Err(error) = write_streamed(&path, &|out| filtered(out, None, &render)) {
+            // An earlier run may be on a read-only disk. The report needs nothing of this file.
+            let help = Some("--format json prints the same".to_owned());
+            console.emit(Event::Warning { message: format!("{error:#}"), help });
+        }
         let explained = Explained { why: explanations.as_ref(), proof: proof.as_ref() };
         let code = self.of_explained(console, &comparison, Some(folder), explained)?;
         // With more shards than tests, some have none.
