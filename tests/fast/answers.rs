@@ -311,3 +311,18 @@ fn metrics_that_were_asked_for_stand_beside_the_causes() {
         assert_eq!(shown(2, options), ["b a", "b a"], "few tests");
     }
 }
+
+#[test]
+fn the_next_command_is_for_the_worst_candidate() {
+    let names = ["main", "one", "eight", "two"];
+    let synthetic = (0..2).fold(Synthetic::new(&names), |synthetic, repeat| {
+        [1, 2, 9, 3].into_iter().enumerate().fold(synthetic, |synthetic, (revision, peak)| {
+            let log = Log::new().checkpoint("done", &[("heap.peak", peak * MIB)]);
+            synthetic.passed("t", revision, repeat, &log)
+        })
+    });
+    let mut results = synthetic.results();
+    results.plan.search = Some(SearchOptions { candidates: vec![1, 2, 3], ..SearchOptions::default() });
+    let text = table(&compare(&results), &Options::default());
+    assert!(text.contains("next: cargo memprof bisect main..eight "), "{text}");
+}

@@ -248,11 +248,18 @@ impl<'a> Answer<'a> {
         Some(parts.join(" · "))
     }
 
+    /// Returns the command for the worst regression of all candidates that a search could measure.
+    pub(crate) fn next_of_all(answers: &[Self]) -> Option<String> {
+        let mut worst_first: Vec<&Self> = answers.iter().filter(|answer| !answer.findings.is_empty()).collect();
+        worst_first.sort_by_key(|answer| answer.findings[0].order());
+        worst_first.into_iter().find_map(Self::next_command)
+    }
+
     /// Returns the command that finds the commit of the worst regression, or the parts of a single commit,
     /// with all that a search needs to measure the same. `None` without a regression, and where a search
     /// could not measure it: for the working tree, a single merge, diverged histories, sides with other
     /// settings, pairs of tests, metrics of scopes, calls, and names that do not show.
-    pub(crate) fn next_command(&self) -> Option<String> {
+    fn next_command(&self) -> Option<String> {
         let [old, new] =
             [self.comparison.baseline, self.candidate].map(|index| &self.comparison.revisions[index]);
         let first = self.findings.first().filter(|finding| finding.standing == Standing::Regressed)?;

@@ -56,7 +56,7 @@ impl Foot<'_> {
         // After a proof, the answer is there already.
         let hides_next = self.options.hides_next || self.options.proof.is_some();
         let answers = if hides_next { &[] } else { self.answers };
-        if let Some(next) = answers.iter().find_map(Answer::next_command) {
+        if let Some(next) = Answer::next_of_all(answers) {
             // A command is for copying: a file has it on one line. A terminal would break it inside a word.
             let next = if self.options.is_on_terminal {
                 wrapped::lines(&next, page.width(), "next: ".len())

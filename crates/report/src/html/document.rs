@@ -88,7 +88,7 @@ fn header(
     options: &Options,
 ) -> Markup {
     // After a proof, the answer is there already.
-    let next = answers.iter().find_map(Answer::next_command).filter(|_| options.proof.is_none());
+    let next = Answer::next_of_all(answers).filter(|_| options.proof.is_none());
     html! {
         header #top {
             h1 { (title) }
