@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use cargo_memprof::arguments::values;
+use memprof_judge::compare::comparison::Comparison;
 use memprof_judge::compare::from_results::compare;
+use memprof_plan::rule::Judging;
 use memprof_plan::search_options::SearchOptions;
+use memprof_report::github;
 use memprof_report::options::{Format, Options};
 use serde_json::Value;
 
@@ -325,4 +329,50 @@ fn the_next_command_is_for_the_worst_candidate() {
     results.plan.search = Some(SearchOptions { candidates: vec![1, 2, 3], ..SearchOptions::default() });
     let text = table(&compare(&results), &Options::default());
     assert!(text.contains("next: cargo memprof bisect main..eight "), "{text}");
+}
+
+/// What a test with these figures of `heap.peak` and `cpu.peak` has in the reports, in MiB at `done` of both sides. The
+/// heap's difference has a cause.
+fn with_heap_cause(heap: [i64; 2], resident: [i64; 2], allow: Option<&str>) -> (Comparison, Options) {
+    let allow = allow.into_iter().map(|text| values::allow(text).unwrap()).collect();
+    let judging = Judging { allow, ..Judging::default() };
+    let synthetic = (0..6).fold(Synthetic::new(&["main", "pr/1"]).judging(judging), |synthetic, repeat| {
+        (0..2).fold(synthetic, |synthetic, side| {
+            let figures = [("heap.peak", heap[side] * MIB), ("cpu.peak", resident[side] * MIB)];
+            synthetic.passed("t", side, repeat, &Log::new().checkpoint("done", &figures))
+        })
+    });
+    let cause = difference(&[(9, (heap[1] - heap[0]) * MIB, changed(9))]);
+    let options =
+        Options { why: Some(Arc::new(explanations(vec![explained("t", 1, cause)]))), ..Options::default() };
+    (compare(&synthetic.results()), options)
+}
+
+/// The kinds of the annotations: `error` or `notice`.
+fn levels(comparison: &Comparison, options: &Options) -> Vec<String> {
+    let commands = github::annotations(comparison, options);
+    commands.iter().map(|command| command[2..].split(' ').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_regression_is_shown_beside_causes_of_another_change() {
+    let (comparison, options) = with_heap_cause([9, 1], [20, 44], None);
+    let text = table(&comparison, &options);
+    assert!(text.starts_with("memory: 1 test regressed · main"), "{text}");
+    assert!(text.contains("▼ src/lib.rs:9") && text.contains("-8.00 MiB heap.peak in 1 test"), "{text}");
+    assert!(text.contains(" ▲ t  cpu.peak  20.0 → 44.0 MiB  +24.0 MiB"), "{text}");
+    assert!(rendered(Format::Markdown, &comparison, &options).contains("| cpu.peak | 20.0 → 44.0 MiB |"));
+    assert_eq!(levels(&comparison, &options), ["error"]);
+    let sarif: Value = serde_json::from_str(&rendered(Format::Sarif, &comparison, &options)).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert!(results.iter().any(|result| result["level"] == "error"), "{sarif}");
+}
+
+#[test]
+fn expected_growth_is_no_error_beside_a_regression() {
+    let allow = Some("metric=heap.*,reason=a larger cache");
+    let (comparison, options) = with_heap_cause([1, 9], [20, 28], allow);
+    assert_eq!(levels(&comparison, &options), ["notice", "error"]);
+    let text = table(&comparison, &options);
+    assert!(text.contains(" ▲ t  cpu.peak  20.0 → 28.0 MiB  +8.00 MiB"), "{text}");
 }

@@ -250,7 +250,8 @@ impl<'a> Answer<'a> {
 
     /// Returns the command for the worst regression of all candidates that a search could measure.
     pub(crate) fn next_of_all(answers: &[Self]) -> Option<String> {
-        let mut worst_first: Vec<&Self> = answers.iter().filter(|answer| !answer.findings.is_empty()).collect();
+        let mut worst_first: Vec<&Self> =
+            answers.iter().filter(|answer| !answer.findings.is_empty()).collect();
         worst_first.sort_by_key(|answer| answer.findings[0].order());
         worst_first.into_iter().find_map(Self::next_command)
     }

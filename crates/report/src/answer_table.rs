@@ -34,7 +34,7 @@ impl Page {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         for answer in answers {
-            let by = causes.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+            let by = causes.by_what(&answer.findings).map(|by| format!(", {by}")).unwrap_or_default();
             let counts = format!("memory: {}{by}", answer.counts());
             let revisions = format!(" · {}", answer.revisions(str::to_owned));
             let runs = answer.runs().map_or_else(String::new, |runs| format!(" · {runs}"));

@@ -271,7 +271,7 @@ impl Comment {
         for (index, answer) in answers.iter().enumerate() {
             let blank = if index > 0 { "\n" } else { "" };
             let revisions = answer.revisions(code);
-            let by = causes.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+            let by = causes.by_what(&answer.findings).map(|by| format!(", {by}")).unwrap_or_default();
             _ = write!(self.text, "{blank}**Memory: {}{by}** · {revisions}", answer.counts());
             if let Some(runs) = answer.runs() {
                 _ = write!(self.text, " · {runs}");

@@ -3,13 +3,14 @@
 use crate::text;
 use crate::titles;
 use crate::why::words::{self, MOST_OF_FUNCTION};
-use memprof_judge::compare::comparison::{Breach, Comparison, PairView};
+use memprof_judge::compare::comparison::{Breach, Comparison, PairView, Ruling};
 use memprof_judge::compare::standing::Standing;
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, Moved};
 use memprof_judge::why::class::Class;
 use memprof_judge::why::function_path::shortened;
 use memprof_judge::why::reasons::Reason;
 use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::MetricGroup;
 use memprof_support::counted::counted;
 use memprof_support::labels::one_line;
 
@@ -171,23 +172,29 @@ fn tests(cause: &Cause) -> String {
 }
 
 fn notice(comparison: &Comparison, cause: &Cause) -> Notice {
-    let standing = |test: &CauseTest| {
-        view(comparison, cause, test).map(|(view, _)| Standing::for_pair(comparison, &view))
-    };
-    let standings: Vec<Standing> = cause.tests.iter().filter_map(standing).collect();
     match cause.effect {
         Effect::Limit => Notice::OverLimit,
         Effect::Shrinkage => Notice::Improved,
         Effect::Growth if cause.is_outweighed() => Notice::Improved,
-        Effect::Growth
-            if standings
-                .iter()
-                .all(|standing| matches!(standing, Standing::Expected | Standing::ExpectedOverLimit)) =>
-        {
+        Effect::Growth if cause.tests.iter().all(|test| is_expected(comparison, cause, test)) => {
             Notice::Expected
         }
         Effect::Growth => Notice::Regressed,
     }
+}
+
+/// Whether all that a cause moves in a test was expected to grow. Another figure of the test may have regressed.
+fn is_expected(comparison: &Comparison, cause: &Cause, test: &CauseTest) -> bool {
+    let Some((view, _)) = view(comparison, cause, test) else { return true };
+    if matches!(Standing::for_pair(comparison, &view), Standing::Expected | Standing::ExpectedOverLimit) {
+        return true;
+    }
+    let is_moved = |metric: &str| {
+        test.moved.iter().any(|moved| MetricGroup::of(&moved.metric) == MetricGroup::of(metric))
+    };
+    let judged = || view.pair.judged.iter().filter(|judged| is_moved(&judged.metric));
+    let has = |is_meant: fn(&Ruling) -> bool| judged().any(|judged| judged.rulings().any(is_meant));
+    has(Ruling::is_expected_growth) && !has(Ruling::counts)
 }
 
 /// Returns the pair of a test at the cause's candidate, and what moved.

@@ -17,6 +17,7 @@ use memprof_judge::verdict::limits::{LEAK_FROM, LEAK_TO};
 use memprof_judge::why::causes::{Cause, CauseTest, Effect, causes};
 use memprof_judge::why::explanations::Explanations;
 use memprof_judge::why::reasons::Reason;
+use memprof_plan::metric::Unit;
 use memprof_plan::metric_family::MetricGroup;
 use memprof_run::bisect::parts::proof::ProofReport;
 use memprof_support::counted::grouped;
@@ -116,7 +117,24 @@ impl<'a> CauseSheet<'a> {
     /// line of its own.
     pub fn says(&self, finding: &Finding<'_>) -> bool {
         let is_plain = matches!(finding.standing, Standing::Regressed | Standing::Improved);
-        is_plain && finding.remark.is_empty() && self.covers(&finding.view)
+        is_plain && finding.remark.is_empty() && self.causes_behind(finding).next().is_some()
+    }
+
+    /// Returns the causes that moved what a finding is about, in its direction. Others move another figure of the test.
+    fn causes_behind<'s>(&'s self, finding: &'s Finding<'_>) -> impl Iterator<Item = &'s Cause> {
+        let key = (address(finding.view.cell), finding.view.pair.candidate);
+        let quantity = |metric: &str| (MetricGroup::of(metric), Unit::of_metric(metric));
+        // The finding of a test that breaks a limit of its own may name no metric.
+        let is_meant =
+            move |metric: &str| finding.metric.is_empty() || quantity(metric) == quantity(&finding.metric);
+        let causes = self.of_test.get(&key).into_iter().flatten().map(|index| &self.causes[*index]);
+        causes.filter(move |cause| {
+            let is_shrinkage = cause.effect == Effect::Shrinkage;
+            let mut own =
+                cause.tests.iter().filter(|test| address(&self.comparison.cells[test.cell]) == key.0);
+            is_shrinkage == (finding.standing == Standing::Improved)
+                && own.any(|test| test.is_along && test.moved.iter().any(|moved| is_meant(&moved.metric)))
+        })
     }
 
     /// Returns what a test had where it broke its limits, in sentences. Of tests with one cause, only the
@@ -166,10 +184,11 @@ impl<'a> CauseSheet<'a> {
     }
 
     /// Returns `by two lines`, or `by one change` if it is more than a line of the diff. `None` if nothing
-    /// in the diff is known to be a cause.
-    pub(crate) fn by_what(&self, candidate: usize) -> Option<String> {
-        let is_own = |cause: &&Cause| cause.candidate == candidate && !cause.is_outweighed();
-        let own = self.causes.iter().filter(is_own);
+    /// in the diff is known to be the cause of a finding.
+    pub(crate) fn by_what(&self, findings: &[Finding<'_>]) -> Option<String> {
+        let behind = findings.iter().flat_map(|finding| self.causes_behind(finding));
+        let behind: BTreeSet<usize> = behind.map(address).collect();
+        let own = self.causes.iter().filter(|cause| behind.contains(&address(*cause)));
         let reasons: BTreeSet<String> = own.clone().filter_map(|cause| named(&cause.reason)).collect();
         let is_line = |cause: &Cause| match &cause.reason {
             Reason::Hunk(at) => at.hunk.old.len().max(at.hunk.new.len()) <= 1,

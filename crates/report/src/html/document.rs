@@ -73,7 +73,7 @@ fn title(comparison: &Comparison, answers: &[Answer<'_>], sheet: &CauseSheet<'_>
     let several = answers.len() > 1;
     let one = |answer: &Answer<'_>| {
         let name = &comparison.revisions[answer.candidate].name;
-        let by = sheet.by_what(answer.candidate).map(|by| format!(", {by}")).unwrap_or_default();
+        let by = sheet.by_what(&answer.findings).map(|by| format!(", {by}")).unwrap_or_default();
         let counts = format!("{}{by}", answer.counts());
         if several { format!("{}: {counts}", one_line(name)) } else { counts }
     };
