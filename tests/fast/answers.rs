@@ -376,3 +376,18 @@ fn expected_growth_is_no_error_beside_a_regression() {
     let text = table(&comparison, &options);
     assert!(text.contains(" ▲ t  cpu.peak  20.0 → 28.0 MiB  +8.00 MiB"), "{text}");
 }
+
+#[test]
+fn resident_memory_is_named_if_it_grew_by_more_than_the_heap() {
+    let (comparison, options) = with_heap_cause([1, 2], [5, 70], None);
+    let text = table(&comparison, &options);
+    assert!(
+        text.contains("+1.00 MiB heap.peak in 1 test") && text.contains("; +65.0 MiB cpu.peak at"),
+        "{text}"
+    );
+    assert_eq!(levels(&comparison, &options), ["error", "error"]);
+    let (comparison, options) = with_heap_cause([1, 41], [5, 45], None);
+    let text = table(&comparison, &options);
+    assert!(text.contains("+40.0 MiB heap.peak in 1 test") && !text.contains("cpu.peak"), "{text}");
+    assert_eq!(levels(&comparison, &options), ["error"]);
+}

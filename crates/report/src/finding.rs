@@ -16,6 +16,7 @@ use memprof_judge::verdict::kinds::Verdict;
 use memprof_judge::verdict::limits::{Expected, LEAK_FROM, LEAK_TO};
 use memprof_judge::verdict::significance::{ENOUGH, Significance};
 use memprof_plan::metric::Unit;
+use memprof_plan::metric_family::{MetricGroup, family_of_point};
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
@@ -50,6 +51,8 @@ pub struct Finding<'a> {
     pub searched: Option<Searched>,
     /// The difference in the metric's unit, and in percent, if it is one.
     pub change: Option<(i128, Option<f64>)>,
+    /// Whether it also has a change that its own metric does not show and that no cause is about.
+    pub(crate) has_more: bool,
     size: (bool, bool, i128),
 }
 
@@ -78,6 +81,7 @@ impl<'a> Finding<'a> {
             checkpoint: String::new(),
             searched: None,
             change: None,
+            has_more: false,
             size: (false, false, 0),
         };
         let is_meant = |ruling: &Ruling| match standing {
@@ -93,7 +97,7 @@ impl<'a> Finding<'a> {
             (Some(worst), _) => {
                 let searched = worst_searchable_change(&view, is_meant);
                 let searched = searched.and_then(|change| Searched::new(&view, &change));
-                let finding = empty.with_change(comparison, &worst).with_opposite(&worst);
+                let finding = empty.with_change(comparison, &worst).with_others(&worst);
                 Self { searched, ..finding }.with_limits(comparison)
             }
             (None, Standing::OverLimit | Standing::Expected | Standing::ExpectedOverLimit) => {
@@ -144,9 +148,16 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// Adds the largest change in the other direction, and of resident memory what was freed and kept:
-    /// `; -350 MiB heap.peak at 'parsed'`.
-    fn with_opposite(mut self, worst: &WorstChange) -> Self {
+    /// Adds resident memory that grew by more than the heap, the largest change in the other direction, and of
+    /// resident memory what was freed and kept: `; -350 MiB heap.peak at 'parsed'`.
+    fn with_others(mut self, worst: &WorstChange) -> Self {
+        if self.standing == Standing::Regressed
+            && MetricGroup::of(worst.metric) != Some(MetricGroup::Cpu)
+            && let Some(resident) = resident_beyond_heap(&self.view)
+        {
+            self.add_other(&resident, &format!("{} ", resident.metric), "");
+            self.has_more = true;
+        }
         let is_opposite = |ruling: &Ruling| ruling.verdict == Verdict::Improved;
         if self.standing < Standing::Improved
             && let Some(opposite) = worst_change(&self.view, is_opposite)
@@ -351,6 +362,45 @@ impl OwnLimit {
         let remark = labels::one_line(shown.lines().next().unwrap_or_default()).into_owned();
         Some(Self { remark, source })
     }
+}
+
+/// Returns the regression of resident memory that does not follow from the heap's: it grew by more than the heap, and
+/// by more than its limit beyond that.
+pub(crate) fn resident_beyond_heap<'a>(view: &PairView<'a>) -> Option<WorstChange<'a>> {
+    let (pair, rows) = (view.pair, view.rows);
+    let growths = |family: &'static str| {
+        let judged = pair.judged.iter().filter(move |judged| family_of_point(&judged.metric) == Some(family));
+        judged.flat_map(move |judged| {
+            let column = view.column(&judged.metric);
+            rows.iter().filter_map(move |row| {
+                let ruling = judged.at(row).filter(Ruling::counts)?;
+                Some((judged.metric.as_str(), row, ruling, column.at(row).delta?.difference))
+            })
+        })
+    };
+    let of_heap = growths("heap").map(|(.., growth)| growth).max().unwrap_or(0);
+    let beyond = growths("cpu").filter(|(.., ruling, growth)| {
+        let limit = ruling.significance.map_or(0, |significance| significance.limit);
+        *growth > of_heap + i128::from(limit)
+    });
+    let mut worst: Option<WorstChange<'a>> = None;
+    for (metric, row, ruling, largest) in beyond {
+        match &mut worst {
+            None => {
+                worst =
+                    Some(WorstChange { metric, row, ruling, others: 0, largest, at_largest: (metric, row) });
+            }
+            Some(worst) if worst.metric == metric => {
+                worst.others += 1;
+                if largest > worst.largest {
+                    (worst.largest, worst.at_largest) = (largest, (metric, row));
+                }
+            }
+            // The level and its peak are one quantity.
+            Some(_) => {}
+        }
+    }
+    worst
 }
 
 /// Returns `at 'parsed' (src/lib.rs:10), and 3 later ones, up to +96 KiB`. `first` is the difference

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::causes::entry::{Entry, amount};
 use crate::causes::proven;
-use crate::finding::Finding;
+use crate::finding::{Finding, resident_beyond_heap};
 use crate::options::Options;
 use crate::selection::has_few_tests;
 use crate::text;
@@ -34,6 +34,8 @@ pub struct CauseSheet<'a> {
     proof: Option<Arc<ProofReport>>,
     /// Whether metrics were asked for. With several candidates, the tables of all sides show them.
     asks_for_metrics: bool,
+    /// Whether causes are about the heap, and no test's resident memory regressed by more than follows from it.
+    hides_resident: bool,
 }
 
 impl<'a> CauseSheet<'a> {
@@ -60,7 +62,9 @@ impl<'a> CauseSheet<'a> {
             }
         }
         let worst = causes.iter().map(|cause| key(cause, cause.worst().cell)).collect();
-        Self { comparison, causes, of_test, worst, proof: None, asks_for_metrics: false }
+        let hides_resident = causes.iter().any(|cause| is_of_heap(&cause.most().metric))
+            && !comparison.pairs().any(|view| resident_beyond_heap(&view).is_some());
+        Self { comparison, causes, of_test, worst, proof: None, asks_for_metrics: false, hides_resident }
     }
 
     /// Names what was proven.
@@ -117,7 +121,10 @@ impl<'a> CauseSheet<'a> {
     /// line of its own.
     pub fn says(&self, finding: &Finding<'_>) -> bool {
         let is_plain = matches!(finding.standing, Standing::Regressed | Standing::Improved);
-        is_plain && finding.remark.is_empty() && self.causes_behind(finding).next().is_some()
+        is_plain
+            && finding.remark.is_empty()
+            && !finding.has_more
+            && self.causes_behind(finding).next().is_some()
     }
 
     /// Returns the causes that moved what a finding is about, in its direction. Others move another figure of the test.
@@ -173,12 +180,9 @@ impl<'a> CauseSheet<'a> {
         is_listed && (self.is_asked_for_more() || has_own_checkpoints(view))
     }
 
-    /// Leaves out resident memory if causes are about the heap, which it follows from.
+    /// Leaves out resident memory if it follows from the heap, which causes are about.
     pub(crate) fn keep_metrics<T>(&self, metrics: &mut Vec<T>, name: impl Fn(&T) -> &String) {
-        let is_of_heap = |metric: &str| MetricGroup::of(metric) == Some(MetricGroup::Heap);
-        if self.causes.iter().any(|cause| is_of_heap(&cause.most().metric))
-            && metrics.iter().any(|metric| is_of_heap(name(metric)))
-        {
+        if self.hides_resident && metrics.iter().any(|metric| is_of_heap(name(metric))) {
             metrics.retain(|metric| MetricGroup::of(name(metric)) != Some(MetricGroup::Cpu));
         }
     }
@@ -213,6 +217,10 @@ fn named(reason: &Reason) -> Option<String> {
         Reason::Type(resized) => Some(resized.path.clone()),
         Reason::Code(_) => None,
     }
+}
+
+fn is_of_heap(metric: &str) -> bool {
+    MetricGroup::of(metric) == Some(MetricGroup::Heap)
 }
 
 fn address<T>(of: &T) -> usize {
