@@ -375,6 +375,11 @@ fn expected_growth_is_no_error_beside_a_regression() {
     assert_eq!(levels(&comparison, &options), ["notice", "error"]);
     let text = table(&comparison, &options);
     assert!(text.contains(" ▲ t  cpu.peak  20.0 → 28.0 MiB  +8.00 MiB"), "{text}");
+    for format in [Format::Table, Format::Markdown, Format::Junit] {
+        let text = rendered(format, &comparison, &options);
+        let line = text.lines().find(|line| line.contains("+8.00 MiB heap.peak at"));
+        assert!(line.is_some_and(|line| line.contains(", expected: a larger cache")), "{text}");
+    }
 }
 
 #[test]

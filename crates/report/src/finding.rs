@@ -93,7 +93,7 @@ impl<'a> Finding<'a> {
             Standing::Improved => ruling.verdict == Verdict::Improved,
             _ => false,
         };
-        match (worst_change(&view, is_meant), standing) {
+        let finding = match (worst_change(&view, is_meant), standing) {
             (Some(worst), _) => {
                 let searched = worst_searchable_change(&view, is_meant);
                 let searched = searched.and_then(|change| Searched::new(&view, &change));
@@ -105,7 +105,8 @@ impl<'a> Finding<'a> {
             }
             (None, Standing::Restructured) => Self { remark: restructured(&view), ..empty },
             (None, _) => Self { remark: first_trouble(comparison, &view), ..empty },
-        }
+        };
+        finding.with_expected(comparison)
     }
 
     /// Looks up what to report about a test of a single revision: figures above a limit.
@@ -172,14 +173,35 @@ impl<'a> Finding<'a> {
         self
     }
 
+    /// Adds what grew as expected beside a change that matters more, once for each reason.
+    fn with_expected(mut self, comparison: &Comparison) -> Self {
+        if !matches!(self.standing, Standing::Regressed | Standing::OverLimit | Standing::Inconclusive) {
+            return self;
+        }
+        for index in 0..comparison.allow.len() {
+            let is_meant = |ruling: &Ruling| {
+                ruling.is_expected_growth() && ruling.expected.is_some_and(|expected| expected.index == index)
+            };
+            if let Some(expected) = worst_change(&self.view, is_meant)
+                && let Some(reason) = reason(comparison, expected.ruling.expected)
+            {
+                self.add_other(&expected, &format!("{} ", expected.metric), &format!(", expected: {reason}"));
+                self.has_more = true;
+            }
+        }
+        self
+    }
+
     fn add_other(&mut self, other: &WorstChange, name: &str, reason: &str) {
         let first = self.view.column(other.metric).at(other.row).delta;
         let difference = first.map_or(other.largest, |delta| delta.difference);
         let shown = text::difference(difference, Unit::of_metric(other.metric));
         let places = places(&self.view, other, difference);
-        // What the remark says of a change without a verdict belongs to that change.
-        let has_doubt = self.standing == Standing::Inconclusive && !self.remark.is_empty();
-        let text = if has_doubt { &mut self.remark } else { &mut self.place };
+        // What the remark says of a limit, or of a change without a verdict, belongs to what stands before it.
+        let belongs_to_first =
+            matches!(self.standing, Standing::Regressed | Standing::OverLimit | Standing::Inconclusive);
+        let text =
+            if belongs_to_first && !self.remark.is_empty() { &mut self.remark } else { &mut self.place };
         _ = write!(text, "; {shown} {name}{places}{reason}");
     }
 
