@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_plan::rule::Judging;
 use memprof_plan::search_options::SearchOptions;
 use memprof_report::github;
 use memprof_report::options::{Format, Options};
+use memprof_support::exit_code::ExitCode;
 use serde_json::Value;
 
 use crate::causes::{changed, comparison, difference, explained, explanations};
@@ -76,6 +78,36 @@ fn a_doubt_follows_the_change_that_it_is_about() {
         doubt.contains("after 6 runs a side, limit ") && doubt.contains("; -5.86 MiB cpu.peak"),
         "{text}"
     );
+}
+
+#[test]
+fn a_test_that_may_have_shrunk_is_not_called_unchanged() {
+    let log = |kib: i64| Log::new().checkpoint("done", &[("heap.peak", kib * KIB)]);
+    let shrunk = |synthetic: Synthetic| {
+        (0..15).fold(synthetic, |synthetic, repeat: u32| {
+            let new = if repeat % 5 < 3 { 1024 } else { 2048 };
+            synthetic.passed("t", 0, repeat, &log(2048)).passed("t", 1, repeat, &log(new))
+        })
+    };
+    let alone = compare(&shrunk(Synthetic::new(&["main", "pr/1"])).results());
+    assert_eq!(Conclusion::from_comparison(&alone).exit_code(), ExitCode::Success);
+    let text = table(&alone, &at_width(120));
+    assert!(text.starts_with("memory: 1 test may have shrunk · "), "{text}");
+    let json: Value = serde_json::from_str(&rendered(Format::Json, &alone, &Options::default())).unwrap();
+    let counts = &json["verdict"]["tests"][0];
+    assert_eq!((&counts["inconclusive"], &counts["unchanged"]), (&1.into(), &0.into()));
+
+    let grown = (0..4).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("grew", 0, repeat, &log(1024)).passed("grew", 1, repeat, &log(2048))
+    });
+    let beside = compare(&shrunk(grown).results());
+    for format in [Format::Table, Format::Markdown] {
+        let text = rendered(format, &beside, &Options::default());
+        assert!(text.contains("1 of 2 tests regressed and 1 may have shrunk"), "{text}");
+    }
+    let text = table(&beside, &at_width(120));
+    let line = text.lines().find(|line| line.starts_with(" ? t ")).expect(&text);
+    assert!(line.contains("-1.00 MiB") && text.contains("after 15 runs a side"), "{text}");
 }
 
 #[test]

@@ -150,6 +150,7 @@ impl<'a> Answer<'a> {
             (Standing::ExpectedOverLimit, "over a limit, as expected"),
             (Standing::Improved, "improved"),
             (Standing::MaybeExpected, "may have grown, as expected"),
+            (Standing::MaybeImproved, "may have shrunk"),
             (Standing::Restructured, "with other checkpoints"),
             (Standing::NotJudged, "not judged"),
         ];

@@ -193,6 +193,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::ExpectedOverLimit => "over a limit, as expected",
         Standing::Improved => "improved",
         Standing::MaybeExpected => "may have grown, as expected",
+        Standing::MaybeImproved => "may have shrunk",
         Standing::Restructured => "with other checkpoints",
         Standing::Failed => "failed",
         _ => "not compared",

@@ -9,7 +9,9 @@ use crate::titles;
 use crate::troubles;
 use memprof_judge::compare::comparison::{Breach, BreachKind, Cell, Comparison, PairView, Ruling};
 use memprof_judge::compare::matching::{Match, RowChange};
-use memprof_judge::compare::standing::{Standing, WorstChange, worst_change, worst_searchable_change};
+use memprof_judge::compare::standing::{
+    Standing, WorstChange, may_have_shrunk, worst_change, worst_searchable_change,
+};
 use memprof_judge::results::measurement::Kind;
 use memprof_judge::results::outcome::Status;
 use memprof_judge::verdict::kinds::Verdict;
@@ -91,6 +93,7 @@ impl<'a> Finding<'a> {
                 ruling.is_expected_growth()
             }
             Standing::Improved => ruling.verdict == Verdict::Improved,
+            Standing::MaybeImproved => may_have_shrunk(ruling),
             _ => false,
         };
         let finding = match (worst_change(&view, is_meant), standing) {
@@ -443,7 +446,7 @@ fn sign(standing: Standing) -> char {
     match standing {
         Standing::Regressed | Standing::OverLimit | Standing::Expected | Standing::ExpectedOverLimit => '▲',
         Standing::Failed | Standing::NotCompared => '✗',
-        Standing::Inconclusive | Standing::MaybeExpected => '?',
+        Standing::Inconclusive | Standing::MaybeExpected | Standing::MaybeImproved => '?',
         Standing::Improved => '▼',
         _ => '+',
     }

@@ -162,6 +162,7 @@ impl Case {
             Standing::MaybeExpected => {
                 case.output.push(format!("may have grown, as expected: {}", finding.sentence()));
             }
+            Standing::MaybeImproved => case.output.push(format!("may have shrunk: {}", finding.sentence())),
             Standing::Improved => {
                 case.output.push(format!("improved: {}", finding.sentence()));
                 case.output.extend(causes.words_of(&view).into_iter().map(|words| format!("cause: {words}")));

@@ -33,6 +33,8 @@ pub enum Standing {
     Improved,
     /// May have grown, and `allow` expects that.
     MaybeExpected,
+    /// May have shrunk: the runs are not enough to tell, and no figure may have grown.
+    MaybeImproved,
     /// Checkpoints were added, removed or renamed; no figure changed by more than its limit.
     Restructured,
     /// No rule judges any of its figures.
@@ -118,6 +120,8 @@ impl Standing {
             Self::Improved
         } else if rulings().any(Ruling::is_expected_growth) {
             Self::MaybeExpected
+        } else if rulings().any(may_have_shrunk) {
+            Self::MaybeImproved
         } else if came_or_went(view) {
             Self::Restructured
         } else if rulings().next().is_none() {
@@ -181,6 +185,11 @@ fn came_or_went(view: &PairView<'_>) -> bool {
     // Calls that came or went show in the table of calls.
     let mut rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
     rows.any(|row| view.change(row) != Some(RowChange::Matched))
+}
+
+/// Whether a verdict is inconclusive, and growth beyond the limit is ruled out.
+pub fn may_have_shrunk(ruling: &Ruling) -> bool {
+    ruling.verdict == Verdict::Inconclusive && !ruling.may_have_grown() && !ruling.is_expected_growth()
 }
 
 /// The change that a test is reported with.

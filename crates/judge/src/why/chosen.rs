@@ -252,7 +252,7 @@ pub(super) fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<Wo
     worst_change(view, |ruling: &Ruling| match standing {
         Standing::Regressed => ruling.counts(),
         Standing::Improved => ruling.verdict == Verdict::Improved,
-        Standing::Unchanged | Standing::Restructured | Standing::NotJudged => true,
+        Standing::Unchanged | Standing::MaybeImproved | Standing::Restructured | Standing::NotJudged => true,
         _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
     })
 }

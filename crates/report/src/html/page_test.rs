@@ -107,6 +107,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::ExpectedOverLimit => "over a limit, as expected",
         Standing::Improved => "improved",
         Standing::MaybeExpected => "may have grown, as expected",
+        Standing::MaybeImproved => "may have shrunk",
         Standing::Restructured => "other checkpoints",
         Standing::NotJudged => "not judged",
         Standing::Unchanged => "unchanged",

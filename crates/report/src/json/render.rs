@@ -119,7 +119,7 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
             over_limit: count(Standing::OverLimit),
             failed: count(Standing::Failed),
             not_compared: count(Standing::NotCompared),
-            inconclusive: count(Standing::Inconclusive),
+            inconclusive: count(Standing::Inconclusive) + count(Standing::MaybeImproved),
             expected: count(Standing::Expected)
                 + count(Standing::ExpectedOverLimit)
                 + count(Standing::MaybeExpected),

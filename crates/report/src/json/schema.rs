@@ -148,7 +148,7 @@ pub struct TestCounts {
     pub failed: usize,
     /// Tests without a comparable figure, such as after a failed build.
     pub not_compared: usize,
-    /// Tests with too much noise, or too few runs, for a verdict.
+    /// Tests with too much noise, or too few runs, for a verdict. Also those that may only have shrunk.
     pub inconclusive: usize,
     /// Tests that grew, or may have grown, as `allow` expects.
     pub expected: usize,
