@@ -111,6 +111,28 @@ fn a_test_that_may_have_shrunk_is_not_called_unchanged() {
 }
 
 #[test]
+fn a_test_with_a_change_that_no_rule_judges_is_not_called_unchanged() {
+    let headline = |off: &str, [peak, resident]: [i64; 2]| {
+        let log = |peak: i64, resident: i64| {
+            let metrics = [("heap.peak", peak), ("heap.live", 0), ("cpu.peak", resident)];
+            Log::new().checkpoint("done", &metrics)
+        };
+        let rules = off.split(' ').map(|metric| values::threshold(&format!("{metric}=off")).unwrap());
+        let judging = Judging { rules: rules.collect(), ..Judging::default() };
+        let synthetic = Synthetic::new(&["main", "pr/1"]).judging(judging);
+        let old = log(MIB, 9 * MIB);
+        let synthetic = synthetic.passed("t", 0, 0, &old).passed("t", 1, 0, &log(peak, resident));
+        let text = table(&compare(&synthetic.results()), &at_width(120));
+        text.split_once(" · ").unwrap().0.to_owned()
+    };
+    let partly = "memory: 1 test only partly judged";
+    assert_eq!(headline("heap.peak cpu.peak", [2 * MIB, 9 * MIB]), partly);
+    assert_eq!(headline("cpu.peak", [MIB, 12 * MIB]), partly);
+    assert_eq!(headline("heap.peak cpu.peak", [MIB + KIB, 9 * MIB + 80 * KIB]), "memory: 1 test unchanged");
+    assert_eq!(headline("*", [2 * MIB, 9 * MIB]), "memory: 1 test not judged");
+}
+
+#[test]
 fn the_table_has_the_metric_that_the_answer_names() {
     let log =
         |live: i64| Log::new().checkpoint("done", &[("heap.peak", live + 2 * MIB), ("heap.live", live)]);

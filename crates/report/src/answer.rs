@@ -153,6 +153,7 @@ impl<'a> Answer<'a> {
             (Standing::MaybeImproved, "may have shrunk"),
             (Standing::Restructured, "with other checkpoints"),
             (Standing::NotJudged, "not judged"),
+            (Standing::PartlyJudged, "only partly judged"),
         ];
         let parts = words.iter().map(|(standing, word)| (self.count(*standing), *word));
         let mut parts = parts.filter(|(count, _)| *count > 0);

@@ -8,6 +8,8 @@ use crate::compare::matching::{Match, RowChange};
 use crate::results::measurement::Kind;
 use crate::results::outcome::Status;
 use crate::verdict::kinds::Verdict;
+use crate::verdict::limits;
+use crate::verdict::significance::limit;
 use memprof_plan::metric::{self, Figure, Unit};
 use memprof_plan::metric_family::{family_of_point, family_of_scope};
 
@@ -39,6 +41,8 @@ pub enum Standing {
     Restructured,
     /// No rule judges any of its figures.
     NotJudged,
+    /// What was judged is unchanged. A figure that is judged by default was not, and changed.
+    PartlyJudged,
     /// No figure changed by more than its limit.
     Unchanged,
     /// Only the baseline has the test.
@@ -126,6 +130,8 @@ impl Standing {
             Self::Restructured
         } else if rulings().next().is_none() {
             Self::NotJudged
+        } else if has_unjudged_change(view) {
+            Self::PartlyJudged
         } else {
             Self::Unchanged
         }
@@ -178,6 +184,26 @@ fn has_comparable_figure(view: &PairView<'_>) -> bool {
     metrics.iter().map(|metric| view.column(metric)).any(|column| {
         column.comparability == Comparability::Comparable
             && view.rows.iter().any(|row| column.at(row).delta.is_some())
+    })
+}
+
+/// Whether a figure that is judged by default is not judged here, and changed by more than its default limit.
+fn has_unjudged_change(view: &PairView<'_>) -> bool {
+    let metrics = view.baseline.metrics();
+    let mut judged_by_default =
+        metrics.iter().filter_map(|metric| Some((*metric, limits::defaults(metric)?)));
+    judged_by_default.any(|(metric, thresholds)| {
+        let (column, judged) = (view.column(metric), view.judged(metric));
+        let is_counted = metric::known(metric).is_counted();
+        let threshold = if is_counted { thresholds.tight } else { thresholds.wide };
+        let rows = view.rows.iter().filter(|row| view.key(row).kind != Kind::Call);
+        let mut open = rows.filter(|row| judged.and_then(|judged| judged.at(row)).is_none());
+        open.any(|row| {
+            let figures = column.at(row);
+            let values = [figures.baseline, figures.candidate].map(|figure| figure.map(|one| one.value));
+            let (Some(delta), [Some(old), Some(new)]) = (figures.delta, values) else { return false };
+            delta.difference.unsigned_abs() > limit(&threshold, old.min(new).into()).into()
+        })
     })
 }
 

@@ -269,7 +269,7 @@ fn smaller_side(baseline: &[i64], candidate: &[i64]) -> i128 {
 
 /// Returns the threshold in the metric's unit: the larger of its percentage and its absolute part.
 /// A percentage of zero is zero, so any growth from zero exceeds it.
-fn limit(threshold: &Threshold, smaller: i128) -> u64 {
+pub(crate) fn limit(threshold: &Threshold, smaller: i128) -> u64 {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

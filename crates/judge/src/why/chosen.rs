@@ -252,7 +252,11 @@ pub(super) fn worst_of<'a>(view: &PairView<'a>, standing: Standing) -> Option<Wo
     worst_change(view, |ruling: &Ruling| match standing {
         Standing::Regressed => ruling.counts(),
         Standing::Improved => ruling.verdict == Verdict::Improved,
-        Standing::Unchanged | Standing::MaybeImproved | Standing::Restructured | Standing::NotJudged => true,
+        Standing::MaybeImproved
+        | Standing::Restructured
+        | Standing::NotJudged
+        | Standing::PartlyJudged
+        | Standing::Unchanged => true,
         _ => matches!(ruling.verdict, Verdict::Regressed | Verdict::Improved),
     })
 }

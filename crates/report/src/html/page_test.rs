@@ -110,6 +110,7 @@ pub(super) fn word(standing: Standing) -> &'static str {
         Standing::MaybeImproved => "may have shrunk",
         Standing::Restructured => "other checkpoints",
         Standing::NotJudged => "not judged",
+        Standing::PartlyJudged => "only partly judged",
         Standing::Unchanged => "unchanged",
         Standing::OnlyInBaseline => "only in the baseline",
         Standing::OnlyInCandidate => "new",

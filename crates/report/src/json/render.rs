@@ -126,6 +126,7 @@ fn test_counts(comparison: &Comparison) -> Vec<TestCounts> {
             improved: count(Standing::Improved),
             restructured: count(Standing::Restructured),
             not_judged: count(Standing::NotJudged),
+            partly_judged: count(Standing::PartlyJudged),
             unchanged: count(Standing::Unchanged),
             only_in_baseline: count(Standing::OnlyInBaseline),
             only_in_candidate: count(Standing::OnlyInCandidate),
