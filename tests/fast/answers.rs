@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cargo_memprof::arguments::values;
 use memprof_judge::compare::comparison::Comparison;
+use memprof_judge::compare::completeness;
 use memprof_judge::compare::evaluation::Conclusion;
 use memprof_judge::compare::from_results::compare;
 use memprof_plan::rule::Judging;
@@ -130,6 +131,25 @@ fn a_test_with_a_change_that_no_rule_judges_is_not_called_unchanged() {
     assert_eq!(headline("cpu.peak", [MIB, 12 * MIB]), partly);
     assert_eq!(headline("heap.peak cpu.peak", [MIB + KIB, 9 * MIB + 80 * KIB]), "memory: 1 test unchanged");
     assert_eq!(headline("*", [2 * MIB, 9 * MIB]), "memory: 1 test not judged");
+}
+
+#[test]
+fn a_test_without_heap_figures_is_not_called_unchanged() {
+    let reason = "the #[global_allocator] is created by a macro";
+    let log = || Log::new().checkpoint("done", &[("cpu.peak", 9 * MIB)]);
+    let without = || log().absent("heap.peak", reason);
+    let synthetic = (0..2).fold(Synthetic::new(&["main", "pr/1"]), |synthetic, repeat| {
+        synthetic.passed("t", 0, repeat, &without()).passed("t", 1, repeat, &without())
+    });
+    let comparison = compare(&synthetic.results());
+    assert_eq!(completeness::exit_code(&comparison), ExitCode::Success, "it cannot be helped");
+    let text = table(&comparison, &at_width(120));
+    assert!(text.starts_with("memory: 1 test only partly judged · "), "{text}");
+    assert!(text.contains(reason), "{text}");
+    let json: Value =
+        serde_json::from_str(&rendered(Format::Json, &comparison, &Options::default())).unwrap();
+    let counts = &json["verdict"]["tests"][0];
+    assert_eq!((&counts["partly_judged"], &counts["unchanged"]), (&1.into(), &0.into()));
 }
 
 #[test]

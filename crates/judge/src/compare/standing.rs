@@ -41,7 +41,8 @@ pub enum Standing {
     Restructured,
     /// No rule judges any of its figures.
     NotJudged,
-    /// What was judged is unchanged. A figure that is judged by default was not, and changed.
+    /// What was judged is unchanged. The heap could not be measured, or a figure that is judged by default was not
+    /// judged and changed.
     PartlyJudged,
     /// No figure changed by more than its limit.
     Unchanged,
@@ -130,7 +131,7 @@ impl Standing {
             Self::Restructured
         } else if rulings().next().is_none() {
             Self::NotJudged
-        } else if has_unjudged_change(view) {
+        } else if lacks_heap(view) || has_unjudged_change(view) {
             Self::PartlyJudged
         } else {
             Self::Unchanged
@@ -185,6 +186,13 @@ fn has_comparable_figure(view: &PairView<'_>) -> bool {
         column.comparability == Comparability::Comparable
             && view.rows.iter().any(|row| column.at(row).delta.is_some())
     })
+}
+
+/// Whether the heap of a side could not be measured, as with an allocator that cannot be wrapped.
+fn lacks_heap(view: &PairView<'_>) -> bool {
+    let heap = "heap.peak";
+    let mut sides = [view.baseline, view.candidate].into_iter();
+    sides.any(|side| side.column(heap).is_none() && side.why_absent(heap).is_some())
 }
 
 /// Whether a figure that is judged by default is not judged here, and changed by more than its default limit.

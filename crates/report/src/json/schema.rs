@@ -158,7 +158,8 @@ pub struct TestCounts {
     pub restructured: usize,
     /// Tests that no rule judges.
     pub not_judged: usize,
-    /// Tests that are unchanged in what was judged. A figure that is judged by default was not.
+    /// Tests that are unchanged in what was judged. A figure that is judged by default was not judged, or the
+    /// heap could not be measured.
     pub partly_judged: usize,
     /// Tests without a change above a limit.
     pub unchanged: usize,
