@@ -18,9 +18,7 @@ use crate::results::stack_log_reader;
 use crate::results::stored::{self, Results};
 use crate::why::agreement::Agreement;
 use crate::why::attribution::{Attribution, Question, RecordedRun};
-use crate::why::chosen::{
-    ONLY_IN_SCOPE, changed_rows, compared_names, has_stacks, highest, is_of_scope, row_at,
-};
+use crate::why::chosen::{self, changed_rows, compared_names, has_stacks, highest, row_at};
 use crate::why::class::Diff;
 use crate::why::difference::{CheckpointName, Difference, Measure};
 use crate::why::grouping::{GroupBy, Grouping};
@@ -35,9 +33,7 @@ use crate::why::stored::{
 use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
 use memprof_plan::resolved::CellId;
-use memprof_support::parallel;
-use memprof_support::regular_file;
-use memprof_support::sealed;
+use memprof_support::{parallel, regular_file, sealed};
 
 /// A test has at most this many explained rows.
 const MOST_ROWS: usize = 50;
@@ -236,8 +232,8 @@ impl Reader<'_> {
                 Err(reason) => vec![format!("it is not known which sites the diff touches: {reason}")],
             });
             if let [Some(old), Some(new)] = explained.recorded.each_ref().map(|side| side.as_ref()) {
-                let [mut old, mut new] = [old, new].map(|side| side.stacks.frames());
-                explained.remarks.extend(Versions::of_frames([&mut old, &mut new]).problems());
+                let frames = Versions::of_frames([&mut old.stacks.frames(), &mut new.stacks.frames()]);
+                explained.remarks.extend(frames.problems());
             }
         }
         let notes: BTreeSet<String> =
@@ -367,13 +363,12 @@ impl Reader<'_> {
         let diff = self.diff(candidate, old, new);
         let attribution = Attribution::new(old.run(), new.run(), &diff);
         let (mut rows, mut remarks) = (Vec::new(), BTreeSet::new());
-        let is_of_scope = is_of_scope(self.comparison, view);
         for (metric, row) in self.changed_rows(view, [old, new]) {
             let question =
                 Question { metric: metric.to_owned(), checkpoints: compared_names(view, metric, row) };
             match attribution.answer(&question, &self.inquiry.grouping) {
-                Ok(difference) if is_of_scope && difference.whole() == 0 => {
-                    remarks.insert(ONLY_IN_SCOPE.to_owned());
+                Ok(difference) if difference.whole() == 0 && chosen::is_of_scope(self.comparison, view) => {
+                    remarks.insert(chosen::ONLY_IN_SCOPE.to_owned());
                 }
                 Ok(difference) => {
                     let figures = view.column(metric).at(row);
