@@ -10,7 +10,6 @@ use cargo_metadata::diagnostic::{Diagnostic, DiagnosticSpan};
 use crate::adapters;
 use crate::artifacts::{Artifacts, Collected};
 use crate::build_tree::BuildTree;
-use crate::cargo::lockfile;
 use crate::compilation::{self, CargoCall, Compiled};
 use crate::failure::{BuildFailure, Fault};
 use crate::freshness::{self, Check, Stale};
@@ -28,6 +27,7 @@ use crate::store::{self, Draft, Entry};
 use crate::traced_sources;
 use crate::watched;
 use memprof_plan::listing::NotMeasured;
+use memprof_plan::lock_differences::{LockedPackage, locked};
 use memprof_support::regular_file;
 use memprof_support::regular_file::followed;
 
@@ -313,7 +313,7 @@ impl<'a> NewEntry<'a> {
             key: self.key,
             commit: revision.commit.clone(),
             key_inputs,
-            packages: lock.as_deref().map(lockfile::packages).unwrap_or_default(),
+            packages: locked(lock.as_deref().unwrap_or_default()).iter().map(LockedPackage::line).collect(),
             lock: lock.map(|text| blake3::hash(&text).to_hex().to_string()),
             sources: check.digest,
             executables,

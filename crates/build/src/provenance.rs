@@ -132,7 +132,7 @@ pub struct Provenance {
     pub key_inputs: KeyInputs,
     /// Hash of the lock file as it was after the build.
     pub lock: Option<String>,
-    /// The lock file's packages with their versions. Empty in builds of earlier versions.
+    /// The lock file's packages with their versions and sources, which builds of earlier versions lack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// Hash over the sources of all crates of the checkout, as compiled.

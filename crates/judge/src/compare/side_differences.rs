@@ -4,7 +4,7 @@
 use crate::results::build_facts::{BuildFacts, Fact};
 use crate::results::stored::Results;
 use memprof_plan::dependency_change::{DependencyChange, Replacement, short_rev};
-use memprof_plan::lock_differences::{self, MovedDependency};
+use memprof_plan::lock_differences::{self, LockedVersion, MovedDependency};
 use memprof_plan::request::RefRequest;
 use memprof_plan::side;
 
@@ -17,7 +17,7 @@ pub struct SideDifference {
     pub settings: Vec<String>,
     /// The packages that the user asked for.
     asked: Vec<String>,
-    /// Whether the user asked for other dependencies.
+    /// Whether the user asked for other dependencies, and it is known whether the sides have others.
     is_asked: bool,
 }
 
@@ -46,7 +46,8 @@ fn difference_of(results: &Results, revision: usize) -> SideDifference {
     SideDifference {
         dependencies: facts.and_then(|(old, new)| moved(old, new)).unwrap_or_default(),
         settings,
-        is_asked: !added.is_empty() || !removed.is_empty() || old.lockfile != new.lockfile,
+        is_asked: (!added.is_empty() || !removed.is_empty() || old.lockfile != new.lockfile)
+            && facts.is_none_or(|(old, new)| have_sources(old, new)),
         asked: added.into_iter().chain(removed).map(|one| one.package).collect(),
     }
 }
@@ -64,11 +65,27 @@ fn replaced(change: &DependencyChange, not: &str) -> Option<String> {
 }
 
 /// Returns the packages that differ between two builds, by their facts; `None` if a build of an earlier
-/// version does not say them.
+/// version does not say them. Sources are compared if both builds say them.
 pub(crate) fn moved(old: &BuildFacts, new: &BuildFacts) -> Option<Vec<MovedDependency>> {
-    let (old, new) = (old.get(Fact::Packages)?, new.get(Fact::Packages)?);
-    let [old, new] = [old, new].map(|packages| packages.lines().filter_map(|line| line.split_once(' ')));
+    let (old, new) = packages(old, new)?;
     Some(lock_differences::moved(old, new))
+}
+
+/// Whether the facts of both builds say where their packages come from.
+fn have_sources(old: &BuildFacts, new: &BuildFacts) -> bool {
+    packages(old, new).is_some_and(|(old, _)| old.iter().all(|(_, one)| !one.source.is_empty()))
+}
+
+type Packages<'a> = Vec<(&'a str, LockedVersion<'a>)>;
+
+/// Returns the packages of two builds, without sources if one of them lacks those.
+pub(crate) fn packages<'a>(old: &'a BuildFacts, new: &'a BuildFacts) -> Option<(Packages<'a>, Packages<'a>)> {
+    let read = |of: &'a BuildFacts| Some(lock_differences::of_lines(of.get(Fact::Packages)?).collect());
+    let (mut old, mut new): (Packages<'_>, Packages<'_>) = (read(old)?, read(new)?);
+    if old.iter().chain(&new).any(|(_, one)| one.source.is_empty()) {
+        old.iter_mut().chain(&mut new).for_each(|(_, one)| one.source = "");
+    }
+    Some((old, new))
 }
 
 impl SideDifference {
@@ -110,6 +127,18 @@ mod tests {
         assert_eq!(nothing.words().unwrap(), "nothing: both sides have the same dependencies");
         assert_eq!(SideDifference::default().words(), None);
         assert_eq!(moved(&BuildFacts::default(), &facts("a 1.0.0")), None, "builds of earlier versions");
+    }
+
+    #[test]
+    fn sources_are_compared_if_both_builds_say_them() {
+        let (registry, folder) =
+            (facts("a 1.0.0 crates.io; b 1.0.0 folder"), facts("a 1.0.0 folder; b 1.0.0 folder"));
+        let words =
+            |old, new| moved(old, new).unwrap().iter().map(MovedDependency::words).collect::<Vec<_>>();
+        assert_eq!(words(&registry, &folder), ["a 1.0.0 (crates.io → folder)"]);
+        let earlier = facts("a 1.0.0; b 1.0.0");
+        assert_eq!(words(&earlier, &folder), [""; 0]);
+        assert!(have_sources(&registry, &folder) && !have_sources(&earlier, &folder));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub enum Fact {
     Features,
     /// The hash of the lock file.
     Lock,
-    /// The packages of the lock file, a line each: `serde 1.0.228`.
+    /// The packages of the lock file, a line each: `serde 1.0.228 crates.io`. Runs of earlier versions have no source.
     Packages,
     /// The hash of the shim's sources.
     Shim,

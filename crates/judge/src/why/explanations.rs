@@ -32,6 +32,7 @@ use crate::why::stored::{
 };
 use crate::why::threads::{self, ThreadsOfRun};
 use crate::why::versions::Versions;
+use memprof_plan::lock_differences::{self, LockedVersion};
 use memprof_plan::resolved::CellId;
 use memprof_support::{parallel, regular_file, sealed};
 
@@ -528,14 +529,8 @@ impl Reader<'_> {
     /// The packages of a revision's lock file.
     fn packages(&self, revision: usize) -> Option<BTreeMap<String, BTreeSet<String>>> {
         let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, version) in self
-            .results
-            .builds
-            .get(&revision)?
-            .get(Fact::Packages)?
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-        {
+        let lines = self.results.builds.get(&revision)?.get(Fact::Packages)?;
+        for (name, LockedVersion { version, .. }) in lock_differences::of_lines(lines) {
             packages.entry(name.to_owned()).or_default().insert(version.to_owned());
         }
         Some(packages)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::why::frame::{Frame, Place};
 use crate::why::hunks::Side;
-use memprof_plan::lock_differences;
+use memprof_plan::lock_differences::{self, LockedVersion};
 
 /// The versions of packages. A package may have several.
 type ByName = BTreeMap<String, BTreeSet<String>>;
@@ -101,7 +101,7 @@ impl Versions {
         }
         let [old, new] = of.each_ref().map(|of| {
             let versions = of.get(name).into_iter().flatten();
-            versions.map(|version| (name, version.as_str()))
+            versions.map(|version| (name, LockedVersion { version, source: "" }))
         });
         let moved = lock_differences::moved(old, new).into_iter();
         let mut pairs =

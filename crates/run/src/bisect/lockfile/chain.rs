@@ -227,6 +227,8 @@ mod tests {
             name: name.to_owned(),
             from: Some("1.0.0".to_owned()),
             to: Some("1.0.1".to_owned()),
+            from_source: None,
+            to_source: None,
         };
         let step = |of: &[&str]| ChainStep {
             lockfile: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memprof_plan::lock_differences::{LockedPackage, is_compatible, locked};
+use memprof_plan::lock_differences::{LockedPackage, LockedVersion, is_compatible, locked};
 
 /// A lock file in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl LockText {
         self.parts.iter().map(|part| &part.package).collect()
     }
 
-    /// Returns names and versions, for a comparison.
-    pub fn versions(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.parts.iter().map(|part| (part.package.name.as_str(), part.package.version.as_str()))
+    /// Returns names, versions and sources, for a comparison.
+    pub fn versions(&self) -> impl Iterator<Item = (&str, LockedVersion<'_>)> {
+        self.parts.iter().map(|part| part.package.named())
     }
 
     fn part(&self, name: &str, version: &str) -> Option<&Part> {
@@ -253,7 +253,7 @@ pub(crate) mod tests {
         let update = Update { name: "a".into(), from: "1.0.0".into(), to: "1.1.0".into() };
         let composed = LockText::read(&old.with(&[update], &new));
         let packages: Vec<String> =
-            composed.versions().map(|(name, version)| format!("{name} {version}")).collect();
+            composed.versions().map(|(name, one)| format!("{name} {}", one.version)).collect();
         assert_eq!(packages, ["a 1.1.0", "b 1.0.0", "c 1.0.0", "d 0.1.0"]);
         assert!(old.with(&[], &new).starts_with("# by cargo\nversion = 4\n\n[[package]]\nname = \"a\"\n"));
     }
@@ -264,7 +264,8 @@ pub(crate) mod tests {
         let read = LockText::read(&format!("version = 4\n\nx[{}{}", one("damaged"), one("a") + &one("b")));
         let again = LockText::read(&read.with(&[], &read));
         for lock in [read, again] {
-            assert_eq!(lock.versions().collect::<Vec<_>>(), [("a", "1.0.0"), ("b", "1.0.0")]);
+            let versions: Vec<_> = lock.versions().map(|(name, one)| (name, one.version)).collect();
+            assert_eq!(versions, [("a", "1.0.0"), ("b", "1.0.0")]);
         }
     }
 

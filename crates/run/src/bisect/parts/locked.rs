@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::bisect::lockfile::lock_text::{LockText, Update};
-use memprof_plan::lock_differences::{self, LockedPackage};
+use memprof_plan::lock_differences::{self, LockedPackage, LockedVersion};
 
 /// The workspace's lock file at both commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub struct LockedSides {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedPackage {
     pub name: String,
+    words: String,
     from: LockedPackage,
     to: LockedPackage,
 }
@@ -27,11 +28,7 @@ pub struct MovedPackage {
 impl MovedPackage {
     /// Returns `bytes 1.6.0 → 1.7.0`.
     pub fn words(&self) -> String {
-        let (from, to) = (&self.from.version, &self.to.version);
-        if from == to {
-            return format!("{} {to} from another source", self.name);
-        }
-        format!("{} {from} → {to}", self.name)
+        self.words.clone()
     }
 
     /// The move in the other direction.
@@ -48,17 +45,10 @@ impl LockedSides {
             let mut packages = lock.packages().into_iter();
             packages.find(|one| one.name == name && one.version == version && one.source.is_some()).cloned()
         };
-        let mut pairs: Vec<(String, String, String)> =
-            lock_differences::moved(external(&old), external(&new))
-                .into_iter()
-                .filter_map(|one| Some((one.name, one.from?, one.to?)))
-                .collect();
-        // The same version from another source.
-        let same = old.updates_to(&new).into_iter().filter(|update| update.from == update.to);
-        pairs.extend(same.map(|update| (update.name, update.from, update.to)));
-        let moved = pairs.into_iter().filter_map(|(name, from, to)| {
-            let (from, to) = (of_version(&old, &name, &from)?, of_version(&new, &name, &to)?);
-            Some(MovedPackage { name, from, to })
+        let moved = lock_differences::moved(external(&old), external(&new)).into_iter().filter_map(|moved| {
+            let from = of_version(&old, &moved.name, moved.from.as_deref()?)?;
+            let to = of_version(&new, &moved.name, moved.to.as_deref()?)?;
+            Some(MovedPackage { words: moved.words(), name: moved.name, from, to })
         });
         let moved = moved.collect();
         Self { path, old, new, moved }
@@ -105,10 +95,9 @@ impl LockedSides {
     }
 }
 
-/// Returns names and versions of the packages that are not folders of the repository.
-fn external(lock: &LockText) -> Vec<(&str, &str)> {
-    let packages = lock.packages().into_iter().filter(|one| one.source.is_some());
-    packages.map(|one| (one.name.as_str(), one.version.as_str())).collect()
+/// Returns the packages that are not folders of the repository.
+fn external(lock: &LockText) -> impl Iterator<Item = (&str, LockedVersion<'_>)> {
+    lock.packages().into_iter().filter(|one| one.source.is_some()).map(LockedPackage::named)
 }
 
 #[cfg(test)]
@@ -137,7 +126,8 @@ mod tests {
         let shown = |left_out: &[usize]| {
             let text = sides.without(&left_out.iter().copied().collect());
             let lock = LockText::read(&text);
-            lock.versions().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
+            let versions = lock.versions().map(|(name, one)| format!("{name} {}", one.version));
+            versions.collect::<Vec<_>>().join(", ")
         };
         assert_eq!(shown(&[0]), "a 1.0.0, b 1.1.0, gone 1.0.0");
         assert_eq!(shown(&[]), "a 1.1.0, b 1.1.0, gone 1.0.0");
