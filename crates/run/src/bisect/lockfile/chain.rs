@@ -136,9 +136,10 @@ impl Building<'_, '_> {
 pub fn names(steps: &[ChainStep]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for step in steps {
-        let update = step.moved.first().map(|one| match &one.to {
-            Some(to) => format!("{}@{to}", one.name),
-            None => format!("without {}", one.name),
+        let update = step.moved.first().map(|one| match (&one.to, &one.to_source) {
+            (Some(to), Some(source)) if one.from == one.to => format!("{}@{to} ({source})", one.name),
+            (Some(to), _) => format!("{}@{to}", one.name),
+            (None, _) => format!("without {}", one.name),
         });
         let first = update.unwrap_or_default();
         let more = step.moved.len().saturating_sub(1);
@@ -238,6 +239,21 @@ mod tests {
         assert_eq!(named, ["a@1.0.1", "b@1.0.1 +1", "a@1.0.1 (again, step 3)"]);
         let of = steps("a 1.0.0, b 1.0.0", "a 1.1.0: c, b 1.0.1, c 0.1.0", &[]);
         assert_eq!(of, ["a 1.0.0 → 1.1.0, c 0.1.0 is new", "b 1.0.0 → 1.0.1"]);
+    }
+
+    #[test]
+    fn the_same_version_of_another_commit_is_a_step_with_a_name() {
+        let [old, new] = ["209b113", "c73fd12"].map(|commit| {
+            text("a 1.0.0, b 1.0.0").replace("registry+x", &format!("git+https://x.org/x#{commit}"))
+        });
+        let target = LockText::read(&new);
+        let mut resolve = |composed: &[u8]| Ok(Ok(composed.to_vec()));
+        let steps = chain(old.as_bytes(), new.as_bytes(), &mut resolve, |_, _| {}).unwrap();
+        let moved: Vec<String> = steps.iter().map(|step| words(&step.moved)).collect();
+        assert_eq!(moved, ["a 1.0.0 (209b113 → c73fd12)", "b 1.0.0 (209b113 → c73fd12)"]);
+        assert_eq!(names(&steps), ["a@1.0.0 (c73fd12)", "b@1.0.0 (c73fd12)"]);
+        let last = LockText::read(&String::from_utf8_lossy(&steps[1].lockfile));
+        assert_eq!(last.packages(), target.packages());
     }
 
     #[test]
