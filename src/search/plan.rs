@@ -11,7 +11,7 @@ use crate::request::refs::RefsNeeded;
 use crate::request::sides;
 use memprof_build::git::commits::{self, End, Range};
 use memprof_build::git::repository::Repository;
-use memprof_build::git::resolve::{resolve, run_id};
+use memprof_build::git::resolve::{resolve, run_id, shown};
 use memprof_build::inject::checkpoint_lines;
 use memprof_build::inject::hidden_changes;
 use memprof_build::inject::overlay;
@@ -133,8 +133,8 @@ impl SearchRequest<'_> {
         let search = SearchRecord {
             version: record::VERSION,
             task,
-            good: self.good.to_owned(),
-            bad: self.bad.to_owned(),
+            good: shown(self.good),
+            bad: shown(self.bad),
             query: MetricQuery {
                 metric: self.measuring.metric.clone(),
                 checkpoint: self.measuring.checkpoint.clone(),

@@ -493,10 +493,11 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns a ref as reports show it: a full hash by its first digits.
-fn shown(spec: &str) -> String {
-    let is_full_hash = matches!(spec.len(), 40 | 64) && spec.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_full_hash { spec[..7].to_owned() } else { spec.to_owned() }
+/// Returns a ref as reports show it: a full hash by its first digits, also in `HASH~1`.
+pub fn shown(spec: &str) -> String {
+    let (name, suffix) = split_suffix(spec);
+    let is_full_hash = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_full_hash { format!("{}{suffix}", &name[..7]) } else { spec.to_owned() }
 }
 
 /// Renames the second `main` to `main (2)`, so that a revision can be compared with itself.
@@ -550,6 +551,7 @@ mod tests {
     fn a_full_hash_is_shown_by_its_first_digits() {
         let hash = "29610a7416dd2a29cfbcba0b473e558142ba219b";
         assert_eq!([hash, &hash[..12], "main"].map(shown), ["29610a7", &hash[..12], "main"]);
+        assert_eq!(shown(&format!("{hash}~1")), "29610a7~1");
     }
 
     #[test]

@@ -25,9 +25,9 @@ pub struct SearchRecord {
     pub version: u32,
     /// What to do with the commits.
     pub task: Task,
-    /// The first commit, as the user wrote it.
+    /// The first commit, as the user wrote it; a full hash by its first digits.
     pub good: String,
-    /// The last commit, as the user wrote it.
+    /// The last commit, as the user wrote it; a full hash by its first digits.
     pub bad: String,
     /// What to read from each run.
     #[serde(flatten)]
