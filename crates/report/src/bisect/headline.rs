@@ -97,9 +97,13 @@ pub(crate) fn name(commit: &NamedCommit) -> String {
 pub(crate) fn effort(report: &SearchReport) -> String {
     let effort = &report.effort;
     let skipped = if effort.skipped > 0 { format!(", {} skipped", effort.skipped) } else { String::new() };
+    let forks = match effort.forks {
+        0 => String::new(),
+        count => format!(", and {count} before {}", report.good.name),
+    };
     format!(
-        "{} of {} measured{skipped} · {}, {} · {}",
-        effort.measured,
+        "{} of {} measured{skipped}{forks} · {}, {} · {}",
+        effort.measured.saturating_sub(effort.forks),
         match report.lockfile {
             Some(_) => counted(report.commits + 1, "lock file"),
             None => counted(report.commits + 1, "commit"),
@@ -199,6 +203,13 @@ mod tests {
 
     fn answered(result: &Value, steps: &[Value]) -> String {
         answer(&report(result, steps))
+    }
+
+    #[test]
+    fn no_more_commits_are_measured_than_there_are() {
+        let mut report = report(&json!("found"), &[]);
+        (report.effort.measured, report.effort.forks) = (35, 1);
+        assert_eq!(effort(&report), "34 of 34 commits measured, and 1 before v1 · 0 builds, 0 runs · 0 ms");
     }
 
     #[test]

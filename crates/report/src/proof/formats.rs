@@ -203,7 +203,7 @@ mod tests {
             out_of_builds: true,
             checks: 31,
             unseparated: 0,
-            effort: TotalEffort { measured: 8, skipped: 1, built: 9, runs: 22, seconds: 48.0 },
+            effort: TotalEffort { measured: 8, forks: 0, skipped: 1, built: 9, runs: 22, seconds: 48.0 },
             replay: Vec::new(),
         }
     }

@@ -243,23 +243,30 @@ impl ReportBuilder<'_> {
 
     fn effort(&self) -> TotalEffort {
         let (runner, track) = (self.runner, self.track());
-        let commits = 0..runner.record.lineage.parents.len();
-        let mut total = TotalEffort::default();
-        for observation in commits.filter_map(|commit| track.observations.get(commit)) {
-            match observation {
-                Observation::Samples(samples) => {
-                    total.measured += 1;
-                    total.runs += samples.len();
-                }
-                Observation::Skipped => total.skipped += 1,
-            }
-        }
+        let mut total = measured(&runner.record.lineage, &track.observations);
         for effort in &runner.record.efforts {
             total.built += usize::from(effort.built);
             total.seconds += effort.seconds;
         }
         total
     }
+}
+
+/// Counts the commits with figures, those without, and the runs.
+fn measured(lineage: &Lineage, observations: &Observations) -> TotalEffort {
+    let mut total = TotalEffort::default();
+    for commit in 0..lineage.parents.len() {
+        match observations.get(commit) {
+            Some(Observation::Samples(samples)) => {
+                total.measured += 1;
+                total.forks += usize::from(commit < lineage.edge && commit != lineage.good);
+                total.runs += samples.len();
+            }
+            Some(Observation::Skipped) => total.skipped += 1,
+            None => {}
+        }
+    }
+    total
 }
 
 fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
@@ -295,6 +302,19 @@ pub fn compared_steps(
 mod tests {
     use super::*;
     use memprof_build::git::lineage::samples::lineage;
+
+    #[test]
+    fn a_fork_before_the_range_counts_apart() {
+        // 0 is where a branch forked before 1, the good commit.
+        let lineage = Lineage { edge: 2, good: 1, ..lineage(&[&[], &[], &[1], &[0], &[2, 3]]) };
+        let mut observations = Observations::new(5);
+        for commit in 0..4 {
+            observations.record(commit, Observation::Samples(vec![10, 10]));
+        }
+        observations.record(4, Observation::Skipped);
+        let total = measured(&lineage, &observations);
+        assert_eq!((total.measured, total.forks, total.skipped, total.runs), (4, 1, 1, 8));
+    }
 
     #[test]
     fn a_step_of_a_history_after_commits_without_a_figure_names_all_of_them() {

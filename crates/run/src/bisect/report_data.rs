@@ -171,6 +171,9 @@ pub struct MeasuredCommit {
 pub struct TotalEffort {
     /// Commits with a figure.
     pub measured: usize,
+    /// Of these, commits before the range, where a merged branch forked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forks: usize,
     /// Commits without a figure.
     pub skipped: usize,
     /// Builds that cargo made.
@@ -179,6 +182,11 @@ pub struct TotalEffort {
     pub runs: usize,
     /// Wall time of the builds and the runs, in seconds.
     pub seconds: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A command line, and what it shows.
