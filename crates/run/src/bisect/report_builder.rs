@@ -7,7 +7,7 @@ use crate::bisect::history::{self, Predecessor};
 use crate::bisect::linear_search::{Answer, HistoryStep, SearchGoal, StepKind};
 use crate::bisect::merge_search::Merges;
 use crate::bisect::observations::{ChangeRule, HasChanged, Observation, Observations};
-use crate::bisect::record::{SearchRecord, Task};
+use crate::bisect::record::Task;
 use crate::bisect::replay;
 use crate::bisect::report_data::{
     self, Candidate, FoundStep, MeasuredCommit, NamedCommit, Replay, SearchReport, SearchResult, TotalEffort,
@@ -22,6 +22,7 @@ use memprof_judge::results::run_folder::RunFolder;
 use memprof_judge::why::explanations::Inquiry;
 use memprof_plan::metric::Unit;
 use memprof_plan::resolved::{CellId, Plan};
+use memprof_support::counted::counted;
 
 /// Builds the report of a [`SearchOutcome`].
 pub struct ReportBuilder<'a> {
@@ -135,7 +136,7 @@ impl ReportBuilder<'_> {
             effort: self.effort(),
             replay: Vec::new(),
         };
-        report.replay = replays(&report, record);
+        report.replay = replays(&report, &record.arguments);
         Ok(report)
     }
 
@@ -269,17 +270,23 @@ fn measured(lineage: &Lineage, observations: &Observations) -> TotalEffort {
     total
 }
 
-fn replays(report: &SearchReport, record: &SearchRecord) -> Vec<Replay> {
+/// The most steps whose comparisons are named. The commands of the others differ only in the commits.
+const MOST_COMPARED: usize = 3;
+
+fn replays(report: &SearchReport, arguments: &[String]) -> Vec<Replay> {
     let replay = |shows: &str, line: String| Replay { shows: shows.to_owned(), line };
     let mut lines = vec![replay("show this report again", format!("cargo memprof report {}", report.id))];
-    // Three are enough as an example: the command for the other steps differs only in the commits.
-    for step in report.steps.iter().take(3) {
-        let line =
-            replay::comparison(&report.command, &record.arguments, step.before.short(), step.commit.short());
+    let compared = |before: &str, after: &str| replay::comparison(&report.command, arguments, before, after);
+    for step in report.steps.iter().take(MOST_COMPARED) {
+        let line = compared(step.before.short(), step.commit.short());
         lines.push(replay("compare the two commits", line));
         if step.kind == StepKind::Commit && report.find != Some(SearchGoal::All) && report.find.is_some() {
             lines.push(replay("show the change", format!("git show {}", step.commit.short())));
         }
+    }
+    if let Some(more) = report.steps.len().checked_sub(MOST_COMPARED).filter(|more| *more > 0) {
+        let shows = format!("compare the two commits of {}", counted(more, "further step"));
+        lines.push(replay(&shows, compared("BEFORE", "AFTER")));
     }
     lines
 }
@@ -314,6 +321,50 @@ mod tests {
         observations.record(4, Observation::Skipped);
         let total = measured(&lineage, &observations);
         assert_eq!((total.measured, total.forks, total.skipped, total.runs), (4, 1, 1, 8));
+    }
+
+    #[test]
+    fn the_comparisons_of_further_steps_are_told_in_one_line() {
+        let facts = |commit: &str| {
+            serde_json::json!({
+                "commit": commit, "subject": "", "author": "", "date": "", "parents": [],
+            })
+        };
+        let step = |number: usize| {
+            let mut step = facts(&format!("b{number}"));
+            let more = serde_json::json!({
+                "kind": "commit", "change": "yes", "before": facts(&format!("a{number}")), "value_before": 0,
+                "value": 1, "difference": 1, "percent": null, "files": [], "candidates": [],
+            });
+            step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            step
+        };
+        let end = || {
+            let mut end = facts("v");
+            end["name"] = "v".into();
+            end["value"] = 0.into();
+            end
+        };
+        let lines = |steps: usize| {
+            let report = serde_json::json!({
+                "version": 1, "tool": "", "id": "ID", "created": "", "command": "bisect", "find": "all",
+                "result": "found", "test": "p::b::t", "title": "t", "params": [], "metric": "heap.peak",
+                "checkpoint": null, "unit": "bytes", "threshold": {}, "good": end(), "bad": end(),
+                "commits": 9, "first_parent": false, "paths": [], "measured": [], "replay": [],
+                "steps": (0..steps).map(step).collect::<Vec<_>>(),
+                "effort": {"measured": 0, "skipped": 0, "built": 0, "runs": 0, "seconds": 0.0},
+            });
+            let report = serde_json::from_value(report).unwrap();
+            let arguments = ["bisect", "a..b", "--exact", "t"].map(str::to_owned);
+            let lines = replays(&report, &arguments).into_iter().skip(1);
+            lines.map(|replay| format!("{}: {}", replay.shows, replay.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(3).len(), 3);
+        assert_eq!(
+            lines(5).last().unwrap(),
+            "compare the two commits of 2 further steps: cargo memprof --refs BEFORE,AFTER --exact t"
+        );
+        assert_eq!(lines(5).len(), 4);
     }
 
     #[test]
