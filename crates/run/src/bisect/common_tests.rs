@@ -11,7 +11,7 @@ use memprof_plan::cells::{self, CellStatus, PlannedCell};
 use memprof_plan::listing::{ListedRevision, NotMeasured};
 use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::event::{Event, Sink};
 use memprof_support::user_error::UserError;
 
@@ -83,17 +83,21 @@ impl CommitRunner<'_> {
             one.status == CellStatus::Run && !common.iter().any(|cell| is_same(cell, &one.cell))
         };
         let titles: BTreeSet<&str> = planned.iter().filter(is_left_out).map(|one| &*one.cell.title).collect();
-        if titles.is_empty() {
-            return;
-        }
-        let first: Vec<&str> = titles.iter().copied().take(8).collect();
-        let more = if titles.len() > first.len() { ", …" } else { "" };
+        let ignored =
+            planned.iter().filter(|one| is_left_out(one) && ignored_at(planned, &one.cell).is_some());
+        let ignored: BTreeSet<&str> = ignored.map(|one| &*one.cell.title).collect();
         let (good, bad) = (&self.record.good, &self.record.bad);
-        let tests = counted(titles.len(), "test");
-        self.notes.emit(Event::Warning {
-            message: format!("{tests} left out, not in both {good} and {bad}: {}{more}", first.join(", ")),
-            help: None,
-        });
+        for (titles, why, help) in [
+            (&titles - &ignored, format!("not in both {good} and {bad}"), None),
+            (ignored, format!("ignored at {good} or {bad}"), Some(RUNS_IGNORED.to_owned())),
+        ] {
+            if !titles.is_empty() {
+                let tests = counted(titles.len(), "test");
+                let named = some(&titles.into_iter().map(str::to_owned).collect::<Vec<_>>(), 8);
+                self.notes
+                    .emit(Event::Warning { message: format!("{tests} left out, {why}: {named}"), help });
+            }
+        }
     }
 
     fn no_common_test(&self, planned: &[PlannedCell]) -> anyhow::Result<UserError> {
@@ -102,6 +106,14 @@ impl CommitRunner<'_> {
             of_end.map_or("none".to_owned(), |one| one.cell.test.to_string())
         };
         let (good, bad) = (&self.record.good, &self.record.bad);
+        let message = format!("{good} and {bad} have no test in common");
+        let ignored = planned.iter().find_map(|one| Some((&one.cell, ignored_at(planned, &one.cell)?)));
+        if let Some((cell, at)) = ignored {
+            let at: Vec<&str> =
+                [good, bad].into_iter().zip(at).filter(|(_, at)| *at).map(|(end, _)| &**end).collect();
+            let help = format!("{} is ignored at {}; {RUNS_IGNORED}", cell.test, at.join(" and "));
+            return Ok(UserError::new(message).help(help));
+        }
         let cure = match self.files_of_each_end(planned)?.as_slice() {
             [] => "write a test that compiles in every commit, and add it: --overlay FILE=tests/NAME.rs"
                 .to_owned(),
@@ -111,11 +123,7 @@ impl CommitRunner<'_> {
                 others.join("`, `")
             ),
         };
-        Ok(UserError::new(format!("{good} and {bad} have no test in common")).help(format!(
-            "{good} has {}, {bad} has {}; {cure}",
-            of(0),
-            of(1)
-        )))
+        Ok(UserError::new(message).help(format!("{good} has {}, {bad} has {}; {cure}", of(0), of(1))))
     }
 
     /// Returns the flags that put a test of one end into all commits, with its modules: first for the bad end, which is
@@ -153,6 +161,18 @@ impl CommitRunner<'_> {
     }
 }
 
+const RUNS_IGNORED: &str = "--include-ignored runs tests with #[ignore]";
+
+/// Returns at which end a test is ignored, if both ends have it.
+fn ignored_at(planned: &[PlannedCell], cell: &CellId) -> Option<[bool; 2]> {
+    let status = |revision: usize| {
+        let here = planned.iter().find(|one| one.revision == revision && is_same(&one.cell, cell));
+        here.map(|one| one.status).filter(|status| [CellStatus::Run, CellStatus::Ignored].contains(status))
+    };
+    let ignored = [status(0)?, status(1)?].map(|status| status == CellStatus::Ignored);
+    ignored.contains(&true).then_some(ignored)
+}
+
 fn not_measured_text(executable: &NotMeasured) -> String {
     format!("it is not measured: {executable}: {}", executable.reason)
 }
@@ -167,4 +187,31 @@ fn runs_at(planned: &[PlannedCell], revision: usize, cell: &CellId) -> bool {
 /// Whether two cells are the same test with the same parameters. Their titles may differ.
 fn is_same(one: &CellId, other: &CellId) -> bool {
     one.test == other.test && one.params == other.params && one.program == other.program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_an_end_lacks_is_not_ignored_there() {
+        let cell = |name: &str, revision: usize, status: &str| -> PlannedCell {
+            let test = serde_json::json!({"package": "p", "binary": "m", "kind": "test", "name": name});
+            let cell = serde_json::json!({"test": test, "params": [], "title": name});
+            serde_json::from_value(serde_json::json!({
+                "revision": revision, "cell": cell, "status": status, "env": {}, "args": [], "repeat": 1,
+            }))
+            .unwrap()
+        };
+        let planned = [
+            cell("kept", 0, "run"),
+            cell("kept", 1, "ignored"),
+            cell("both", 0, "ignored"),
+            cell("both", 1, "ignored"),
+            cell("gone", 0, "run"),
+            cell("gone", 1, "not_in_this_ref"),
+        ];
+        let at = |index: usize| ignored_at(&planned, &planned[index].cell);
+        assert_eq!([at(0), at(2), at(4)], [Some([false, true]), Some([true, true]), None]);
+    }
 }
