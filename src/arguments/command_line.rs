@@ -284,6 +284,7 @@ mod tests {
             "--resume --env TOKEN=1 --config a=1 --manifest-path a/Cargo.toml --matrix m.yaml --build-jobs 2 --offline",
             "--resume RUN --metrics heap.peak --devices 0 --live --format csv",
             "bisect --resume --remote upstream",
+            "bisect --resume --prove",
             "deps --resume",
             "test --resume --nocapture",
             "run --archive a.tar.zst --run-folder out --resume",

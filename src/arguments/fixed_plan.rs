@@ -48,8 +48,19 @@ const FIXED_PLANS: [FixedPlan; 2] = [
     FixedPlan {
         flag: "resume",
         commands: &RESUMABLE,
-        // Where things are found, and secrets, which no plan keeps. They are compared with the plan.
-        compatible: &["arg", "config", "env", "locked", "manifest_path", "matrix", "offline", "remote"],
+        // Where things are found, and secrets, which no plan keeps. They are compared with the plan. A proof follows
+        // the search.
+        compatible: &[
+            "arg",
+            "config",
+            "env",
+            "locked",
+            "manifest_path",
+            "matrix",
+            "offline",
+            "prove",
+            "remote",
+        ],
         compatible_sections: &[],
         does: "continues a run as it was planned",
         instead: "for other results, leave out --resume",
@@ -165,9 +176,8 @@ mod tests {
         for plan in FIXED_PLANS {
             let strict = FixedPlan { compatible: &[], compatible_sections: &[], ..plan };
             for id in plan.compatible {
-                let found =
-                    plan.commands.iter().map(|name| of(name).find(|argument| argument.get_id() == id));
-                let found: Vec<&Arg> = found.map(|found| found.unwrap_or_else(|| panic!("{id}"))).collect();
+                let of_id = |name| of(name).find(|argument: &&Arg| argument.get_id() == id);
+                let found: Vec<&Arg> = plan.commands.iter().filter_map(|name| of_id(name)).collect();
                 assert!(found.iter().all(|argument| !plan.excludes(argument)), "{id}");
                 assert!(found.iter().any(|argument| strict.excludes(argument)), "{id}");
             }

@@ -179,6 +179,7 @@ impl Change {
             lockfile: None,
             arguments: test.into_iter().chain(self.flags.clone()).collect(),
             overlay: overlay_hashes(plan, repository)?,
+            proves: false,
             only: Some(self.cell.clone()),
             cells: Vec::new(),
             efforts: Vec::new(),

@@ -146,6 +146,7 @@ impl SearchRequest<'_> {
             lockfile: None,
             arguments: redacted(&command_line(std::env::args())),
             overlay: overlay_hashes(&plan, repository)?,
+            proves: false,
             only: None,
             cells: Vec::new(),
             efforts: Vec::new(),

@@ -46,9 +46,12 @@ pub fn search(
     refuse_formats(command, &outputs)?;
     let repository = repository()?;
     let (search, folder) = if let Some(name) = &measuring.resume {
-        resumed(name, command, measuring, &repository)?
+        let (mut search, folder) = resumed(name, command, measuring, &repository)?;
+        search.search.proves |= next == Next::Prove;
+        (search, folder)
     } else {
         let mut search = plan(&repository)?;
+        search.search.proves = next == Next::Prove;
         search.plan.request.typed_names = why.shows_types();
         if measuring.dry_run {
             return context.print_plan(&search.plan, &[], &search.sealed(), &outputs);
@@ -62,11 +65,9 @@ pub fn search(
     let means = Means { waiting: measuring.waiting, courtesy: measuring.courtesy.as_ref(), attribution };
     let mut restored = ExitCode::Success;
     let plan = search.plan.clone();
+    let proves = search.search.proves;
     let Err(error) = session.run(search, &means, &mut restored) else {
-        let proven = match next {
-            Next::Report => Ok(ExitCode::Success),
-            Next::Prove => prove_found(&session, &plan, &means),
-        };
+        let proven = if proves { prove_found(&session, &plan, &means) } else { Ok(ExitCode::Success) };
         let code = present_search(console, &folder, &outputs, why)?.worst(restored);
         return proven.map(|proven| code.worst(proven));
     };
@@ -85,7 +86,12 @@ pub fn search(
 
 /// Proves which parts of the commit that a bisect found make the difference.
 fn prove_found(session: &SearchSession<'_>, plan: &Plan, means: &Means<'_>) -> anyhow::Result<ExitCode> {
-    let record = search_record(session.folder)?.context("the folder has no search.json")?;
+    let mut record = search_record(session.folder)?.context("the folder has no search.json")?;
+    if !record.proves {
+        // A finished search was continued for the proof. After an interrupt, `--resume` goes on with it.
+        record.proves = true;
+        sealed::write(&session.folder.search(), &record.sealed())?;
+    }
     let reports: Vec<SearchReport> = sealed::read(&session.folder.found())?;
     let found = reports.first().zip(record.cells.first());
     let change =

@@ -239,6 +239,11 @@ fn a_bisect_goes_on_with_the_parts_of_the_commit_that_it_found() {
     assert!(parts.contains(&("SHELF: 100 → 2000".to_owned(), 190_000, true)), "{parts:?}");
     let shown = Printed::of(memprof(&repository, &["report", "latest"]));
     assert!(shown.stdout.contains("proven: without it -186 KiB"), "{}", shown.everything());
+    // As after an interrupt before the proof.
+    let id = report["id"].as_str().unwrap();
+    std::fs::remove_dir_all(repository.path("target/memprof").join(id).join("proof")).unwrap();
+    let resumed = Printed::of(memprof(&repository, &["bisect", "--resume"]));
+    assert!(resumed.stdout.contains("proven: without it -186 KiB"), "{}", resumed.everything());
 }
 
 #[test]

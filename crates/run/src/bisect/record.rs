@@ -47,6 +47,9 @@ pub struct SearchRecord {
     pub arguments: Vec<String>,
     /// Path and hash of every overlay file.
     pub overlay: BTreeMap<String, String>,
+    /// Whether the parts of the commit that a bisection finds are measured then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proves: bool,
     /// The only test to run, if it is known before both ends are built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<CellId>,
