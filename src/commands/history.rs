@@ -8,6 +8,7 @@ use crate::commands::context::CommandContext;
 use crate::search::plan::{SearchPlan, SearchRequest, ends};
 use crate::search::start::{Next, search};
 use memprof_build::git::commits::{self, Range};
+use memprof_build::git::lineage::Lineage;
 use memprof_build::git::repository::Repository;
 use memprof_judge::why::chosen::Why;
 use memprof_report::options::Format;
@@ -41,47 +42,84 @@ pub fn history(context: CommandContext<'_>, arguments: &HistoryArguments) -> any
     })
 }
 
-fn plan(
+/// Plans the history. With `--tags`, the first and the last tagged commit are its ends.
+pub fn plan(
     arguments: &HistoryArguments,
     repository: &Repository,
     sink: &dyn Sink,
 ) -> anyhow::Result<SearchPlan> {
     let (good, bad) = ends(&arguments.range)?;
-    let request =
-        SearchRequest { good: &good, bad: &bad, paths: &arguments.paths, measuring: &arguments.measuring };
-    request.plan(repository, sink, |range| task(arguments, repository, range, (&good, &bad)))
+    let HistoryArguments { paths, measuring, .. } = arguments;
+    let (good, bad) = if arguments.tags {
+        let request = SearchRequest { good: &good, bad: &bad, paths, measuring };
+        tagged_ends(arguments, &request.range(repository)?, repository, (good, bad))?
+    } else {
+        (good, bad)
+    };
+    let request = SearchRequest { good: &good, bad: &bad, paths, measuring };
+    request.plan(repository, sink, |range| task(arguments, repository, range))
+}
+
+/// Returns the first and the last tagged commit as the ends. An end stays as it was typed if no tagged commit has
+/// all others on one side, as where a tagged branch was merged after the last tag of the main line.
+fn tagged_ends(
+    arguments: &HistoryArguments,
+    range: &Range,
+    repository: &Repository,
+    (good, bad): (String, String),
+) -> anyhow::Result<(String, String)> {
+    let lineage = &range.lineage;
+    let tags = tags(range, repository)?;
+    let mut tagged = listed(arguments, lineage);
+    tagged.retain(|commit| tags.contains_key(commit));
+    let [first, .., last] = tagged[..] else {
+        let count = counted(tagged.len(), "tagged commit");
+        return Err(UserError::new(format!("a history needs two tagged commits; {good}..{bad} has {count}"))
+            .help("without --tags, every commit is measured")
+            .into());
+    };
+    let end = |typed: (usize, String), tag: usize, has_on_one_side: &[bool]| {
+        let is_end = tag != typed.0 && tagged.iter().all(|&commit| has_on_one_side[commit]);
+        if is_end { tags[&tag].clone() } else { typed.1 }
+    };
+    Ok((
+        end((lineage.good, good), first, &lineage.descendants(first)),
+        end((lineage.bad, bad), last, &lineage.ancestors(last)),
+    ))
+}
+
+/// Returns the tags of the range by commit.
+fn tags(range: &Range, repository: &Repository) -> anyhow::Result<BTreeMap<usize, String>> {
+    let mut tags = BTreeMap::new();
+    for (name, commit) in commits::tags(repository)? {
+        if let Some(index) = range.hashes.iter().position(|hash| *hash == commit) {
+            // If a commit has several tags, the highest version comes last.
+            tags.insert(index, name);
+        }
+    }
+    Ok(tags)
+}
+
+/// Returns the commits of the range, without those of merged branches if `--first-parent` is given.
+fn listed(arguments: &HistoryArguments, lineage: &Lineage) -> Vec<usize> {
+    match merges(arguments) {
+        Merges::Name => lineage.suspects(lineage.good, lineage.bad),
+        Merges::Enter => lineage.all_suspects(),
+    }
+}
+
+fn merges(arguments: &HistoryArguments) -> Merges {
+    if arguments.first_parent { Merges::Name } else { Merges::Enter }
 }
 
 /// Which commits of the range to measure.
-fn task(
-    arguments: &HistoryArguments,
-    repository: &Repository,
-    range: &Range,
-    (good, bad): (&str, &str),
-) -> anyhow::Result<Task> {
+fn task(arguments: &HistoryArguments, repository: &Repository, range: &Range) -> anyhow::Result<Task> {
     let lineage = &range.lineage;
-    let merges = if arguments.first_parent { Merges::Name } else { Merges::Enter };
-    let mut listed = match merges {
-        Merges::Name => lineage.suspects(lineage.good, lineage.bad),
-        Merges::Enter => lineage.all_suspects(),
-    };
+    let mut listed = listed(arguments, lineage);
     let mut tags: BTreeMap<usize, String> = BTreeMap::new();
     if arguments.tags {
-        for (name, commit) in commits::tags(repository)? {
-            if let Some(index) = range.hashes.iter().position(|hash| *hash == commit) {
-                // If a commit has several tags, the highest version comes last.
-                tags.insert(index, name);
-            }
-        }
-        listed.retain(|commit| tags.contains_key(commit));
-        if listed.len() < 2 {
-            let count = counted(listed.len(), "tagged commit");
-            return Err(UserError::new(format!(
-                "a history needs two tagged commits; {good}..{bad} has {count}"
-            ))
-            .help("without --tags, every commit is measured")
-            .into());
-        }
+        tags = self::tags(range, repository)?;
+        listed.retain(|commit| tags.contains_key(commit) || [lineage.good, lineage.bad].contains(commit));
     }
     let size = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
     let mut commits = match (size(arguments.every), size(arguments.at_most)) {
@@ -90,7 +128,7 @@ fn task(
         _ => listed,
     };
     commits.dedup();
-    Ok(Task::History { commits, tags: tags.into_iter().collect(), merges })
+    Ok(Task::History { commits, tags: tags.into_iter().collect(), merges: merges(arguments) })
 }
 
 #[cfg(test)]

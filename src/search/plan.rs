@@ -11,7 +11,7 @@ use crate::request::refs::RefsNeeded;
 use crate::request::sides;
 use memprof_build::git::commits::{self, End, Range};
 use memprof_build::git::repository::Repository;
-use memprof_build::git::resolve::{resolve, run_id, shown};
+use memprof_build::git::resolve::{resolve, resolve_refs, run_id, shown};
 use memprof_build::inject::checkpoint_lines;
 use memprof_build::inject::hidden_changes;
 use memprof_build::inject::overlay;
@@ -22,13 +22,13 @@ use memprof_plan::checkpoint_at::CheckpointAt;
 use memprof_plan::jobs::of_neighbours;
 use memprof_plan::metric::Unit;
 use memprof_plan::quantity::Threshold;
-use memprof_plan::request::RefRequest;
+use memprof_plan::request::{RefRequest, Request};
 use memprof_plan::resolved::{Plan, Revision};
 use memprof_run::bisect::metric_query::MetricQuery;
 use memprof_run::bisect::record::{self, SearchRecord, Task};
 use memprof_run::session;
 use memprof_run::stored_plan;
-use memprof_support::event::Sink;
+use memprof_support::event::{Event, Sink};
 use memprof_support::redaction;
 use memprof_support::sealed;
 use memprof_support::user_error::UserError;
@@ -87,22 +87,36 @@ impl SearchRequest<'_> {
         task: impl FnOnce(&Range) -> anyhow::Result<Task>,
     ) -> anyhow::Result<SearchPlan> {
         let plan = self.resolved(repository, sink)?;
-        let [good, bad] = &plan.revisions[..] else { anyhow::bail!("a search has two ends") };
-        let (good, bad) =
-            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
-        let range = commits::between(repository, good, bad, self.paths)?;
+        let range = self.between(&plan.revisions, repository)?;
         let task = task(&range)?;
         self.over(plan, &range, repository, task, sink)
     }
 
-    /// Resolves the two ends.
-    pub fn resolved(&self, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
+    /// Returns the commits of the range alone, without a word about the ends: others may take their place.
+    pub fn range(&self, repository: &Repository) -> anyhow::Result<Range> {
+        let mut request = self.asked(repository)?;
+        let (revisions, _) = resolve_refs(&mut request, repository, &|_: Event| {})?;
+        self.between(&revisions, repository)
+    }
+
+    fn between(&self, ends: &[Revision], repository: &Repository) -> anyhow::Result<Range> {
+        let [good, bad] = ends else { anyhow::bail!("a search has two ends") };
+        let (good, bad) =
+            (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
+        commits::between(repository, good, bad, self.paths)
+    }
+
+    fn asked(&self, repository: &Repository) -> anyhow::Result<Request> {
         let arguments = self.measuring.request(self.good, self.bad);
         sides::refuse(&arguments, "bisect, history and prove")?;
         // Some metrics are read on request only.
         let presentation = PresentationArguments::of_metric(&self.measuring.metric);
-        let asked = Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?;
-        let mut plan = resolve(&asked.request, repository, sink)?;
+        Ok(Asked::read(&arguments, &presentation, repository, RefsNeeded::Comparison)?.request)
+    }
+
+    /// Resolves the two ends.
+    pub fn resolved(&self, repository: &Repository, sink: &dyn Sink) -> anyhow::Result<Plan> {
+        let mut plan = resolve(&self.asked(repository)?, repository, sink)?;
         plan.request.alone_for = of_neighbours([self.measuring.metric.as_str()]).map(str::to_owned);
         if let Some(one) = plan.request.checkpoints_at.iter().find(|one| one.revision.is_some()) {
             let all = CheckpointAt { revision: None, ..one.clone() };

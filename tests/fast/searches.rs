@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use crate::support::TestRepository;
 use cargo_memprof::arguments::command::CommandArguments;
 use cargo_memprof::arguments::command_line;
+use cargo_memprof::commands::history;
 use cargo_memprof::search::plan::{SearchPlan, SearchRequest, ends};
 use memprof_run::bisect::merge_search::Merges;
 use memprof_run::bisect::record::Task;
@@ -113,4 +114,45 @@ fn an_overlay_that_hides_a_change_between_the_ends_is_named() {
     );
     assert_eq!(noted("// one\n", "c0..c3"), [expected]);
     assert!(noted("// one\n", "c2..c3").is_empty());
+}
+
+#[test]
+fn the_ends_of_a_history_of_tags_are_tagged() {
+    let mut repository = with_tags();
+    repository.write("src/lib.rs", "// untagged\n");
+    let last = repository.commit("no tag");
+    let planned = |repository: &TestRepository, arguments: &[&str]| {
+        let argv = ["cargo-memprof", "history", "--tags"].iter().chain(arguments).map(OsString::from);
+        let CommandArguments::History(history) = command_line::parse(argv).unwrap().command else {
+            panic!("it is a history");
+        };
+        history::plan(&history, &repository.open(), &|_: Event| {})
+    };
+    let shown = |repository: &TestRepository, arguments: &[&str]| {
+        let SearchPlan { search, plan } = planned(repository, arguments).unwrap();
+        let Task::History { commits, .. } = search.task else { panic!("it is a history") };
+        let names = commits.iter().map(|&commit| plan.revisions[commit].subject.clone());
+        (format!("{} {}", search.good, search.bad), names.collect::<Vec<_>>().join(", "))
+    };
+    let all = ("c0 c3".to_owned(), "change 0, change 1, change 2, change 3".to_owned());
+    assert_eq!(shown(&repository, &["c0.."]), all);
+    assert_eq!(shown(&repository, &["c0", "."]), all);
+    assert_eq!(shown(&repository, &["c2.."]).0, "c2 c3");
+    assert_eq!(shown(&repository, &["c2", "c3"]).0, "c2 c3");
+    // A name that was typed stays, if its commit has a tag.
+    assert_eq!(shown(&repository, &["HEAD~2.."]).0, "HEAD~2 c3");
+    let error = planned(&repository, &["c3.."]).unwrap_err();
+    assert_eq!(error.to_string(), "a history needs two tagged commits; c3..HEAD has 1 tagged commit");
+    // A full hash is an end by its first digits.
+    repository.git(["tag", "c4"]);
+    assert_eq!(shown(&repository, &[&format!("c3..{last}")]).0, format!("c3 {}", &last[..7]));
+    // No tag comes after all others.
+    repository.git(["switch", "--quiet", "side"]);
+    repository.git(["tag", "s"]);
+    repository.git(["switch", "--quiet", "main"]);
+    repository.git(["merge", "--quiet", "--strategy", "ours", "-m", "a merge", "side"]);
+    let (ends, commits) = shown(&repository, &["c1.."]);
+    assert_eq!(ends, "c1 HEAD");
+    assert!(commits.contains("on the side") && commits.contains("no tag"), "{commits}");
+    assert!(commits.ends_with("a merge"), "{commits}");
 }
