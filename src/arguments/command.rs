@@ -148,12 +148,18 @@ pub enum CommandArguments {
     Build(Box<BuildCommandArguments>),
     /// Find the commit that changed a test's memory
     #[command(after_help = search::BISECT_HELP)]
+    #[command(mut_arg("bin", |bin| bin.help(search::BIN_HELP)))]
+    #[command(mut_arg("example", |example| example.help(search::EXAMPLE_HELP)))]
     Bisect(Box<BisectArguments>),
     /// Find out what each part of a diff costs, by leaving it out
     #[command(after_help = search::PROVE_HELP)]
+    #[command(mut_arg("bin", |bin| bin.help(search::BIN_HELP)))]
+    #[command(mut_arg("example", |example| example.help(search::EXAMPLE_HELP)))]
     Prove(Box<ProveArguments>),
     /// Measure commit after commit, as a table and a chart
     #[command(after_help = search::HISTORY_HELP)]
+    #[command(mut_arg("bin", |bin| bin.help(search::BIN_HELP)))]
+    #[command(mut_arg("example", |example| example.help(search::EXAMPLE_HELP)))]
     History(Box<HistoryArguments>),
     /// List the tests that would run, per ref
     ///

@@ -85,6 +85,17 @@ fn with_test_options(argv: Vec<OsString>) -> Result<Vec<OsString>, clap::Error> 
     let is_other =
         !["run", "test", "deps"].contains(&first) && Arguments::command().find_subcommand(first).is_some();
     let gives_to_program = ["list", "build"].contains(&first) && test_options::are_of_program(&argv);
+    if first == "prove" && test_options::are_of_program(&argv) {
+        let mut behind = argv.iter().skip_while(|argument| *argument != "--").skip(1).peekable();
+        if let Some(&argument) = behind.peek() {
+            let argument = argument.to_string_lossy();
+            let message = format!(
+                "prove takes nothing behind `--`, and '{argument}' is there\n  help: {}",
+                test_options::advice(behind)
+            );
+            return Err(Arguments::command().error(ErrorKind::UnknownArgument, message));
+        }
+    }
     if is_other && !gives_to_program {
         return Ok(argv);
     }
@@ -330,6 +341,18 @@ mod tests {
           help: to continue it: cargo memprof --resume RUN
                 for other results, leave out --resume
         ");
+    }
+
+    #[test]
+    fn a_search_names_the_flag_for_the_arguments_of_a_program() {
+        let message = refused("cargo-memprof prove a..b --bin tool -- --fast 10");
+        assert!(message.contains("help: arguments of a program: --arg=--fast --arg=10"), "{message}");
+        parsed("cargo-memprof prove a..b --bin tool --arg=--fast");
+        for name in ["bisect", "prove", "history"] {
+            let mut command = Arguments::command();
+            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            assert!(help.contains("--bin tool --arg=--fast") && !help.contains("tool -- --fast"), "{help}");
+        }
     }
 
     #[test]

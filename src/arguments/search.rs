@@ -52,6 +52,10 @@ Exit codes:
     5  the two ends do not differ by more than the threshold
   130  interrupted; finished runs are kept, and --resume continues";
 
+/// The help of `--bin` and `--example` for searches, where paths stand behind `--`, or nothing.
+pub const BIN_HELP: &str = "Run this binary's `main`: --bin tool --arg=--fast (repeatable)";
+pub const EXAMPLE_HELP: &str = "Run this example's `main`, with the arguments of --arg (repeatable)";
+
 /// What follows `prove --help`.
 pub const PROVE_HELP: &str = "\
 Examples:

@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 
+use memprof_support::process::shell_quoted;
+
 /// Takes what stands behind `--` into the command line, and returns it without `--`.
 ///
 /// # Errors
@@ -12,11 +14,7 @@ pub fn taken(argv: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let Some(end) = argv.iter().position(|argument| argument == "--") else { return Ok(argv) };
     let mut taken: Vec<OsString> = argv[..end].to_vec();
     if are_of_program(&argv) {
-        for argument in &argv[end + 1..] {
-            let mut flag = OsString::from("--arg=");
-            flag.push(argument);
-            taken.push(flag);
-        }
+        taken.extend(argv[end + 1..].iter().map(as_flag));
         return Ok(taken);
     }
     for option in &argv[end + 1..] {
@@ -33,6 +31,19 @@ pub fn taken(argv: Vec<OsString>) -> Result<Vec<OsString>, String> {
         }
     }
     Ok(taken)
+}
+
+/// Returns the flag that gives an argument to a program.
+fn as_flag(argument: &OsString) -> OsString {
+    let mut flag = OsString::from("--arg=");
+    flag.push(argument);
+    flag
+}
+
+/// Returns how a program gets these arguments, where `--` means something else.
+pub fn advice<'a>(arguments: impl IntoIterator<Item = &'a OsString>) -> String {
+    let flags = arguments.into_iter().map(|argument| shell_quoted(&as_flag(argument)));
+    format!("arguments of a program: {}", flags.collect::<Vec<_>>().join(" "))
 }
 
 /// Whether what stands behind `--` is for a program, which is named before it.

@@ -1,15 +1,17 @@
 //! From the flags of `bisect` and `history` to the plan of a search, and its folder.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use camino::Utf8Path;
 
 use crate::arguments::presentation::PresentationArguments;
 use crate::arguments::search::MeasuringArguments;
+use crate::arguments::test_options;
 use crate::request::asked::Asked;
 use crate::request::refs::RefsNeeded;
 use crate::request::sides;
-use memprof_build::git::commits::{self, End, Range};
+use memprof_build::git::commits::{self, End, OPTIONS_HELP, PATHS_HELP, Range};
 use memprof_build::git::repository::Repository;
 use memprof_build::git::resolve::{resolve, resolve_refs, run_id, shown};
 use memprof_build::inject::checkpoint_lines;
@@ -103,7 +105,24 @@ impl SearchRequest<'_> {
         let [good, bad] = ends else { anyhow::bail!("a search has two ends") };
         let (good, bad) =
             (End { spec: self.good, commit: &good.commit }, End { spec: self.bad, commit: &bad.commit });
-        commits::between(repository, good, bad, self.paths)
+        commits::between(repository, good, bad, self.paths).map_err(|error| self.with_program_advice(error))
+    }
+
+    /// Says how a program gets what was taken for paths, if one is named.
+    fn with_program_advice(&self, error: anyhow::Error) -> anyhow::Error {
+        let build = &self.measuring.build;
+        let names_program = !build.bin.is_empty() || !build.example.is_empty();
+        let is_about_paths = |help: &&String| [OPTIONS_HELP, PATHS_HELP].contains(&help.as_str());
+        match error.downcast::<UserError>() {
+            Ok(mut about) => {
+                if let Some(help) = about.help.as_ref().filter(is_about_paths).filter(|_| names_program) {
+                    let words: Vec<OsString> = self.paths.iter().map(OsString::from).collect();
+                    about.help = Some(format!("{help}\n{}", test_options::advice(&words)));
+                }
+                about.into()
+            }
+            Err(error) => error,
+        }
     }
 
     fn asked(&self, repository: &Repository) -> anyhow::Result<Request> {

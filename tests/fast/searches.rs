@@ -88,6 +88,13 @@ fn an_option_or_a_mistyped_path_among_the_paths_is_refused() {
         assert_eq!(message, "'-k' after `--` is a path, and there is no such file");
         assert_eq!(advice, "put options before `--`");
     }
+    let (_, advice) = refused(&["-k", "--bin", "tool"]);
+    assert_eq!(advice, "put options before `--`", "no program is named before it");
+    let error = planned(&repository, &["c0..c3", "--bin", "tool", "--", "10"]).err().unwrap();
+    assert_eq!(
+        help(&error).unwrap(),
+        "paths are relative to the current folder, in git's syntax\narguments of a program: --arg=10"
+    );
     let (message, _) = refused(&["src", "scr"]);
     assert_eq!(message, "c3 has no 'scr', and no commit from c0 to c3 touches it");
     // A file without a change, a pattern, and an exclusion.

@@ -89,7 +89,7 @@ pub fn between(
         let none = unknown_paths(repository, &range, bad, paths)?;
         if let Some(path) = none.iter().find(|path| path.starts_with('-')) {
             return Err(UserError::new(format!("'{path}' after `--` is a path, and there is no such file"))
-                .help("put options before `--`")
+                .help(OPTIONS_HELP)
                 .into());
         }
         if lineage.touching.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -105,7 +105,9 @@ pub fn between(
     Ok(Range { lineage, hashes })
 }
 
-const PATHS_HELP: &str = "paths are relative to the current folder, in git's syntax";
+/// What to do if what stands behind `--` is no path.
+pub const OPTIONS_HELP: &str = "put options before `--`";
+pub const PATHS_HELP: &str = "paths are relative to the current folder, in git's syntax";
 
 /// Returns the paths that neither the last commit nor any change of the range has.
 fn unknown_paths<'a>(
