@@ -10,8 +10,7 @@ use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_su
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
 use crate::git::usual_refs::{default_branch, default_remote, narrow_remote};
-use crate::git::working_tree;
-use crate::git::workspace_folder;
+use crate::git::{working_tree, workspace_folder};
 use memprof_plan::request::{BaselineRequest, LockfileRequest, MERGE_BASE, OverlayMode, RefRequest, Request};
 use memprof_plan::resolved::{self, Plan, Revision};
 use memprof_plan::side_lockfile::SideLockfile;
@@ -549,9 +548,9 @@ mod tests {
 
     #[test]
     fn a_full_hash_is_shown_by_its_first_digits() {
-        let hash = "29610a7416dd2a29cfbcba0b473e558142ba219b";
-        assert_eq!([hash, &hash[..12], "main"].map(shown), ["29610a7", &hash[..12], "main"]);
-        assert_eq!(shown(&format!("{hash}~1")), "29610a7~1");
+        let parent = "29610a7416dd2a29cfbcba0b473e558142ba219b~1";
+        let (hash, short) = (&parent[..40], &parent[..12]);
+        assert_eq!([hash, parent, short, "main"].map(shown), ["29610a7", "29610a7~1", short, "main"]);
     }
 
     #[test]
