@@ -65,9 +65,9 @@ pub fn search(
     let means = Means { waiting: measuring.waiting, courtesy: measuring.courtesy.as_ref(), attribution };
     let mut restored = ExitCode::Success;
     let plan = search.plan.clone();
-    let proves = search.search.proves;
+    let has_proof = search.search.proves;
     let Err(error) = session.run(search, &means, &mut restored) else {
-        let proven = if proves { prove_found(&session, &plan, &means) } else { Ok(ExitCode::Success) };
+        let proven = if has_proof { prove_found(&session, &plan, &means) } else { Ok(ExitCode::Success) };
         let code = present_search(console, &folder, &outputs, why)?.worst(restored);
         return proven.map(|proven| code.worst(proven));
     };
