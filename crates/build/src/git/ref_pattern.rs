@@ -89,6 +89,13 @@ pub(crate) fn nearest<'names>(
     scored.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
+/// Returns a ref as reports show it: a full hash by its first digits, also in `HASH~1`.
+pub fn shown(spec: &str) -> String {
+    let (name, suffix) = split_suffix(spec);
+    let is_full_hash = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_full_hash { format!("{}{suffix}", &name[..7]) } else { spec.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +152,12 @@ mod tests {
         for other in ["refs/remotes/origin/HEAD", "refs/memprof/origin/pull/7/head", "refs/stash", "HEAD"] {
             assert_eq!(short_name(other), None);
         }
+    }
+
+    #[test]
+    fn a_full_hash_is_shown_by_its_first_digits() {
+        let parent = "29610a7416dd2a29cfbcba0b473e558142ba219b~1";
+        let (hash, short) = (&parent[..40], &parent[..12]);
+        assert_eq!([hash, parent, short, "main"].map(shown), ["29610a7", "29610a7~1", short, "main"]);
     }
 }

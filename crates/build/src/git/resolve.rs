@@ -6,7 +6,7 @@ use anyhow::Context;
 use camino::Utf8PathBuf;
 
 use crate::git::fetch::{FetchError, fetch};
-use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, split_suffix};
+use crate::git::ref_pattern::{ForgeRef, forge_ref, nearest, short_name, shown, split_suffix};
 use crate::git::repository::{Lookup, Repository};
 use crate::git::resolve_error::ResolveError;
 use crate::git::usual_refs::{default_branch, default_remote, narrow_remote};
@@ -492,13 +492,6 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns a ref as reports show it: a full hash by its first digits, also in `HASH~1`.
-pub fn shown(spec: &str) -> String {
-    let (name, suffix) = split_suffix(spec);
-    let is_full_hash = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_full_hash { format!("{}{suffix}", &name[..7]) } else { spec.to_owned() }
-}
-
 /// Renames the second `main` to `main (2)`, so that a revision can be compared with itself.
 fn make_names_unique(revisions: &mut [Revision]) {
     let mut taken: HashSet<String> = HashSet::new();
@@ -544,13 +537,6 @@ mod tests {
             found: None,
             working_tree: false,
         }
-    }
-
-    #[test]
-    fn a_full_hash_is_shown_by_its_first_digits() {
-        let parent = "29610a7416dd2a29cfbcba0b473e558142ba219b~1";
-        let (hash, short) = (&parent[..40], &parent[..12]);
-        assert_eq!([hash, parent, short, "main"].map(shown), ["29610a7", "29610a7~1", short, "main"]);
     }
 
     #[test]
