@@ -19,7 +19,7 @@ use memprof_plan::quantity::Threshold;
 use memprof_plan::request::TargetKind;
 use memprof_plan::resolved::CellId;
 use memprof_plan::title;
-use memprof_support::counted::counted;
+use memprof_support::counted::{counted, some};
 use memprof_support::format_version;
 use memprof_support::glob;
 use memprof_support::labels;
@@ -64,9 +64,6 @@ struct Entry {
     figure: i64,
     limit: u64,
 }
-
-/// How many tests a message names.
-const MOST_NAMED: usize = 5;
 
 /// How much more than its figure each metric may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -159,11 +156,8 @@ pub fn without_limits(comparison: &Comparison, revision: usize) -> Option<String
     };
     let cells = comparison.cells.iter().filter(did_not_pass);
     let names: Vec<&str> = cells.map(|cell| cell.id.title.as_str()).collect();
-    let (first, rest) = names.split_at(names.len().min(MOST_NAMED));
-    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     let (tests, get) = (counted(names.len(), "test"), if names.len() == 1 { "gets" } else { "get" });
-    (!names.is_empty())
-        .then(|| format!("{tests} did not pass and {get} no limit: {}{more}", first.join(", ")))
+    (!names.is_empty()).then(|| format!("{tests} did not pass and {get} no limit: {}", some(&names, 5)))
 }
 
 /// Returns the tests with a run that passed at one of these revisions.
