@@ -163,6 +163,11 @@ impl Difference {
         self.change(self.totals.map(Option::unwrap_or_default))
     }
 
+    /// Whether no group differs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.iter().all(|group| self.of_group(group) == 0)
+    }
+
     /// Returns the difference of a group; of a single side, its figure.
     pub fn of_group(&self, group: &Group) -> i64 {
         self.change(group.figures)

@@ -368,7 +368,7 @@ impl Reader<'_> {
             let question =
                 Question { metric: metric.to_owned(), checkpoints: compared_names(view, metric, row) };
             match attribution.answer(&question, &self.inquiry.grouping) {
-                Ok(difference) if difference.whole() == 0 && chosen::is_of_scope(self.comparison, view) => {
+                Ok(difference) if difference.is_empty() && chosen::is_of_scope(self.comparison, view) => {
                     remarks.insert(chosen::ONLY_IN_SCOPE.to_owned());
                 }
                 Ok(difference) => {
