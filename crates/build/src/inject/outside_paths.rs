@@ -181,6 +181,7 @@ mod tests {
             assert_eq!(replaced(text), None, "{text}");
         }
     }
+
     #[test]
     fn a_renamed_package_and_a_patch_are_the_reason_that_no_path_leads_out() {
         let scratch = tempfile::tempdir().unwrap();
