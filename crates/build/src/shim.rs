@@ -1,6 +1,6 @@
 //! The shim crate: its embedded source, and its compilation, once per compiler and target.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -11,14 +11,17 @@ use include_dir::{Dir, include_dir};
 use crate::adapters::{self, Adapters};
 use crate::cargo::toolchain::Toolchain;
 use crate::checkout::cache::Cache;
+use crate::checkout::removal::remove_whatever_is_at;
 use crate::inject::checkout_edits;
 use crate::inject::own_allocator;
+use crate::known_files::hash_file;
 use crate::shim_lock;
 use crate::trace::checkpoints;
 use crate::trace::functions;
 use crate::trace::lines;
 use crate::wrapper;
 use memprof_support::process::Command;
+use memprof_support::sealed;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 
@@ -33,6 +36,9 @@ struct Library {
     /// Who loads it, for messages.
     words: &'static str,
 }
+
+/// The file with the hashes of the others.
+const CONTENTS: &str = "contents.json";
 
 const INJECTION: Library =
     Library { crate_name: "memprof_inject", words: "the library that the CUDA driver loads" };
@@ -63,6 +69,7 @@ impl MissingShim {
         let beside = tempfile::tempdir_in(shims)?;
         let made = Utf8Path::from_path(beside.path()).context("the cache is UTF-8")?.join(name);
         compile_all(&made, toolchain, target)?;
+        note_contents(&made)?;
         place(&made, &self.folder)
     }
 }
@@ -130,17 +137,20 @@ impl CompiledShim {
         Ok(shim)
     }
 
-    /// Returns the shim's place with its lock, if it is not compiled yet. Waits if another process is
+    /// Returns the shim's place with its lock, if it is not compiled yet, or was damaged. Waits if another process is
     /// compiling it. The compiler wrapper waits for the lock too: see [`shim_lock`].
     pub fn missing(&self) -> anyhow::Result<Option<MissingShim>> {
-        if self.folder.exists() {
+        if is_whole(&self.folder) {
             return Ok(None);
         }
         fs_err::create_dir_all(self.folder.parent().context("the cache has a folder")?)?;
         let lock = fs_err::File::create(shim_lock::lock_of(self.folder.as_std_path()))?.into_parts().0;
         lock.lock().context("cannot lock the shim's place")?;
-        let is_missing = !self.folder.exists();
-        Ok(is_missing.then(|| MissingShim { folder: self.folder.clone(), _lock: lock }))
+        if is_whole(&self.folder) {
+            return Ok(None);
+        }
+        remove_whatever_is_at(&self.folder)?;
+        Ok(Some(MissingShim { folder: self.folder.clone(), _lock: lock }))
     }
 
     /// Returns the library that the CUDA driver loads into test processes, or why it is missing.
@@ -231,6 +241,28 @@ impl CompiledShim {
     }
 }
 
+/// Notes the hashes of a compiled shim's files, by their paths in its folder.
+fn note_contents(folder: &Utf8Path) -> anyhow::Result<()> {
+    let mut hashes = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(folder) {
+        let entry = entry?;
+        if entry.file_type().is_file() {
+            let path = Utf8Path::from_path(entry.path()).context("the cache is UTF-8")?;
+            hashes.insert(path.strip_prefix(folder)?.to_owned(), hash_file(path)?);
+        }
+    }
+    sealed::write_unsynced(&folder.join(CONTENTS), &hashes)
+}
+
+/// Whether a shim is compiled, and its files are as they were then: a power failure or a full disk may damage them.
+fn is_whole(folder: &Utf8Path) -> bool {
+    let noted: anyhow::Result<BTreeMap<Utf8PathBuf, String>> = sealed::read(&folder.join(CONTENTS));
+    let is_same = |(path, hash): (&Utf8PathBuf, &String)| {
+        hash_file(&folder.join(path)).is_ok_and(|found| found == *hash)
+    };
+    noted.is_ok_and(|hashes| hashes.iter().all(is_same))
+}
+
 /// Moves a complete folder to its place, unless another process did so first.
 fn place(made: &Utf8Path, folder: &Utf8Path) -> anyhow::Result<()> {
     match fs_err::rename(made, folder) {
@@ -319,16 +351,23 @@ mod tests {
         assert!(wait_for(folder.as_std_path()).is_err(), "nobody compiles it");
         let missing = shim.missing().unwrap().unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| wait_for(folder.as_std_path()).map(|()| folder.join("a").exists()));
+            let waiting =
+                scope.spawn(|| wait_for(folder.as_std_path()).map(|()| folder.join("source/a").exists()));
             let second = scope.spawn(|| shim.missing().unwrap().is_none());
-            fs_err::create_dir_all(home.path().join("made/a")).unwrap();
-            place(Utf8Path::from_path(&home.path().join("made")).unwrap(), &folder).unwrap();
+            let made = Utf8PathBuf::from_path_buf(home.path().join("made")).unwrap();
+            fs_err::create_dir_all(made.join("source")).unwrap();
+            fs_err::write(made.join("source/a"), "compiled").unwrap();
+            note_contents(&made).unwrap();
+            place(&made, &folder).unwrap();
             drop(missing);
             assert!(waiting.join().unwrap().unwrap(), "it is complete");
             assert!(second.join().unwrap(), "it is compiled once");
         });
-        fs_err::remove_dir_all(&folder).unwrap();
-        drop(shim.missing().unwrap());
+        fs_err::write(folder.join("library, made on first use"), "").unwrap();
+        assert!(shim.missing().unwrap().is_none());
+        fs_err::write(folder.join("source/a"), "damaged!").unwrap();
+        drop(shim.missing().unwrap().expect("a damaged one is compiled again"));
+        assert!(!folder.exists());
         let error = wait_for(folder.as_std_path()).unwrap_err();
         assert_eq!(error.to_string(), "the shim was not compiled");
     }
