@@ -112,7 +112,7 @@ fn failed_builds(comparison: &Comparison) -> impl Iterator<Item = Case> + '_ {
 fn over_unpaired_limits(comparison: &Comparison) -> Vec<Case> {
     let limits = UnpairedLimit::all(comparison);
     let of_test = |limits: &[UnpairedLimit<'_>]| Case {
-        class: format!("{}::{}", limits[0].test().test.package, limits[0].test().test.binary),
+        class: titles::target_of(limits[0].test()),
         name: titles::title_of(limits[0].test()),
         seconds: 0.0,
         failures: limits.iter().map(|limit| vec![limit.words()]).collect(),
@@ -207,7 +207,6 @@ impl Case {
     }
 
     fn new(comparison: &Comparison, cell: &Cell, sides: &[&Aggregate], troubles: &[Trouble]) -> Self {
-        let test = &cell.id.test;
         let runs = || sides.iter().flat_map(|side| side.runs.iter().chain(&side.failed));
         let nanoseconds: u64 =
             runs().filter_map(|&run| comparison.runs[run].record.outcome.wall_nanoseconds).sum();
@@ -222,7 +221,7 @@ impl Case {
         #[expect(clippy::cast_precision_loss, reason = "seconds are for reading")]
         let seconds = nanoseconds as f64 / 1e9;
         Self {
-            class: format!("{}::{}", test.package, test.binary),
+            class: titles::target_of(&cell.id),
             name: titles::title_of(&cell.id),
             seconds,
             failures: failures.collect(),

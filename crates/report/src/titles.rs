@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use memprof_judge::compare::comparison::{Cell, PairView};
-use memprof_plan::resolved::CellId;
+use memprof_plan::resolved::{CellId, TestId};
+use memprof_plan::target_kind::TargetKind;
 use memprof_support::counted::counted;
 use memprof_support::labels;
 
@@ -37,12 +38,25 @@ pub(crate) fn full_title(view: &PairView) -> String {
 
 /// Returns a cell's package, target and name.
 pub(crate) fn full_title_of(id: &CellId) -> String {
-    let (test, title) = (&id.test, title_of(id));
+    let title = title_of(id);
     if id.title.is_empty() {
         return title;
     }
-    let place = format!("{}::{}", test.package, test.binary);
-    format!("{} {title}", labels::one_line(&place))
+    format!("{} {title}", labels::one_line(&target_of(id)))
+}
+
+/// Returns a cell's package and target: `bart::tests`. A library may have the name of a binary, of an example or
+/// of a bench, and of a test that is named like the package, so these have their kind: `bart::bart (bin)`.
+pub(crate) fn target_of(id: &CellId) -> String {
+    let TestId { package, binary, kind, .. } = &id.test;
+    let is_named_as_package = || binary.replace('-', "_") == package.replace('-', "_");
+    let is_plain = match kind {
+        TargetKind::Lib => true,
+        TargetKind::Test => !is_named_as_package(),
+        TargetKind::Bin | TargetKind::Example | TargetKind::Bench => id.program.is_some(),
+    };
+    let kind = if is_plain { String::new() } else { format!(" ({})", kind.as_str()) };
+    format!("{package}::{binary}{kind}")
 }
 
 /// Returns `3 runs each`, or `2 to 4 runs each`; `None` without a run.
@@ -52,5 +66,23 @@ pub(crate) fn runs(view: &PairView) -> Option<String> {
         (0, runs) | (runs, 0) => Some(counted(runs, "run")),
         (a, b) if a == b => Some(format!("{} each", counted(a, "run"))),
         (a, b) => Some(format!("{} to {} each", a.min(b), counted(a.max(b), "run"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_of_one_name_have_their_kind() {
+        let of = |binary: &str, kind| {
+            let test = TestId { package: "a-b".into(), binary: binary.into(), kind, name: "small".into() };
+            full_title_of(&CellId { test, title: "small".into(), params: Vec::new(), program: None })
+        };
+        assert_eq!(of("a_b", TargetKind::Lib), "a-b::a_b small");
+        assert_eq!(of("a_b", TargetKind::Test), "a-b::a_b (test) small");
+        assert_eq!(of("tests", TargetKind::Test), "a-b::tests small");
+        assert_eq!(of("a-b", TargetKind::Bin), "a-b::a-b (bin) small");
+        assert_eq!(of("tests", TargetKind::Bench), "a-b::tests (bench) small");
     }
 }
