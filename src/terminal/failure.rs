@@ -81,13 +81,16 @@ fn machine_help(error: &anyhow::Error, continuing: Option<&str>) -> Option<Strin
     })
 }
 
+/// Whether the user pressed Ctrl-C.
 fn was_interrupted(error: &anyhow::Error) -> bool {
-    let of_process = |error: &ProcessError| matches!(error, ProcessError::Interrupted { .. });
+    let of_process = |cause: &ProcessError| cause.is_interrupt();
     error.is::<Interrupted>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(of_process))
 }
 
 #[cfg(test)]
 mod tests {
+    use memprof_support::process::Command;
+
     use super::*;
 
     const RESUME: Option<&str> = Some("cargo memprof bisect --resume");
@@ -150,9 +153,12 @@ mod tests {
 
     #[test]
     fn after_an_interrupt_the_user_learns_how_to_continue() {
-        for (error, is_interrupted) in
-            [(anyhow::Error::from(Interrupted::default()), false), (anyhow::anyhow!("killed"), true)]
-        {
+        let by_itself = Command::new("sh").args(["-c", "kill -INT $$"]).run().expect_err("killed");
+        for (error, is_interrupted) in [
+            (anyhow::Error::from(Interrupted::default()), false),
+            (anyhow::anyhow!("killed"), true),
+            (anyhow::Error::new(by_itself).context("resolving"), false),
+        ] {
             let (shown, code) = explain(&error, is_interrupted, RESUME);
             assert_eq!(code, ExitCode::Interrupted);
             let help = "\n  help: to continue: cargo memprof bisect --resume";

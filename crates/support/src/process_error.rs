@@ -1,6 +1,7 @@
 //! Why a child process could not run, or did not succeed, with its command and the end of its output.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use crate::child_output::Exceeded;
@@ -53,6 +54,15 @@ pub enum ProcessError {
 }
 
 impl ProcessError {
+    /// Whether the user pressed Ctrl-C. The child is told, too, and perhaps before this program.
+    pub fn is_interrupt(&self) -> bool {
+        match self {
+            Self::Interrupted { .. } => true,
+            Self::Failed { status, .. } => status.signal() == Some(libc::SIGINT),
+            Self::NotStarted { .. } | Self::Broken { .. } | Self::Exceeded { .. } => false,
+        }
+    }
+
     /// What the program wrote to standard error, trimmed; empty if it never ran.
     pub fn stderr(&self) -> &str {
         match self {

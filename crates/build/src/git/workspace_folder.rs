@@ -9,6 +9,7 @@ use crate::git::repository::{Lookup, Repository};
 use memprof_plan::resolved::Revision;
 use memprof_support::advice::Advice;
 use memprof_support::process::{Command, shell_quoted};
+use memprof_support::process_error::ProcessError;
 use memprof_support::regular_file::followed;
 use memprof_support::user_error::UserError;
 
@@ -270,16 +271,19 @@ fn workspace_manifest(manifest: &Utf8Path) -> anyhow::Result<Utf8PathBuf> {
         .args(["locate-project", "--workspace", "--message-format", "plain", "--manifest-path"])
         .arg(manifest)
         .current_dir(folder)
-        .capture()
-        .context("could not find the cargo workspace")?;
-    if !located.status.success() {
-        let reason = String::from_utf8_lossy(&located.stderr);
-        let reason = reason.trim().trim_start_matches("error: ").to_owned();
-        return Err(UserError::new(format!("cargo cannot read the workspace: {reason}"))
-            .help(format!("see the same with: cargo metadata --no-deps --manifest-path {manifest}"))
-            .into());
+        .run();
+    match located {
+        Ok(located) => {
+            Utf8PathBuf::from(located.text()).canonicalize_utf8().context("the workspace's manifest")
+        }
+        Err(ProcessError::Failed { status, stderr, .. }) if status.code().is_some() => {
+            let reason = stderr.trim().trim_start_matches("error: ");
+            Err(UserError::new(format!("cargo cannot read the workspace: {reason}"))
+                .help(format!("see the same with: cargo metadata --no-deps --manifest-path {manifest}"))
+                .into())
+        }
+        Err(error) => Err(anyhow::Error::new(error).context("could not find the cargo workspace")),
     }
-    Utf8PathBuf::from(located.text()).canonicalize_utf8().context("the workspace's manifest")
 }
 
 /// `elsewhere` is relative to the repository's root.
