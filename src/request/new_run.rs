@@ -188,6 +188,8 @@ fn merge_same(plan: &mut Plan, has_saved: bool, sink: &dyn Sink) {
             if plan.revisions.len() == 1 && !has_saved { ", so there is nothing to compare" } else { "" };
         let (names, all) = (one.names.join(" and "), if one.names.len() == 2 { "both" } else { "all" });
         let text = format!("{names} are {all} {}: measured once{nothing}", one.commit);
+        // Who reads the report has not seen the progress.
+        plan.notes.push(text.clone());
         sink.emit(Event::SameCommit { text });
     }
 }
