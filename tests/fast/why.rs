@@ -456,9 +456,12 @@ fn a_question_without_an_answer_says_why() {
     assert_eq!(ask("cpu.rss", "done"), NoAnswer::Metric("cpu.rss".to_owned()));
     assert_eq!(ask("gpu.0.peak", "done").to_string(), "the run with call stacks recorded none for gpu.0");
     let unknown = |label: &str| ask("heap.peak", label).to_string();
-    let other = "the run with call stacks has no checkpoint 'dnoe' #1: did you mean 'done'?";
+    let other = "the run with call stacks has no checkpoint 'dnoe'; did you mean 'done'?";
     assert_eq!(unknown("dnoe"), other);
-    assert_eq!(unknown("x"), "the run with call stacks has no checkpoint 'x' #1: checkpoints: done");
+    assert_eq!(unknown("x"), "the run with call stacks has no checkpoint 'x'; its checkpoints: done");
+    let checkpoint = CheckpointName { label: "done".to_owned(), occurrence: 2 };
+    let second = run.run().answer("heap.peak", &checkpoint, &Grouping::default()).unwrap_err().to_string();
+    assert_eq!(second, "the run with call stacks has no checkpoint 'done' #2; it was reached 1 time");
 }
 
 #[test]

@@ -59,12 +59,10 @@ pub enum NoAnswer {
     #[error("the run with call stacks recorded none for {0}")]
     Family(String),
     /// The run did not reach this checkpoint.
-    #[error("the run with call stacks has no checkpoint '{label}' #{occurrence}: {help}")]
+    #[error("the run with call stacks has no checkpoint {checkpoint}; {help}")]
     Checkpoint {
-        /// The label that was asked for.
-        label: String,
-        /// Its 1-based occurrence.
-        occurrence: u32,
+        /// The label that was asked for, in quotes, and its occurrence if only that is wrong: `'done' #2`.
+        checkpoint: String,
         /// Those that it may be.
         help: String,
     },
@@ -174,13 +172,14 @@ impl RecordedRun<'_> {
                 }
             }
             // The label may be right, and its number wrong.
-            let help = if known.contains(&checkpoint.label.as_str()) {
-                let count = family.intervals.iter().filter(|one| one.label == checkpoint.label).count();
-                format!("'{}' was reached {}", checkpoint.label, counted(count, "time"))
-            } else {
-                suggest::did_you_mean_or_list(&checkpoint.label, "checkpoints", &known)
-            };
-            NoAnswer::Checkpoint { label: checkpoint.label.clone(), occurrence: checkpoint.occurrence, help }
+            let CheckpointName { label, occurrence } = checkpoint;
+            let count = family.intervals.iter().filter(|one| one.label == *label).count();
+            if count > 0 {
+                let help = format!("it was reached {}", counted(count, "time"));
+                return NoAnswer::Checkpoint { checkpoint: format!("'{label}' #{occurrence}"), help };
+            }
+            let help = suggest::did_you_mean_or_list(label, "its checkpoints", &known);
+            NoAnswer::Checkpoint { checkpoint: format!("'{label}'"), help }
         };
         Ok((family, interval.ok_or_else(unknown)?))
     }
