@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::guards::Guard;
 use crate::left_out::LeftOut;
-use crate::merging::copy_tree;
+use crate::merging::copy_tree_without;
 use crate::runner::Runner;
 use crate::saved_baselines;
 use crate::stored_plan;
@@ -243,7 +243,7 @@ impl KeptRun {
                 return Err(UserError::new(problem).help(self.save_again(&self.revision().spec)).into());
             }
             let place = folder.cell(plan, plan.baseline, &record.cell, record.repeat);
-            copy_tree(home, &place)?;
+            copy_tree_without(home, &place, file::OUTCOME)?;
             // A sync of each would take seconds. If a power failure damages one, `--resume` copies it again.
             let copied = sealed::sealed(&RunRecord { revision: plan.baseline, ..record.clone() })?;
             Ok(regular_file::write(&place.join(file::OUTCOME), &copied)?)

@@ -486,6 +486,11 @@ fn move_into(made: &RunFolder, folder: &RunFolder) -> anyhow::Result<()> {
 
 /// Copies all files below a folder. Links would be refused: files of a run have one name each.
 pub(crate) fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
+    copy_tree_without(from, to, "")
+}
+
+/// Copies all files below a folder but those with this name.
+pub(crate) fn copy_tree_without(from: &Utf8Path, to: &Utf8Path, name: &str) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());
     }
@@ -495,7 +500,7 @@ pub(crate) fn copy_tree(from: &Utf8Path, to: &Utf8Path) -> anyhow::Result<()> {
         let destination = to.join(path.strip_prefix(from)?);
         if entry.file_type().is_dir() {
             fs_err::create_dir_all(&destination)?;
-        } else if entry.file_type().is_file() {
+        } else if entry.file_type().is_file() && entry.file_name() != name {
             fs_err::copy(path, &destination)?;
         }
     }

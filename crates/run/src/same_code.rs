@@ -13,7 +13,6 @@ use crate::read_files::{Reader, is_for_all};
 use crate::variables::Variables;
 use crate::ways_out::WaysOut;
 use memprof_build::attempts::Build;
-use memprof_build::git::changed_files::changed_files;
 use memprof_build::git::repository::Repository;
 use memprof_build::provenance::{Companion, Executable, KeyInputs, ListedTest, Provenance};
 use memprof_build::store::Entry;
@@ -150,9 +149,8 @@ fn changed_paths(plan: &Plan, repository: &Repository) -> anyhow::Result<BTreeSe
     let baseline = &plan.revisions[plan.baseline];
     let mut paths = BTreeSet::new();
     for candidate in plan.revisions.iter().filter(|one| one.tree != baseline.tree) {
-        for file in changed_files(repository, &baseline.commit, &candidate.commit)? {
-            paths.extend(file.old.into_iter().chain(file.new).map(Utf8PathBuf::from));
-        }
+        let changed = repository.changed_paths(&baseline.tree, &candidate.tree)?;
+        paths.extend(changed.into_iter().map(Utf8PathBuf::from));
     }
     let commits = plan.revisions.iter().map(|revision| &*revision.commit).collect();
     linked_files::add(&mut paths, repository, &commits)?;
