@@ -71,13 +71,17 @@ impl CellNames {
         if template.is_some()
             && let Some(other) = self.of_templates.insert(cell.title.clone(), cell.clone())
         {
-            return Err(UserError::new(format!(
-                "two cells are named '{}': {} and {}",
-                cell.title,
-                shown(&other),
-                shown(cell)
-            ))
-            .help("put {test} into the name (or {package}, {binary})"));
+            let (mine, others) = (shown(cell), shown(&other));
+            let [kind, other_kind] = [cell, &other].map(|cell| cell.test.kind.as_str());
+            let are_twins = other.test.to_string() == cell.test.to_string();
+            let (both, help) = if are_twins && kind != other_kind {
+                let help = format!("give each an entry of its own: `kind: {other_kind}` and `kind: {kind}`");
+                (format!("{mine} of the {other_kind} and of the {kind}"), help)
+            } else {
+                let help = "put {test} into the name (or {package}, {binary})".to_owned();
+                (format!("{others} and {mine}"), help)
+            };
+            return Err(UserError::new(format!("two cells are named '{}': {both}", cell.title)).help(help));
         }
         Ok(())
     }
@@ -86,4 +90,27 @@ impl CellNames {
 fn shown(cell: &CellId) -> String {
     let params: Vec<String> = cell.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if params.is_empty() { cell.test.to_string() } else { format!("{} with {}", cell.test, params.join(",")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target_kind::TargetKind;
+
+    #[test]
+    fn tests_of_a_library_and_of_a_binary_of_one_name_are_told_apart_by_their_kind() {
+        let request = Request { tests: vec![Default::default()], ..Request::default() };
+        let mut names = CellNames::default();
+        let mut take = |kind| {
+            let (package, binary, name) = ("bart".into(), "bart".into(), "small".into());
+            let test = TestId { package, binary, kind, name };
+            let cell = CellId { test, params: Vec::new(), title: "plain".into(), program: None };
+            names.take(&cell, Some(&"plain".parse().unwrap()), &EntryName { request: &request, index: 0 })
+        };
+        take(TargetKind::Lib).unwrap();
+        insta::assert_snapshot!(take(TargetKind::Bin).unwrap_err().rendered(), @"
+        error: two cells are named 'plain': bart::bart::small of the lib and of the bin
+          help: give each an entry of its own: `kind: lib` and `kind: bin`
+        ");
+    }
 }
