@@ -470,3 +470,13 @@ fn resident_memory_is_named_if_it_grew_by_more_than_the_heap() {
     assert!(text.contains("+40.0 MiB heap.peak in 1 test") && !text.contains("cpu.peak"), "{text}");
     assert_eq!(levels(&comparison, &options), ["error"]);
 }
+
+#[test]
+fn two_of_two_tests_are_both() {
+    let log = |kib: i64| Log::new().checkpoint("done", &[("heap.peak", kib * KIB)]);
+    let grown = ["a", "b"].iter().fold(Synthetic::new(&["main", "pr/1"]), |synthetic, test| {
+        synthetic.passed(test, 0, 0, &log(1024)).passed(test, 1, 0, &log(2048))
+    });
+    let text = table(&compare(&grown.results()), &at_width(120));
+    assert!(text.starts_with("memory: both tests inconclusive"), "{text}");
+}

@@ -95,11 +95,12 @@ fn shown(cell: &CellId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::TestRequest;
     use crate::target_kind::TargetKind;
 
     #[test]
     fn tests_of_a_library_and_of_a_binary_of_one_name_are_told_apart_by_their_kind() {
-        let request = Request { tests: vec![Default::default()], ..Request::default() };
+        let request = Request { tests: vec![TestRequest::default()], ..Request::default() };
         let mut names = CellNames::default();
         let mut take = |kind| {
             let (package, binary, name) = ("bart".into(), "bart".into(), "small".into());

@@ -170,6 +170,7 @@ impl<'a> Answer<'a> {
         let tests = counted(self.all_tests(), "test");
         let mut text = match count {
             1 if self.all_tests() == 1 => format!("1 test {word}"),
+            2 if self.all_tests() == 2 => format!("both tests {word}"),
             count if count == self.all_tests() => format!("all {tests} {word}"),
             count => format!("{} of {tests} {word}", number(count)),
         };
