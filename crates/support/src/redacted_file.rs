@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
+use std::ops::Range;
 
 use anyhow::Context;
 use camino::Utf8Path;
@@ -43,28 +44,32 @@ fn copy(
     chunk: usize,
     is_changed: &mut bool,
 ) -> io::Result<()> {
-    let mut window = Vec::new();
+    // What was written stays in front for a while: `Authorization: Bearer` tells that a secret follows.
+    let (mut window, mut written) = (Vec::new(), 0);
     loop {
         let before = window.len();
         let is_end = (&mut input).take(chunk as u64).read_to_end(&mut window)? < chunk;
-        let secrets = redactor.secrets(&window);
+        let mut secrets = redactor.secrets(&window);
+        secrets.retain(|secret| secret.end > written);
         *is_changed |= !secrets.is_empty();
-        if is_end {
-            return output.write_all(&redactor.replaced(&window, &secrets));
-        }
         // What comes next may complete a secret that begins near the end.
-        let keep = OVERLAP.min(chunk);
-        let mut cut = window.len().saturating_sub(keep);
+        let keep = if is_end { 0 } else { OVERLAP.min(chunk) };
+        let mut cut = window.len().saturating_sub(keep).max(written);
         if let Some(across) = secrets.iter().find(|secret| secret.start < cut && secret.end > cut) {
-            cut = across.start;
+            cut = across.start.max(written);
         }
         // A secret without an end must not fill the memory: what is known of it goes out.
-        if cut == 0 && before > 4 * chunk {
+        if cut == written && before > 4 * chunk {
             cut = window.len();
         }
-        let done = secrets.partition_point(|secret| secret.end <= cut);
-        output.write_all(&redactor.replaced(&window[..cut], &secrets[..done]))?;
-        window.drain(..cut);
+        let within = |secret: &Range<usize>| secret.start.max(written) - written..secret.end - written;
+        let done: Vec<_> = secrets.iter().filter(|secret| secret.end <= cut).map(within).collect();
+        output.write_all(&redactor.replaced(&window[written..cut], &done))?;
+        if is_end {
+            return Ok(());
+        }
+        written = cut.min(keep);
+        window.drain(..cut - written);
     }
 }
 
@@ -89,6 +94,24 @@ mod tests {
                 copy(text.as_bytes(), &mut copied, &redactor, chunk, &mut is_changed).unwrap();
                 assert_eq!(copied, redactor.bytes(text.as_bytes()).as_ref(), "{place} {chunk}");
                 assert!(is_changed);
+            }
+        }
+    }
+
+    #[test]
+    fn what_tells_that_a_secret_follows_is_found_across_the_borders_of_chunks() {
+        let redactor = redactor();
+        for tells in ["Authorization: Bearer abcdefghijklmnopqrst", "https://anna:correct-horse@example.org"]
+        {
+            for place in 0..=tells.len() + 100 {
+                let text = format!("{}\n{tells} {}", "x".repeat(place), "y".repeat(200));
+                let expected = redactor.bytes(text.as_bytes());
+                assert_ne!(expected.as_ref(), text.as_bytes());
+                for chunk in [60, 100] {
+                    let (mut copied, mut is_changed) = (Vec::new(), false);
+                    copy(text.as_bytes(), &mut copied, &redactor, chunk, &mut is_changed).unwrap();
+                    assert_eq!(copied, expected.as_ref(), "{place} {chunk}");
+                }
             }
         }
     }

@@ -179,8 +179,12 @@ pub fn is_unsuitable(error: &(dyn std::error::Error + 'static)) -> bool {
 /// How many bytes of the end of a file [`shorten()`] keeps.
 const KEPT_END: usize = 1 << 20;
 
+/// How long a line may be that goes as a whole where [`shorten()`] cuts it.
+const CUT_LINE: usize = 64 << 10;
+
 /// Takes the middle out of a file that is longer than `most` bytes, and says so in its place. Returns
-/// whether it was longer. `most` is more than 2 MiB.
+/// whether it was longer. `most` is more than 2 MiB. A cut line goes as a whole: a half of a secret would not be
+/// recognized.
 pub fn shorten(path: &Utf8Path, most: u64) -> io::Result<bool> {
     check(&path.symlink_metadata()?)?;
     let file = reading().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
@@ -193,7 +197,14 @@ pub fn shorten(path: &Utf8Path, most: u64) -> io::Result<bool> {
     let line = end.len();
     end.resize(line + KEPT_END, 0);
     file.read_exact_at(&mut end[line..], found.len() - KEPT_END as u64)?;
-    let begin = most - end.len() as u64;
+    let most_begin = most - end.len() as u64;
+    let mut before = vec![0; CUT_LINE];
+    file.read_exact_at(&mut before, most_begin - CUT_LINE as u64)?;
+    let cut = memchr::memrchr(b'\n', &before).map_or(0, |at| CUT_LINE - at - 1);
+    if let Some(at) = memchr::memchr(b'\n', &end[line..line + CUT_LINE]) {
+        end.drain(line..=line + at);
+    }
+    let begin = most_begin - cut as u64;
     file.set_len(begin)?;
     file.write_all_at(&end, begin)?;
     Ok(true)
@@ -334,6 +345,21 @@ mod tests {
         assert_eq!(problem(&link), too_large);
         assert_eq!(read(&file).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(followed::read(folder.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn lines_that_would_be_cut_go_as_a_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let file = Utf8Path::from_path(home.path()).unwrap().join("stdout");
+        let line = "a line that ends with a secret: abcdefghijklmnopqrst\n";
+        std::fs::write(&file, line.repeat((5 << 20) / line.len())).unwrap();
+        assert!(shorten(&file, 3 << 20).unwrap());
+        let shortened = std::fs::read_to_string(&file).unwrap();
+        let (begin, end) =
+            shortened.split_once("\n[2.00 MiB are missing here]\n").expect("the middle is missing");
+        for part in [begin, end] {
+            assert!(part.starts_with("a line") && part.lines().all(|one| one == line.trim_end()));
+        }
     }
 
     #[test]

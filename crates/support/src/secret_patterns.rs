@@ -75,18 +75,32 @@ fn find_private_keys(text: &[u8], found: &mut Vec<Range<usize>>) {
     // Beginnings and ends are visited once each, in order.
     let mut ends = memmem::find_iter(text, KEY_END).peekable();
     for begin in KEY_BEGIN.find_iter(text) {
-        while ends.next_if(|end| *end < begin.end()).is_some() {}
-        let end = match ends.peek() {
-            Some(end) if *end - begin.end() <= LONGEST_KEY => end_of_line(text, *end + KEY_END.len()),
+        while let Some(end) = ends.next_if(|end| *end < begin.end()) {
+            found.extend(key_without_begin(text, end));
+        }
+        let end = if let Some(end) = ends.next_if(|end| *end - begin.end() <= LONGEST_KEY) {
+            end_of_line(text, end + KEY_END.len())
+        } else {
             // The key is cut off: take everything that can be a part of it.
-            _ => {
-                let body = &text[begin.end()..text.len().min(begin.end() + LONGEST_KEY)];
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=\\\r\n \t".contains(byte);
-                begin.end() + body.iter().take_while(|byte| is_part(byte)).count()
-            }
+            let body = &text[begin.end()..text.len().min(begin.end() + LONGEST_KEY)];
+            begin.end() + body.iter().take_while(|byte| is_part_of_key(**byte)).count()
         };
         found.push(begin.start()..end);
     }
+    found.extend(ends.filter_map(|end| key_without_begin(text, end)));
+}
+
+/// Returns where the rest of a key is that ends here, and whose beginning is cut off.
+fn key_without_begin(text: &[u8], end: usize) -> Option<Range<usize>> {
+    let behind = end_of_line(text, end + KEY_END.len());
+    memmem::find(&text[end..behind], b"PRIVATE KEY")?;
+    let body = &text[end.saturating_sub(LONGEST_KEY)..end];
+    let length = body.iter().rev().take_while(|byte| is_part_of_key(**byte)).count();
+    Some(end - length..behind)
+}
+
+fn is_part_of_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/=\\\r\n \t".contains(&byte)
 }
 
 /// Returns the end of `RSA PRIVATE KEY-----`.
@@ -108,6 +122,19 @@ mod tests {
     /// Put together here, so that scanners of repositories do not report this file.
     fn token(prefix: &str, length: usize) -> String {
         format!("{prefix}{}", "aB3dE6gH9".repeat(30)[..length].to_owned())
+    }
+
+    #[test]
+    fn the_rest_of_a_key_without_its_beginning_is_found() {
+        let (dashes, body) = ("-----", "MIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIBAQ==\n");
+        let end = format!("{dashes}END RSA PRIVATE KEY{dashes}");
+        let text = format!("[2 MiB are missing here]\n{body}{end}\nand more");
+        assert_eq!(secrets(&text), [format!("\n{body}{end}")]);
+        let certificate = format!("{body}{dashes}END CERTIFICATE{dashes}");
+        assert_eq!(secrets(&certificate), [""; 0]);
+        let begin = format!("{dashes}BEGIN PRIVATE KEY{dashes}");
+        let whole = format!("{begin}\n{body}{end}");
+        assert_eq!(secrets(&format!("{whole} {whole}")), [&*whole, &*whole]);
     }
 
     #[test]
