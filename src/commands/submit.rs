@@ -338,6 +338,15 @@ impl Submit<'_> {
                 .help("choose another --run-folder, or continue a job with --resume")
                 .into());
         }
+        // These are removed if Slurm refuses the job, and before the shards are merged.
+        let of_run = folders_of_run(&RunFolder(folder.0.clone()));
+        if let Some(there) =
+            of_run.into_iter().chain([folder.slurm()]).find(|path| path.is_symlink() || path.exists())
+        {
+            return Err(UserError::new(format!("{there} is there already, and is not of a job"))
+                .help("choose another --run-folder: a new one")
+                .into());
+        }
         fs_err::create_dir_all(folder.slurm())?;
         Ok(JobFolder(folder.0.canonicalize_utf8()?))
     }
