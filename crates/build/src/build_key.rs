@@ -41,13 +41,15 @@ pub(crate) fn key_inputs(job: &Job<'_>) -> anyhow::Result<KeyInputs> {
         affected: inputs.plan.request.build.settings.affected,
         typed_names: typed_names::are_added(job),
         selected: None,
+        selected_cells: None,
     })
 }
 
 /// Whether this program's own variable of this name affects a build: cargo, rustc or common build
 /// scripts read it. A runner is kept with the build, and its tests are started with it.
 fn affects_builds(name: &str) -> bool {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 13] = [
+        "CARGO_INCREMENTAL",
         "RUSTFLAGS",
         "RUSTC",
         "RUSTC_WRAPPER",

@@ -166,6 +166,10 @@ impl SourceRecords {
                 continue;
             };
             let package = messages::package_folder(artifact);
+            if !artifact.manifest_path.starts_with(root) {
+                // Rustc does not name it, and it has features, dependencies and the edition.
+                check.read.insert(artifact.manifest_path.clone());
+            }
             let unwatched = files.hash(reader, &package);
             let mut sources = BTreeMap::new();
             let text = followed::text(&dep_info)?;

@@ -68,6 +68,9 @@ pub struct KeyInputs {
     /// the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<Vec<Selection>>,
+    /// The names and parameters of what selects tests, which may match `filter`, too; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_cells: Option<String>,
 }
 
 impl KeyInputs {
@@ -440,6 +443,7 @@ pub mod samples {
             affected: false,
             typed_names: false,
             selected: None,
+            selected_cells: None,
         };
         Provenance {
             version: VERSION,

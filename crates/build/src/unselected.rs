@@ -43,7 +43,7 @@ pub(crate) fn executables(job: &Job<'_>, wanted: &KeyInputs) -> BTreeSet<String>
     for folder in newest(&inputs.cache.store()).into_iter().take(COMPARED) {
         let Stored::Complete(entry) = store::find_in(&folder) else { continue };
         let build = &entry.provenance;
-        let all = KeyInputs { selected: None, ..build.key_inputs.clone() };
+        let all = KeyInputs { selected: None, selected_cells: None, ..build.key_inputs.clone() };
         if !has_same_settings(&all, wanted) || !job.is_current(build) {
             continue;
         }
@@ -87,7 +87,11 @@ pub(crate) fn told(count: usize) -> Option<String> {
 
 /// Returns the key's inputs of a build that leaves out executables.
 pub(crate) fn narrowed(request: &Request, all: &KeyInputs) -> KeyInputs {
-    KeyInputs { selected: Some(selection(request)), ..all.clone() }
+    let entries = request.tests.iter().filter(|entry| entry.program.is_none());
+    let cells: Vec<_> = entries.map(|entry| (&entry.name, &entry.params)).collect();
+    let has_any = cells.iter().any(|(name, params)| name.is_some() || !params.is_empty());
+    let selected_cells = has_any.then(|| format!("{cells:?}"));
+    KeyInputs { selected: Some(selection(request)), selected_cells, ..all.clone() }
 }
 
 /// Whether the finished runs of a revision are of this build. Runs of a damaged list are checked one by one later.
