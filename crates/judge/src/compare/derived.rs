@@ -60,5 +60,9 @@ fn add(measurement: &mut Measurement, family: &str, name: &str) {
     let above = |at: usize| measurement.reading(column, at)?.checked_sub(start);
     let values: Vec<Option<i64>> = (0..measurement.checkpoints().len()).map(above).collect();
     let source = said_of(&measurement.sources, &peak).cloned().unwrap_or_default();
+    // It ends where the peak does.
+    if let Some(reason) = reason(&peak) {
+        measurement.absent.insert(name.to_owned(), reason);
+    }
     measurement.add_column(name, &values, &source);
 }

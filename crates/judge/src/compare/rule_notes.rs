@@ -1,8 +1,9 @@
 //! Parts of notes on rules: at which revisions a rule is checked, and what it is called.
 
 use crate::compare::comparison::Comparison;
+use crate::results::measurement::Kind;
 use memprof_plan::rule::Rule;
-use memprof_support::labels;
+use memprof_support::{glob, labels};
 
 /// Returns the revisions whose figures are checked: the candidates, or the only one.
 pub(crate) fn checked(comparison: &Comparison) -> Vec<usize> {
@@ -19,6 +20,13 @@ pub(crate) fn place(comparison: &Comparison, revisions: &[usize]) -> String {
     }
     let name = |revision: &usize| labels::one_line(&comparison.revisions[*revision].name).into_owned();
     format!(" in {}", revisions.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+/// Whether a rule is checked at checkpoints of this kind with this label: those of traced calls only if the rule names
+/// them.
+pub(crate) fn concerns(rule: &Rule, kind: Kind, label: &str) -> bool {
+    let names = |of: &str| of != "*" && glob::matches(of, label);
+    kind != Kind::Call || rule.checkpoint.as_deref().is_some_and(names)
 }
 
 /// What a rule is called on the command line.

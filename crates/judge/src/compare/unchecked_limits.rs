@@ -3,7 +3,7 @@
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Cell, Comparison};
 use crate::compare::lost_figures;
-use crate::compare::rule_notes::{checked, kind, place};
+use crate::compare::rule_notes::{self, checked, kind, place};
 use crate::results::outcome::Status;
 use crate::verdict::limits::{LEAK_FROM, LEAK_TO, Limits};
 use memprof_plan::metric::{self, Figure, Property, Unit};
@@ -113,7 +113,10 @@ fn is_checked(rule: &Rule, cell: &Cell, side: &Aggregate, metric: &str) -> bool 
     let Some(column) = side.column(metric) else { return false };
     let has = |wanted: &dyn Fn(&str) -> bool| {
         let mut keys = side.keys.iter().enumerate();
-        keys.any(|(at, key)| wanted(&cell.labels[key.label as usize]) && column.figure(at).is_some())
+        keys.any(|(at, key)| {
+            let label = &cell.labels[key.label as usize];
+            wanted(label) && rule_notes::concerns(rule, key.kind, label) && column.figure(at).is_some()
+        })
     };
     let checkpoint = rule.checkpoint.as_deref().unwrap_or("*");
     let has_limit = rule.limit.is_none() || has(&|label| glob::matches(checkpoint, label));

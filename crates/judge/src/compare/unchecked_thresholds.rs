@@ -4,6 +4,7 @@
 use crate::compare::aggregate::{Aggregate, Availability};
 use crate::compare::comparison::{Comparison, PairView};
 use crate::compare::lost_figures;
+use crate::compare::matching::Match;
 use crate::compare::rule_notes;
 use crate::results::outcome::Status;
 use crate::verdict::limits::{self, Limits};
@@ -128,7 +129,11 @@ fn note(comparison: &Comparison, rule: &Rule, place: &str, with_figure: &[usize]
 fn figures(rule: &Rule, view: &PairView<'_>) -> [bool; 3] {
     let column = view.column(&rule.metric);
     let mut found = [false; 3];
-    for row in view.rows {
+    let is_concerned = |row: &&Match| {
+        let key = view.key(row);
+        rule_notes::concerns(rule, key.kind, &view.cell.labels[key.label as usize])
+    };
+    for row in view.rows.iter().filter(is_concerned) {
         let [old, new] =
             [row.baseline.map(|at| view.baseline.keys[at]), row.candidate.map(|at| view.candidate.keys[at])];
         let labels: Vec<&str> =
@@ -148,7 +153,10 @@ fn has_figure(rule: &Rule, view: &PairView<'_>, side: &Aggregate) -> bool {
     let is_at = |label: &str| limits::is_at(rule.checkpoint.as_deref(), &[label]);
     let mut keys = side.keys.iter().enumerate();
     side.availability == Availability::Measured
-        && keys.any(|(at, key)| is_at(&view.cell.labels[key.label as usize]) && column.figure(at).is_some())
+        && keys.any(|(at, key)| {
+            let label = &view.cell.labels[key.label as usize];
+            is_at(label) && rule_notes::concerns(rule, key.kind, label) && column.figure(at).is_some()
+        })
 }
 
 fn has_failed(comparison: &Comparison, side: &Aggregate) -> bool {

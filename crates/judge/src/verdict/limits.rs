@@ -1,5 +1,7 @@
 //! The limits of a metric at a checkpoint, and the expected changes: defaults, overridden by rules.
 
+use std::collections::BTreeMap;
+
 use crate::verdict::significance::Thresholds;
 use memprof_plan::expression::Expression;
 use memprof_plan::metric::{self, Metric, Property, Unit};
@@ -31,9 +33,18 @@ fn thresholds(metric: &Metric) -> Thresholds {
     Thresholds { tight, wide }
 }
 
+/// Returns what holds of a rule for metrics of other units than its own: a share, or `off`, beside a limit.
+fn for_other_units(rule: &Rule) -> Option<Rule> {
+    let has_absolute = rule.limit.is_some() || rule.leak.is_some();
+    let fits_all = matches!(rule.growth, Some(Growth::Off | Growth::Within(Threshold { bytes: None, .. })));
+    (has_absolute && fits_all).then(|| Rule { limit: None, leak: None, ..rule.clone() })
+}
+
 /// All rules, with parsed expressions.
 pub struct Limits {
     rules: Vec<(Rule, Option<Expression>)>,
+    /// What holds of some rules for metrics of other units, by the rule's index.
+    of_other_units: BTreeMap<usize, Rule>,
     allow: Vec<(Allowance, Option<Expression>)>,
     asked: Vec<String>,
 }
@@ -43,9 +54,12 @@ impl Limits {
     pub fn new(judging: &Judging) -> anyhow::Result<Self> {
         let expression = |text: &Option<String>| text.as_deref().map(str::parse::<Expression>).transpose();
         let rules = judging.rules.iter().map(|rule| Ok((rule.clone(), expression(&rule.test)?)));
+        let others = judging.rules.iter().enumerate();
+        let others = others.filter_map(|(index, rule)| Some((index, for_other_units(rule)?)));
         let allow = judging.allow.iter().map(|one| Ok((one.clone(), expression(&one.test)?)));
         Ok(Self {
             rules: rules.collect::<anyhow::Result<_>>()?,
+            of_other_units: others.collect(),
             allow: allow.collect::<anyhow::Result<_>>()?,
             asked: judging.asked.clone(),
         })
@@ -54,20 +68,18 @@ impl Limits {
     /// Returns the limits of a metric in a test. `test` is the test's path and its title in the
     /// report.
     pub fn for_metric<'a>(&'a self, test: &str, metric: &str) -> MetricLimits<'a> {
-        let rules = self.rules.iter().filter(|(rule, expression)| {
+        let rules = self.rules.iter().enumerate().filter_map(|(index, (rule, expression))| {
             let fits = expression.as_ref().is_none_or(|expression| expression.matches(test));
             // An absolute limit in bytes means nothing for a number of allocations.
             let is_absolute = matches!(&rule.growth, Some(Growth::Within(Threshold { bytes: Some(_), .. })))
                 || rule.limit.is_some()
                 || rule.leak.is_some();
             let has_unit = !is_absolute || Unit::of_metric(metric) == Unit::of_metric(&rule.metric);
-            fits && has_unit && glob::matches(&rule.metric, metric)
+            let rule = if has_unit { Some(rule) } else { self.of_other_units.get(&index) };
+            rule.filter(|rule| fits && glob::matches(&rule.metric, metric))
         });
         let on_request = || (metric::known(metric).is_counted() && self.shows(metric)).then(|| usual(metric));
-        MetricLimits {
-            defaults: defaults(metric).or_else(on_request),
-            rules: rules.map(|(rule, _)| rule).collect(),
-        }
+        MetricLimits { defaults: defaults(metric).or_else(on_request), rules: rules.collect() }
     }
 
     /// Whether the user asked to see this metric. `*` alone asks for no particular one.
@@ -256,6 +268,19 @@ mod tests {
 
     fn percent(limits: &Limits, test: &str, metric: &str, checkpoint: &str) -> Option<f64> {
         limits.for_metric(test, metric).at(checkpoint).growth.and_then(|growth| growth.wide.percent)
+    }
+
+    #[test]
+    fn a_share_beside_a_limit_holds_for_any_unit() {
+        let of = |growth, metric: &str| {
+            let rule = Rule { limit: Some(7), ..rule("heap.*", growth) };
+            let found = limits(vec![rule], Vec::new()).for_metric("t", metric).at("done");
+            (found.growth.and_then(|growth| growth.wide.percent), found.most)
+        };
+        assert_eq!(of(FIVE, "heap.count"), (Some(5.0), None));
+        assert_eq!(of(FIVE, "heap.peak"), (Some(5.0), Some(7)));
+        assert_eq!(of(Some(Growth::Off), "heap.count"), (None, None));
+        assert_eq!(of(Some(Growth::Off), "heap.peak"), (None, Some(7)));
     }
 
     #[test]
