@@ -121,6 +121,7 @@ fn exit_code(report: &SearchReport) -> ExitCode {
             if is_range { ExitCode::Incomplete } else { ExitCode::Success }
         }
         None if report.effort.skipped > 0 => ExitCode::Incomplete,
+        None if report.unclear > 0 => ExitCode::Inconclusive,
         None => ExitCode::Success,
     }
 }

@@ -53,6 +53,23 @@ fn as_text(line: &str) -> String {
     one_line(line).into_owned()
 }
 
+/// Says that a step's own change is below the threshold, or that nobody knows.
+fn own_change(
+    report: &SearchReport,
+    change: HasChanged,
+    indent: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let threshold = threshold(&report.threshold, report.unit);
+    match change {
+        HasChanged::Yes => Ok(()),
+        HasChanged::No => writeln!(out, "{indent}its own change does not exceed {threshold}"),
+        HasChanged::Unclear => {
+            writeln!(out, "{indent}noise hides whether its own change exceeds {threshold}")
+        }
+    }
+}
+
 /// Returns the answer if no step was found.
 fn no_step(report: &SearchReport) -> Option<String> {
     let described = report.query.described();
@@ -73,6 +90,10 @@ fn no_step(report: &SearchReport) -> Option<String> {
             } else {
                 "choose an exact metric such as heap.peak"
             }
+        )),
+        None if report.steps.is_empty() && report.unclear > 0 => Some(format!(
+            "Noise hides whether {} changed {described} by more than {threshold}.",
+            counted(report.unclear, "commit")
         )),
         None if report.steps.is_empty() => {
             Some(format!("No commit changed {described} by more than {threshold}."))
@@ -169,10 +190,7 @@ impl StepAnswer<'_> {
                 if subject.contains(", ") {
                     writeln!(out, "{indent}these packages only move together")?;
                 }
-                if step.change != HasChanged::Yes {
-                    let threshold = threshold(&report.threshold, report.unit);
-                    writeln!(out, "{indent}its own change does not exceed {threshold}")?;
-                }
+                own_change(report, step.change, indent, out)?;
             }
             StepKind::Skipped | StepKind::OutsidePaths => {
                 writeln!(
@@ -233,10 +251,7 @@ impl StepAnswer<'_> {
                 "{indent}a merge of {parents}, compared with {before}{other_side}; the merged commits {merged}"
             )?;
         }
-        if step.change != HasChanged::Yes {
-            let threshold = threshold(&report.threshold, report.unit);
-            writeln!(out, "{indent}its own change does not exceed {threshold}")?;
-        }
+        own_change(report, step.change, indent, out)?;
         writeln!(out, "{indent}{}", files(&step.files))
     }
 

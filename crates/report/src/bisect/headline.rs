@@ -42,6 +42,9 @@ pub(crate) fn answer(report: &SearchReport) -> String {
     }
     let of_all = format!("of {} changed {test}", counted(report.commits, noun));
     match report.steps.len() {
+        0 if report.unclear > 0 => {
+            format!("noise hides whether {} changed {test}", counted(report.unclear, noun))
+        }
         0 => format!("none {of_all}"),
         count => format!("{count} {of_all}: {}", largest(report.steps.iter().map(|step| (report, step)))),
     }
@@ -230,6 +233,9 @@ mod tests {
             "1 of 33 commits changed decode: +2.00 KiB by 1111111"
         );
         assert_eq!(answered(&Value::Null, &[]), "none of 33 commits changed decode");
+        let mut unclear = report(&Value::Null, &[]);
+        unclear.unclear = 2;
+        assert_eq!(answer(&unclear), "noise hides whether 2 commits changed decode");
         assert_eq!(answered(&json!("same"), &[]), "v1 and v2 do not differ in decode");
         assert_eq!(answered(&json!("unclear"), &[]), "noise hides whether v1 and v2 differ in decode");
     }

@@ -40,6 +40,8 @@ pub struct SearchOutcome {
     /// The result of a bisection; `None` in a history.
     pub result: Option<SearchResult>,
     pub steps: Vec<HistoryStep>,
+    /// How many commits of a history noise leaves undecided.
+    pub unclear: usize,
     /// The commits to list, ancestors first.
     pub listed: Vec<usize>,
     /// For each listed commit, the commit to compare it with.
@@ -59,7 +61,7 @@ impl SearchOutcome {
         let listed: Vec<usize> = commits.filter(|&commit| observations.get(commit).is_some()).collect();
         let compared_with =
             listed.iter().filter(|&&commit| commit != lineage.good).map(|&commit| (commit, lineage.good));
-        Self { result: Some(result), steps, compared_with: compared_with.collect(), listed }
+        Self { result: Some(result), steps, unclear: 0, compared_with: compared_with.collect(), listed }
     }
 
     /// Returns the outcome of a history in which every commit was measured. `changes` are theirs. A step after
@@ -82,7 +84,8 @@ impl SearchOutcome {
                 steps.push(HistoryStep { before, after, between, kind, change, other_side: 0 });
             }
         }
-        Self { result: None, steps, listed: commits.to_vec(), compared_with }
+        let unclear = changes.iter().filter(|change| **change == Some(HasChanged::Unclear)).count();
+        Self { result: None, steps, unclear, listed: commits.to_vec(), compared_with }
     }
 }
 
@@ -132,6 +135,7 @@ impl ReportBuilder<'_> {
             paths: record.paths.clone(),
             lockfile: record.lockfile.clone(),
             steps: self.steps(outcome, &facts)?,
+            unclear: outcome.unclear,
             measured: self.all_measured(outcome, &facts),
             effort: self.effort(),
             replay: Vec::new(),

@@ -60,6 +60,9 @@ pub struct SearchReport {
     pub lockfile: Option<LockfileSearch>,
     /// The commits at which the figure changed, in their order.
     pub steps: Vec<FoundStep>,
+    /// The number of commits of a history of which noise hides whether they changed the figure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unclear: usize,
     /// Every commit that was measured or could not be measured, ancestors first.
     pub measured: Vec<MeasuredCommit>,
     /// The time and the runs that the search took.
