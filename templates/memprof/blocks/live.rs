@@ -131,8 +131,15 @@ impl Live {
     // The library that counts `malloc` has this file, too, and does not call it.
     #[allow(dead_code)]
     pub(crate) fn count_out_rarely(&self) {
-        let recorded = self.peak.swap(0, Ordering::Relaxed);
-        raise(self.aside(recorded), recorded);
+        let mut recorded = self.peak.load(Ordering::Relaxed);
+        loop {
+            // First: an epoch that ends in between finds it in one place, or in both.
+            raise(self.aside(recorded), recorded);
+            match self.peak.compare_exchange(recorded, 0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(changed) => recorded = changed,
+            }
+        }
     }
 
     /// Ends the epoch and begins the next one, which starts at the current live bytes. Calls must
@@ -147,7 +154,8 @@ impl Live {
         let steps = if ending == LAST_EPOCH { 3 } else { 1 };
         let next = ending.wrapping_add(steps) << EPOCH_SHIFT;
         self.aside(next).store(next, Ordering::Relaxed);
-        let before = self.peak.swap(0, Ordering::Relaxed);
+        // Acquire: whoever finds it taken aside sees it there.
+        let before = self.peak.swap(0, Ordering::Acquire);
         // The step. A thread that sees the new epoch also sees the two changes above.
         let word = self.word.fetch_add(steps << EPOCH_SHIFT, Ordering::AcqRel);
         let between = if rarely {

@@ -179,7 +179,14 @@ pub(crate) fn mark() -> Option<(Epoch, Totals)> {
         return stack_recording::mark();
     }
     let rarely = owner::looks_at_each_block() || own_thread::are_followed();
-    read().map(|counts| (counts.live.end_epoch(rarely), counts.tally.totals()))
+    read().map(|counts| {
+        let epoch = counts.live.end_epoch(rarely);
+        // The body may have ended meanwhile, on another thread.
+        if !rarely && owner::looks_at_each_block() {
+            counts.live.count_out_rarely();
+        }
+        (epoch, counts.tally.totals())
+    })
 }
 
 /// How many threads have allocated: during the test's body, if it is marked.
