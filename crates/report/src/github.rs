@@ -77,11 +77,12 @@ pub fn annotations(comparison: &Comparison, options: &Options) -> Vec<String> {
         unpaired.map(|limit| format!("::error title=Memory over its limit::{}", escape(&limit.words()))),
     );
     let alone = comparison.cells.iter().filter_map(|cell| Finding::alone(comparison, cell));
-    commands.extend(
-        alone
-            .take(MOST_ANNOTATIONS)
-            .filter_map(|finding| annotation(comparison, &causes, &finding, options, "")),
-    );
+    let mut alone: Vec<Finding<'_>> = alone.collect();
+    alone.sort_by_key(Finding::order);
+    for of_one in alone.chunk_by(|one, next| one.standing == next.standing) {
+        let of_one = of_one.iter().take(MOST_ANNOTATIONS);
+        commands.extend(of_one.filter_map(|finding| annotation(comparison, &causes, finding, options, "")));
+    }
     commands.extend(of_tests_alone(comparison).take(MOST_ANNOTATIONS));
     for answer in Answer::of_all(comparison) {
         let of = if comparison.revisions.len() > 2 {
