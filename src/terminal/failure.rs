@@ -89,7 +89,8 @@ fn was_interrupted(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use memprof_support::process::Command;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
 
     use super::*;
 
@@ -153,7 +154,13 @@ mod tests {
 
     #[test]
     fn after_an_interrupt_the_user_learns_how_to_continue() {
-        let by_itself = Command::new("sh").args(["-c", "kill -INT $$"]).run().expect_err("killed");
+        let by_itself = ProcessError::Failed {
+            command: "git fetch".to_owned(),
+            // What ended it: SIGINT.
+            status: ExitStatus::from_raw(2),
+            stdout: String::new(),
+            stderr: String::new(),
+        };
         for (error, is_interrupted) in [
             (anyhow::Error::from(Interrupted::default()), false),
             (anyhow::anyhow!("killed"), true),

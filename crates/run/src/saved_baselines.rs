@@ -79,7 +79,13 @@ pub fn save(
     if place.exists() {
         fs_err::rename(&place, &replaced)?;
     }
-    fs_err::rename(&copy.0, &place)?;
+    if let Err(error) = fs_err::rename(&copy.0, &place) {
+        if replaced.exists() && fs_err::rename(&replaced, &place).is_err() {
+            // Something else has taken its place. The earlier baseline is kept beside it.
+            let _ = partial.keep();
+        }
+        return Err(error.into());
+    }
     sync_names(baselines.as_std_path()).with_context(|| format!("cannot sync {baselines}"))?;
     Ok(place)
 }
