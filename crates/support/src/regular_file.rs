@@ -193,18 +193,16 @@ pub fn shorten(path: &Utf8Path, most: u64) -> io::Result<bool> {
     let Some(missing) = found.len().checked_sub(most).filter(|missing| *missing > 0) else {
         return Ok(false);
     };
-    let mut end = format!("\n[{} are missing here]\n", Bytes(missing)).into_bytes();
-    let line = end.len();
-    end.resize(line + KEPT_END, 0);
-    file.read_exact_at(&mut end[line..], found.len() - KEPT_END as u64)?;
-    let most_begin = most - end.len() as u64;
+    let marker = |missing| format!("\n[{} are missing here]\n", Bytes(missing)).into_bytes();
+    let mut end = vec![0; KEPT_END];
+    file.read_exact_at(&mut end, found.len() - KEPT_END as u64)?;
+    let most_begin = most - (marker(missing).len() + KEPT_END) as u64;
     let mut before = vec![0; CUT_LINE];
     file.read_exact_at(&mut before, most_begin - CUT_LINE as u64)?;
-    let cut = memchr::memrchr(b'\n', &before).map_or(0, |at| CUT_LINE - at - 1);
-    if let Some(at) = memchr::memchr(b'\n', &end[line..line + CUT_LINE]) {
-        end.drain(line..=line + at);
-    }
-    let begin = most_begin - cut as u64;
+    let cut_before = memchr::memrchr(b'\n', &before).map_or(0, |at| CUT_LINE - at - 1);
+    let cut_behind = memchr::memchr(b'\n', &end[..CUT_LINE]).map_or(0, |at| at + 1);
+    let begin = most_begin - cut_before as u64;
+    let end = [&marker(missing + (cut_before + cut_behind) as u64), &end[cut_behind..]].concat();
     file.set_len(begin)?;
     file.write_all_at(&end, begin)?;
     Ok(true)

@@ -2,8 +2,9 @@
 
 use crate::compare::comparison::Comparison;
 use crate::results::measurement::Kind;
+use crate::verdict::limits;
 use memprof_plan::rule::Rule;
-use memprof_support::{glob, labels};
+use memprof_support::labels;
 
 /// Returns the revisions whose figures are checked: the candidates, or the only one.
 pub(crate) fn checked(comparison: &Comparison) -> Vec<usize> {
@@ -25,8 +26,7 @@ pub(crate) fn place(comparison: &Comparison, revisions: &[usize]) -> String {
 /// Whether a rule is checked at checkpoints of this kind with this label: those of traced calls only if the rule names
 /// them.
 pub(crate) fn concerns(rule: &Rule, kind: Kind, label: &str) -> bool {
-    let names = |of: &str| of != "*" && glob::matches(of, label);
-    kind != Kind::Call || rule.checkpoint.as_deref().is_some_and(names)
+    kind != Kind::Call || limits::names(rule, label)
 }
 
 /// What a rule is called on the command line.

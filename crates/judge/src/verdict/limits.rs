@@ -33,6 +33,11 @@ fn thresholds(metric: &Metric) -> Thresholds {
     Thresholds { tight, wide }
 }
 
+/// Whether a rule names this checkpoint, and not just `*`.
+pub(crate) fn names(rule: &Rule, checkpoint: &str) -> bool {
+    rule.checkpoint.as_deref().is_some_and(|label| label != "*" && glob::matches(label, checkpoint))
+}
+
 /// Returns what holds of a rule for metrics of other units than its own: a share, or `off`, beside a limit.
 fn for_other_units(rule: &Rule) -> Option<Rule> {
     let has_absolute = rule.limit.is_some() || rule.leak.is_some();
@@ -214,8 +219,7 @@ impl MetricLimits<'_> {
 
     /// Whether a rule names this checkpoint, and not just `*`.
     pub fn names(&self, checkpoint: &str) -> bool {
-        let named = self.rules.iter().filter_map(|rule| rule.checkpoint.as_deref());
-        named.into_iter().any(|label| label != "*" && glob::matches(label, checkpoint))
+        self.rules.iter().any(|rule| names(rule, checkpoint))
     }
 
     /// Returns the limits at the checkpoint with this label.

@@ -46,7 +46,20 @@ pub(crate) fn write(
             rows(compared, out)?;
         }
     }
-    Ok(())
+    match undecided(report) {
+        Some(line) => writeln!(out, "{bullet}{}", shown(&line)),
+        None => Ok(()),
+    }
+}
+
+/// Says of how many commits of a history noise hides whether they changed the figure.
+fn undecided(report: &SearchReport) -> Option<String> {
+    let threshold = threshold(&report.threshold, report.unit);
+    let other = if report.steps.is_empty() { "" } else { "other " };
+    let commits = counted(report.unclear, &format!("{other}{}", report.noun()));
+    let described = report.query.described();
+    (report.unclear > 0)
+        .then(|| format!("Noise hides whether {commits} changed {described} by more than {threshold}."))
 }
 
 fn as_text(line: &str) -> String {
@@ -91,13 +104,10 @@ fn no_step(report: &SearchReport) -> Option<String> {
                 "choose an exact metric such as heap.peak"
             }
         )),
-        None if report.steps.is_empty() && report.unclear > 0 => Some(format!(
-            "Noise hides whether {} changed {described} by more than {threshold}.",
-            counted(report.unclear, "commit")
-        )),
-        None if report.steps.is_empty() => {
-            Some(format!("No commit changed {described} by more than {threshold}."))
-        }
+        None if report.steps.is_empty() => Some(
+            undecided(report)
+                .unwrap_or_else(|| format!("No commit changed {described} by more than {threshold}.")),
+        ),
         None | Some(SearchResult::Found) => None,
     }
 }
@@ -287,6 +297,22 @@ mod tests {
 
     use super::*;
     use crate::bisect::headline::samples::{report, step};
+
+    #[test]
+    fn a_history_says_what_noise_hides_beside_the_changes_that_it_found() {
+        let shown = |steps: &[serde_json::Value], unclear| {
+            let mut text = Vec::new();
+            let history = SearchReport { unclear, ..report(&serde_json::Value::Null, steps) };
+            write(&history, &[], &mut text, "", |_, _| Ok(())).unwrap();
+            String::from_utf8(text).unwrap().lines().last().unwrap_or_default().to_owned()
+        };
+        let step = [step("1f12721", 2 << 20, "commit")];
+        let last = shown(&step, 2);
+        assert!(last.starts_with("Noise hides whether 2 other commits changed heap.peak"), "{last}");
+        assert!(!shown(&step, 0).contains("oise hides"));
+        assert!(shown(&[], 1).starts_with("Noise hides whether 1 commit changed"));
+        assert!(shown(&[], 0).starts_with("No commit changed"));
+    }
 
     #[test]
     fn a_merge_is_compared_with_one_side_and_what_the_other_one_brings() {
